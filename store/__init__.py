@@ -1,0 +1,7 @@
+"""The boundary to object stores: a small interface and its backends."""
+
+from .base import Capabilities, ObjectInfo, Store
+from .open import open_store
+from .probe import probe
+
+__all__ = ["Capabilities", "ObjectInfo", "Store", "open_store", "probe"]

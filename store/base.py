@@ -1,0 +1,148 @@
+"""The store boundary: all that lakelog asks of a place to keep objects.
+
+Keys are relative to the root, `/`-separated, without a leading `/`. Every method is safe to call from many threads.
+Errors are of `lakelog.errors`: `ObjectNotFound`, `ObjectExists`, `BucketNotFound`, `AccessDenied`, `StorageError`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object of a listing.
+
+    Attributes:
+        key: Relative to the root.
+        size_bytes: Exact.
+        modified_at: By the store's own clock, UTC; None where the store doesn't say.
+    """
+
+    key: str
+    size_bytes: int
+    modified_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a probe found the store to do.
+
+    Attributes:
+        backend: Name of the backend, as `doctor` shows it.
+        put_if_absent: True: a second put-if-absent on one key was seen to fail and to leave the first body alone.
+        detail: What the probe saw, in words.
+    """
+
+    backend: str
+    put_if_absent: bool
+    detail: str
+
+
+class Store(ABC):
+    """Objects under one root.
+
+    Attributes:
+        url: Where the root is, as a user would write it, without secrets and without a trailing `/`.
+        backend: Short name: `memory`, `file`, `s3`, `gs`, `az`.
+        probed: What `probe` found on this store object; None before.
+    """
+
+    url: str
+    backend: str
+    probed: Capabilities | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __reduce__(self) -> Any:
+        # Credentials would travel in the pickle; who needs the store elsewhere passes URL and options openly.
+        raise TypeError("a store can't be pickled: pass its URL and options and open it again there")
+
+    @abstractmethod
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        """Write an object as a whole; when this returns, it is durable and every later read sees it.
+
+        A crash leaves the old object or the new one, never a part. With `if_absent` exactly one of any number of
+        concurrent callers succeeds (where `capabilities` says so).
+
+        Raises:
+            ObjectExists: With `if_absent`, the key is taken. This can be one's own write, whose answer was lost.
+            StorageError: The outcome is unknown: the body may have been written.
+        Requests: 1 PUT (bodies over the backend's part size: one per part and 2 more).
+        """
+
+    @abstractmethod
+    def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
+        """Read an object, or the bytes `start` (inclusive) to `end` (exclusive) of it, as far as it has them.
+
+        Args:
+            start: Negative: this many bytes from the end (then without `end`).
+            end: Not negative.
+        Raises:
+            ObjectNotFound: The key is not there.
+            UsageError: Not such a range.
+        Requests: 1 GET.
+        """
+
+    @abstractmethod
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Read whole objects in parallel, in the order of `keys`; None for one that is not there.
+
+        Requests: 1 GET a key.
+        """
+
+    @abstractmethod
+    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
+        """All objects whose key starts with `prefix` (which ends in `/`, or is empty), sorted by key, at any depth.
+
+        Args:
+            after: Only keys greater than this one (a full key). Never trusted to the server alone.
+        Returns:
+            Sorted by key as UTF-8 bytes, without duplicates. Empty if nothing is there.
+        Requests: 1 LIST per page of the backend (1,000 keys on S3).
+        """
+
+    @abstractmethod
+    def list_folders(self, prefix: str) -> list[str]:
+        """Names of the folders directly below `prefix` (which ends in `/`, or is empty), sorted, without `/`.
+
+        Requests: 1 LIST per page.
+        """
+
+    @abstractmethod
+    def head(self, key: str) -> ObjectInfo:
+        """Size and time of one object.
+
+        Raises:
+            ObjectNotFound: The key is not there.
+        Requests: 1 HEAD.
+        """
+
+    @abstractmethod
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+        """Delete objects; one that is not there already is no error.
+
+        Args:
+            ordered: One after the other in the order given, so that a failure leaves a tail of `keys`. False: in
+                batches or in parallel where the backend can, which is much faster.
+        Requests: 1 DELETE a key, or 1 per batch (1,000 keys on S3) where order is not asked for.
+        """
+
+    @abstractmethod
+    def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
+        """A seekable binary file for reading one object piece by piece (what pyarrow.parquet takes).
+
+        Args:
+            size_bytes: The exact size if known: saves a HEAD.
+        Raises:
+            ObjectNotFound: The key is not there (perhaps only at the first read).
+        """
+
+    @abstractmethod
+    def object_url(self, key: str) -> str:
+        """The URL of one object, as another engine would open it."""

@@ -1,0 +1,64 @@
+"""The grammar of keys, checked before any backend sees one.
+
+A key that a file system or a client library would resolve (`..`, a leading `/`, an empty segment) could name an object
+of another writer or a file outside the root, so it never leaves this module.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import InvalidPath, UsageError
+
+# An empty segment, `.` or `..`; NUL, which ends a path in C. One search over the key, because reads by the ten
+# thousand pass here.
+_BAD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\x00")
+
+
+def check_key(key: str) -> str:
+    """Return `key` if it can name an object.
+
+    Raises:
+        InvalidPath: An empty, `.` or `..` segment, a leading or trailing `/`, NUL, or text that is not UTF-8.
+    """
+    if _BAD.search(key) or not is_utf8(key):
+        raise InvalidPath(
+            "not a valid object key: segments can't be empty, '.' or '..', and the text must be UTF-8",
+            key=repr(key),
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return `prefix` if it can start a listing: empty, or a valid key and a `/`.
+
+    Raises:
+        InvalidPath: It doesn't end in `/` (then `a` would list `a-old/` too), or breaks the grammar of keys.
+    """
+    if not prefix:
+        return prefix
+    if not prefix.endswith("/"):
+        raise InvalidPath("a listing prefix ends in '/'", key=repr(prefix))
+    check_key(prefix[:-1])
+    return prefix
+
+
+def check_range(start: int | None, end: int | None) -> None:
+    """Refuse the ranges that no store serves in one request.
+
+    Raises:
+        UsageError: `end` is negative, or comes with a negative `start`.
+    """
+    if end is not None and (end < 0 or (start is not None and start < 0)):
+        raise UsageError(f"not a byte range: start={start}, end={end}")
+
+
+def is_utf8(text: str) -> bool:
+    """Whether the text has a UTF-8 form: not so for undecodable file names."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

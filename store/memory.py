@@ -1,0 +1,121 @@
+"""Objects in this process's memory: for tests, demonstrations and simulations.
+
+Every method is one step under one lock, so put-if-absent is exact and a listing is a moment in time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ObjectExists, ObjectNotFound
+from .base import ObjectInfo, Store
+from .keys import check_key, check_prefix, check_range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+def _own_time() -> dt.datetime:
+    # The store's own clock, which `modified_at` promises: here this process is the server.
+    return dt.datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), dt.UTC)
+
+
+class MemoryStore(Store):
+    """Objects in a dict.
+
+    Args:
+        name: What follows `memory://` in the URL.
+        now: The store's clock; simulations pass their own.
+    """
+
+    backend = "memory"
+
+    def __init__(self, name: str = "", *, now: Callable[[], dt.datetime] = _own_time) -> None:
+        self.url = f"memory://{name}"
+        self._now = now
+        self._lock = threading.Lock()
+        self._objects: dict[str, tuple[bytes, dt.datetime]] = {}
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        """Write an object; see `Store.put`."""
+        check_key(key)
+        copy = bytes(body)
+        with self._lock:
+            if if_absent and key in self._objects:
+                raise ObjectExists("the object exists already", key=key)
+            self._objects[key] = (copy, self._now())
+
+    def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
+        """Read an object or a range of it; see `Store.get`."""
+        check_range(start, end)
+        return self._find(key)[0][start:end]
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Read whole objects; see `Store.get_many`."""
+        for key in keys:
+            check_key(key)
+        with self._lock:
+            found = [self._objects.get(key) for key in keys]
+        return [entry and entry[0] for entry in found]
+
+    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
+        """All objects below `prefix`; see `Store.list`."""
+        check_prefix(prefix)
+        with self._lock:
+            found = [
+                ObjectInfo(key, len(body), modified_at)
+                for key, (body, modified_at) in self._objects.items()
+                if key.startswith(prefix) and (after is None or key > after)
+            ]
+        # Code point order is the order of the UTF-8 bytes.
+        return sorted(found, key=lambda info: info.key)
+
+    def list_folders(self, prefix: str) -> list[str]:
+        """Names of the folders directly below `prefix`; see `Store.list_folders`."""
+        start = len(check_prefix(prefix))
+        with self._lock:
+            keys = [key for key in self._objects if key.startswith(prefix)]
+        return sorted({key[start:].split("/", 1)[0] for key in keys if "/" in key[start:]})
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size and time of one object; see `Store.head`."""
+        body, modified_at = self._find(key)
+        return ObjectInfo(key, len(body), modified_at)
+
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+        """Delete objects; see `Store.delete`."""
+        for key in keys:
+            check_key(key)
+            with self._lock:
+                self._objects.pop(key, None)
+
+    def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
+        """A seekable file over one object, without a copy; see `Store.open_input`."""
+        import pyarrow as pa
+
+        return pa.BufferReader(self._find(key)[0])
+
+    def object_url(self, key: str) -> str:
+        """The URL of one object; no other engine can open it."""
+        return f"{self.url}/{check_key(key)}"
+
+    def _find(self, key: str) -> tuple[bytes, dt.datetime]:
+        check_key(key)
+        with self._lock:
+            entry = self._objects.get(key)
+        if entry is None:
+            raise ObjectNotFound("no such object", key=key)
+        return entry
+
+
+_named: dict[str, MemoryStore] = {}
+_named_lock = threading.Lock()
+
+
+def named_memory_store(name: str) -> MemoryStore:
+    """The store of `memory://<name>`: the same one for every call in this process."""
+    with _named_lock:
+        return _named.setdefault(name, MemoryStore(name))

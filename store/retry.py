@@ -1,0 +1,67 @@
+"""Bounded retries with full jitter, the same for every request of every remote backend.
+
+The clients' own retries are turned off: s3fs and botocore multiply theirs to 25 tries over 46 s on a throttled store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+_random = secrets.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long to insist.
+
+    Attributes:
+        attempts: At most so many, the first one included.
+        first_wait_s: The upper bound of the first wait; it doubles each time.
+        longest_wait_s: The bound never grows beyond.
+        budget_s: No attempt starts later than this after the first, but for one retry, which is always made.
+    """
+
+    attempts: int = 6
+    first_wait_s: float = 0.1
+    longest_wait_s: float = 2.0
+    budget_s: float = 10.0
+
+
+async def retry(
+    operation: Callable[[], Awaitable[T]],
+    is_transient: Callable[[Exception], bool],
+    policy: RetryPolicy,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    elapsed: Callable[[], float] = time.monotonic,
+) -> T:
+    """Run `operation` until it succeeds, fails for good, or the policy says stop.
+
+    Args:
+        operation: Makes one attempt each time it is called.
+        is_transient: Whether an error is worth another attempt.
+        policy: When to stop.
+        sleep: Injected in tests.
+        elapsed: A monotonic clock in seconds; injected in tests.
+    Raises:
+        Exception: The error of the last attempt, as it was.
+    """
+    start_s = elapsed()
+    for attempt in range(1, policy.attempts + 1):
+        try:
+            return await operation()
+        except Exception as error:
+            late = attempt > 1 and elapsed() - start_s >= policy.budget_s
+            if attempt == policy.attempts or late or not is_transient(error):
+                raise
+        bound_s = min(policy.first_wait_s * 2 ** (attempt - 1), policy.longest_wait_s)
+        await sleep(_random.uniform(0, bound_s))
+    raise AssertionError("a policy has at least one attempt")
