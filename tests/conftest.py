@@ -1,0 +1,26 @@
+"""Fixtures for every test: the servers, started once and only if a test asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakelog.testing.servers import S3Server, moto_server, rclone_s3_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[S3Server]:
+    """S3 with put-if-absent: `endpoint_url`, `storage_options` (a dict) and `make_bucket()`."""
+    with moto_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rclone_s3() -> Iterator[S3Server]:
+    """S3 that ignores put-if-absent; the same attributes as `moto`."""
+    with rclone_s3_server() as server:
+        yield server
