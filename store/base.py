@@ -1,16 +1,22 @@
 """The store boundary: all that lakelog asks of a place to keep objects.
 
-Keys are relative to the root, `/`-separated, without a leading `/`. Every method is safe to call from many threads.
-Errors are of `lakelog.errors`: `ObjectNotFound`, `ObjectExists`, `BucketNotFound`, `AccessDenied`, `StorageError`.
+Keys are relative to the root, `/`-separated, without a leading `/`. Every method is safe to call
+from many threads. Errors are of `lakelog.errors`: `ObjectNotFound`, `ObjectExists`,
+`BucketNotFound`, `AccessDenied`, `StorageError`; `InvalidPath` for a key outside the grammar.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable, Sequence
+
+# Inside a class with a method `list`, type checkers no longer take `list[...]` for the built-in.
+Names: TypeAlias = list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,8 @@ class Capabilities:
 
     Attributes:
         backend: Name of the backend, as `doctor` shows it.
-        put_if_absent: True: a second put-if-absent on one key was seen to fail and to leave the first body alone.
+        put_if_absent: True: a second put-if-absent on one key was seen to fail and to leave the
+            first body alone.
         detail: What the probe saw, in words.
     """
 
@@ -47,7 +54,7 @@ class Store(ABC):
     """Objects under one root.
 
     Attributes:
-        url: Where the root is, as a user would write it, without secrets and without a trailing `/`.
+        url: Where the root is, as a user would write it: no secrets, no trailing `/`.
         backend: Short name: `memory`, `file`, `s3`, `gs`, `az`.
         probed: What `probe` found on this store object; None before.
     """
@@ -56,29 +63,24 @@ class Store(ABC):
     backend: str
     probed: Capabilities | None = None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"
-
-    def __reduce__(self) -> Any:
-        # Credentials would travel in the pickle; who needs the store elsewhere passes URL and options openly.
-        raise TypeError("a store can't be pickled: pass its URL and options and open it again there")
-
     @abstractmethod
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
-        """Write an object as a whole; when this returns, it is durable and every later read sees it.
+        """Write an object as a whole; when this returns it is durable and every later read sees it.
 
-        A crash leaves the old object or the new one, never a part. With `if_absent` exactly one of any number of
-        concurrent callers succeeds (where `capabilities` says so).
+        A crash leaves the old object or the new one, never a part. With `if_absent` exactly one
+        of any number of concurrent callers succeeds (where `probe` says so).
 
         Raises:
-            ObjectExists: With `if_absent`, the key is taken. This can be one's own write, whose answer was lost.
+            ObjectExists: With `if_absent`, the key is taken. This can be one's own write, whose
+                answer was lost.
+            CapabilityMissing: The store refuses `if_absent` as such; nothing was written.
             StorageError: The outcome is unknown: the body may have been written.
         Requests: 1 PUT (bodies over the backend's part size: one per part and 2 more).
         """
 
     @abstractmethod
     def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
-        """Read an object, or the bytes `start` (inclusive) to `end` (exclusive) of it, as far as it has them.
+        """Read an object, or its bytes `start` (inclusive) to `end` (exclusive) as far as it goes.
 
         Args:
             start: Negative: this many bytes from the end (then without `end`).
@@ -98,7 +100,7 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        """All objects whose key starts with `prefix` (which ends in `/`, or is empty), sorted by key, at any depth.
+        """All objects at any depth below `prefix`, which ends in `/` or is empty.
 
         Args:
             after: Only keys greater than this one (a full key). Never trusted to the server alone.
@@ -108,9 +110,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def list_folders(self, prefix: str) -> list[str]:
-        """Names of the folders directly below `prefix` (which ends in `/`, or is empty), sorted, without `/`.
+    def list_folders(self, prefix: str) -> Names:
+        """Names of the folders directly below `prefix`, sorted, without `/`.
 
+        Args:
+            prefix: Ends in `/`, or is empty.
         Requests: 1 LIST per page.
         """
 
@@ -128,14 +132,14 @@ class Store(ABC):
         """Delete objects; one that is not there already is no error.
 
         Args:
-            ordered: One after the other in the order given, so that a failure leaves a tail of `keys`. False: in
-                batches or in parallel where the backend can, which is much faster.
-        Requests: 1 DELETE a key, or 1 per batch (1,000 keys on S3) where order is not asked for.
+            ordered: One after the other in the order given, so that a failure leaves a tail of
+                `keys`. False: in batches or in parallel where the backend can: much faster.
+        Requests: 1 DELETE a key; unordered 1 per batch where the backend can (1,000 keys on S3).
         """
 
     @abstractmethod
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
-        """A seekable binary file for reading one object piece by piece (what pyarrow.parquet takes).
+        """A seekable binary file for reading one object piece by piece, for pyarrow.parquet.
 
         Args:
             size_bytes: The exact size if known: saves a HEAD.
@@ -146,3 +150,11 @@ class Store(ABC):
     @abstractmethod
     def object_url(self, key: str) -> str:
         """The URL of one object, as another engine would open it."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __reduce__(self) -> NoReturn:
+        # Credentials would travel in the pickle. Who needs the store elsewhere passes its URL and
+        # options openly.
+        raise TypeError("a store can't be pickled: pass its URL and options and open it there")

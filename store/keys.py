@@ -1,7 +1,7 @@
 """The grammar of keys, checked before any backend sees one.
 
-A key that a file system or a client library would resolve (`..`, a leading `/`, an empty segment) could name an object
-of another writer or a file outside the root, so it never leaves this module.
+A key that a file system or a client library would resolve (`..`, a leading `/`, an empty segment)
+could name an object of another writer or a file outside the root.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import re
 
 from ..errors import InvalidPath, UsageError
 
-# An empty segment, `.` or `..`; NUL, which ends a path in C. One search over the key, because reads by the ten
-# thousand pass here.
+# An empty segment, `.` or `..`; NUL, which ends a path in C.
 _BAD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\x00")
 
 
@@ -19,12 +18,13 @@ def check_key(key: str) -> str:
     """Return `key` if it can name an object.
 
     Raises:
-        InvalidPath: An empty, `.` or `..` segment, a leading or trailing `/`, NUL, or text that is not UTF-8.
+        InvalidPath: An empty, `.` or `..` segment, a leading or trailing `/`, NUL, or text that
+            has no UTF-8 form.
     """
     if _BAD.search(key) or not is_utf8(key):
         raise InvalidPath(
-            "not a valid object key: segments can't be empty, '.' or '..', and the text must be UTF-8",
-            key=repr(key),
+            "not a valid key: no segment is empty, '.' or '..', and the text is UTF-8",
+            key=ascii(key),
         )
     return key
 
@@ -33,12 +33,13 @@ def check_prefix(prefix: str) -> str:
     """Return `prefix` if it can start a listing: empty, or a valid key and a `/`.
 
     Raises:
-        InvalidPath: It doesn't end in `/` (then `a` would list `a-old/` too), or breaks the grammar of keys.
+        InvalidPath: It doesn't end in `/` (then `a` would list `a-old/` too), or breaks the
+            grammar of keys.
     """
     if not prefix:
         return prefix
     if not prefix.endswith("/"):
-        raise InvalidPath("a listing prefix ends in '/'", key=repr(prefix))
+        raise InvalidPath("a listing prefix ends in '/'", key=ascii(prefix))
     check_key(prefix[:-1])
     return prefix
 

@@ -1,6 +1,6 @@
 """Objects in this process's memory: for tests, demonstrations and simulations.
 
-Every method is one step under one lock, so put-if-absent is exact and a listing is a moment in time.
+Every method is one step under one lock, so put-if-absent is exact and a listing is one moment.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ObjectExists, ObjectNotFound
@@ -17,9 +18,11 @@ from .keys import check_key, check_prefix, check_range
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from .base import Names
+
 
 def _own_time() -> dt.datetime:
-    # The store's own clock, which `modified_at` promises: here this process is the server.
+    # `modified_at` promises the store's own clock, and here this process is the store.
     return dt.datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), dt.UTC)
 
 
@@ -59,7 +62,7 @@ class MemoryStore(Store):
             check_key(key)
         with self._lock:
             found = [self._objects.get(key) for key in keys]
-        return [entry and entry[0] for entry in found]
+        return [None if entry is None else entry[0] for entry in found]
 
     def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
         """All objects below `prefix`; see `Store.list`."""
@@ -70,15 +73,16 @@ class MemoryStore(Store):
                 for key, (body, modified_at) in self._objects.items()
                 if key.startswith(prefix) and (after is None or key > after)
             ]
-        # Code point order is the order of the UTF-8 bytes.
-        return sorted(found, key=lambda info: info.key)
+        # The order of code points is the order of the UTF-8 bytes.
+        found.sort(key=attrgetter("key"))
+        return found
 
-    def list_folders(self, prefix: str) -> list[str]:
+    def list_folders(self, prefix: str) -> Names:
         """Names of the folders directly below `prefix`; see `Store.list_folders`."""
-        start = len(check_prefix(prefix))
+        cut = len(check_prefix(prefix))
         with self._lock:
-            keys = [key for key in self._objects if key.startswith(prefix)]
-        return sorted({key[start:].split("/", 1)[0] for key in keys if "/" in key[start:]})
+            below = [key[cut:] for key in self._objects if key.startswith(prefix)]
+        return sorted({rest.split("/", 1)[0] for rest in below if "/" in rest})
 
     def head(self, key: str) -> ObjectInfo:
         """Size and time of one object; see `Store.head`."""
@@ -93,7 +97,7 @@ class MemoryStore(Store):
                 self._objects.pop(key, None)
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
-        """A seekable file over one object, without a copy; see `Store.open_input`."""
+        """A file over one object, without a copy; see `Store.open_input`."""
         import pyarrow as pa
 
         return pa.BufferReader(self._find(key)[0])

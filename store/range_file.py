@@ -15,8 +15,9 @@ _BLOCK_SIZE_BYTES = 1 << 18
 class RangeFile(io.RawIOBase):
     """Seekable reading of one object, through `Store.get`.
 
-    Parquet readers seek to the footer and then to column chunks, so there is no read-ahead beyond one block: a small
-    read fetches the block around it, a large one exactly itself. An object no larger than a block comes whole.
+    Parquet readers seek to the footer and then to column chunks, so nothing is read ahead beyond
+    one block: a small read fetches the block around it, a large one exactly itself. An object no
+    larger than a block comes whole. Like any file, one object is for one thread at a time.
 
     Args:
         store: Where the object is.

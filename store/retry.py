@@ -1,6 +1,7 @@
 """Bounded retries with full jitter, the same for every request of every remote backend.
 
-The clients' own retries are turned off: s3fs and botocore multiply theirs to 25 tries over 46 s on a throttled store.
+The clients' own retries are turned off: s3fs and botocore multiply theirs to 25 attempts, which
+took 46 s on a throttled store.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ class RetryPolicy:
     """How long to insist.
 
     Attributes:
-        attempts: At most so many, the first one included.
+        attempts: At most so many, the first one included; at least 1.
         first_wait_s: The upper bound of the first wait; it doubles each time.
         longest_wait_s: The bound never grows beyond.
-        budget_s: No attempt starts later than this after the first, but for one retry, which is always made.
+        budget_s: After this time since the start no attempt follows a failed one, except that the
+            first failure always gets its one retry.
     """
 
     attempts: int = 6
@@ -41,7 +43,7 @@ async def retry(
     policy: RetryPolicy,
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    elapsed: Callable[[], float] = time.monotonic,
+    clock_s: Callable[[], float] = time.monotonic,
 ) -> T:
     """Run `operation` until it succeeds, fails for good, or the policy says stop.
 
@@ -50,18 +52,19 @@ async def retry(
         is_transient: Whether an error is worth another attempt.
         policy: When to stop.
         sleep: Injected in tests.
-        elapsed: A monotonic clock in seconds; injected in tests.
+        clock_s: A monotonic clock; injected in tests.
     Raises:
         Exception: The error of the last attempt, as it was.
     """
-    start_s = elapsed()
-    for attempt in range(1, policy.attempts + 1):
+    start_s = clock_s()
+    attempt = 1
+    while True:
         try:
             return await operation()
         except Exception as error:
-            late = attempt > 1 and elapsed() - start_s >= policy.budget_s
-            if attempt == policy.attempts or late or not is_transient(error):
+            late = attempt > 1 and clock_s() - start_s >= policy.budget_s
+            if attempt >= policy.attempts or late or not is_transient(error):
                 raise
         bound_s = min(policy.first_wait_s * 2 ** (attempt - 1), policy.longest_wait_s)
         await sleep(_random.uniform(0, bound_s))
-    raise AssertionError("a policy has at least one attempt")
+        attempt += 1

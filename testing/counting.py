@@ -11,14 +11,16 @@ from ..store.range_file import RangeFile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ..store.base import Names
+
 KINDS = ("put", "get", "list", "head", "delete")
 
 
 class CountingStore(Store):
     """Passes every call on to another store and counts the logical requests.
 
-    Logical: one GET a key, also in `get_many`; one LIST a call, whatever the pages; one DELETE a key. Files from
-    `open_input` read through this store, so their ranges count as GETs.
+    Logical: one GET a key, also in `get_many`; one LIST a call, whatever the pages; one DELETE a
+    key. Files from `open_input` read through this store, so their ranges count as GETs.
 
     Args:
         store: The store that does the work.
@@ -68,7 +70,7 @@ class CountingStore(Store):
         self._count("list")
         return self.inner.list(prefix, after=after)
 
-    def list_folders(self, prefix: str) -> list[str]:
+    def list_folders(self, prefix: str) -> Names:
         """Count 1 LIST."""
         self._count("list")
         return self.inner.list_folders(prefix)

@@ -1,6 +1,7 @@
 """Real object stores on loopback, for tests and benchmarks: moto (S3) and `rclone serve s3`.
 
-Each is a child process on a free port of 127.0.0.1. It ends with its `with` block, and also when the parent is killed.
+Each is a child process on a free port of 127.0.0.1. It ends with its `with` block, and also when
+the parent is killed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 30.0
 _START_ATTEMPTS = 3
 _REGION = "us-east-1"
-# The shell ends with the server, and the server with the shell's standard input, which closes when the parent dies.
+# The shell ends with the server, and the server with the shell's standard input, which closes when
+# the parent dies.
 _GUARD = '( "$@" </dev/null; kill -9 $$ ) & cat >/dev/null; kill -9 0'
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -72,7 +74,7 @@ class S3Server:
         url = f"{self.endpoint_url}/{bucket}"
         signed = AWSRequest(method="PUT", url=url, data=b"")
         S3SigV4Auth(Credentials(self.access_key, self.secret_key), "s3", _REGION).add_auth(signed)
-        request = urllib.request.Request(  # noqa: S310 - always http on loopback
+        request = urllib.request.Request(
             url, data=b"", headers=dict(signed.headers.items()), method="PUT"
         )
         with _direct.open(request, timeout=START_TIMEOUT_S):
@@ -84,7 +86,8 @@ def moto_server(extra_env: Mapping[str, str] | None = None) -> Iterator[S3Server
     """Run moto: S3 with put-if-absent, in memory.
 
     Args:
-        extra_env: Added to the child's environment; `INITIAL_NO_AUTH_ACTION_COUNT=0` makes it check credentials.
+        extra_env: Added to the child's environment. With `INITIAL_NO_AUTH_ACTION_COUNT=0` it
+            checks credentials from the first request on.
     Raises:
         MissingDependency: moto isn't installed.
     """
@@ -130,7 +133,7 @@ def _serve(command: Callable[[int], Sequence[str]], env: Mapping[str, str]) -> I
     with tempfile.TemporaryFile() as log, contextlib.ExitStack() as stack:
         for _ in range(_START_ATTEMPTS):  # another process may take the port in between
             port = _free_port()
-            child = subprocess.Popen(  # noqa: S603 - our own command
+            child = subprocess.Popen(
                 ["/bin/sh", "-c", _GUARD, "sh", *command(port)],
                 stdin=subprocess.PIPE,
                 stdout=log,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from lakelog.testing.servers import S3Server, moto_server, rclone_s3_server
 
 if TYPE_CHECKING:
