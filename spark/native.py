@@ -1,0 +1,224 @@
+"""One DataFrame over files of different schemas, read by Spark's own Parquet reader.
+
+Files are sorted by what has to be done to them. Whatever the native reader resolves by itself (a
+column that is missing, in another place, or narrower) goes into one relation with the table's
+schema; only files that need a cast in Spark, a fill, or a filter of their own get a relation of
+theirs, and a union joins them.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from . import file_index, parquet_paths
+from .arrow_casts import convert
+from .arrow_types import any_part, is_direct, read_type, spark_type, storage
+from .column_names import check_names, is_case_sensitive, is_there
+from .urls import hadoop_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    from .file_index import KnownFile
+
+FILE_INDEX_SWITCH = "LAKELOG_SPARK_FILE_INDEX"
+"""Set to `off` in the environment, it makes every read go by `parquet_paths`."""
+
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files of one physical schema that are to be treated alike.
+
+    Attributes:
+        schema: The Arrow schema as it stands in the files' footers (`pyarrow.parquet.read_schema`),
+            not as it was in the writer's memory: Parquet stores some types as others.
+        files: Raw URLs or paths, and exact sizes in bytes.
+        hidden: Columns that are in the files but mean something else there (an older generation of
+            the name).
+        where: SQL over the target's columns; rows for which it isn't true are left out.
+    """
+
+    schema: pa.Schema
+    files: Sequence[KnownFile]
+    hidden: frozenset[str] = frozenset()
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class _ColumnPlan:
+    """How a column comes about: `read` and, if `physical` is set, cast from that; else filled."""
+
+    name: str
+    read: DataType | None
+    physical: pa.DataType | None = None
+    take_default: bool = False
+
+
+_Plan = tuple[_ColumnPlan, ...]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is the same for all groups of one read."""
+
+    target: pa.Schema
+    defaults: Mapping[str, Any]
+    metadata: Mapping[str, str]
+    options: Mapping[str, str]
+
+
+def known_files(table: pa.Table) -> list[KnownFile]:
+    """Take the files out of a table with the columns `url` and `size_bytes`, in order."""
+    return list(zip(table["url"].to_pylist(), table["size_bytes"].to_pylist(), strict=True))
+
+
+def read_files(
+    spark: SparkSession,
+    groups: Sequence[FileGroup],
+    target: pa.Schema,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Make one DataFrame of the target schema from files of several schemas.
+
+    Args:
+        spark: The session; classic for planning without requests, Connect works too.
+        groups: The files by physical schema. None at all gives an empty DataFrame.
+        target: The unified schema; leave columns out of it to not read them.
+        defaults: Values for columns that a file lacks, by name; null where none is given.
+        metadata: Further columns from Spark's `_metadata`, new name to field (`file_path`,
+            `row_index`, ...).
+        options: Options of the Parquet source, and Hadoop settings for this read alone.
+
+    Returns:
+        A lazy DataFrame with the target's columns in its order, all nullable, then those of
+        `metadata`.
+
+    Raises:
+        InvalidSchema: A type that Spark can't read or that no safe cast leads from, or column names
+            that differ in case only while Spark doesn't tell them apart.
+
+    Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
+    """
+    request = _Request(target, defaults or {}, metadata or {}, options or {})
+    exact_case = is_case_sensitive(spark)
+    check_names(spark, target, exact_case=exact_case)
+    branches: dict[tuple[_Plan, str | None], list[KnownFile]] = {}
+    for group in groups:
+        if group.files:
+            plan = _plan(group, request, exact_case=exact_case)
+            branches.setdefault((plan, group.where), []).extend(group.files)
+    frames = [
+        _branch(spark, request, plan, hadoop_files(spark, files), where)
+        for (plan, where), files in branches.items()
+    ]
+    return _union(frames) if frames else _empty(spark, request)
+
+
+def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
+    near = {each.lower() for each in (*group.schema.names, *group.hidden)}
+    plan = []
+    for field in request.target:
+        name = field.name
+        wanted = spark_type(field.type, name)
+        if name in group.hidden or not is_there(group.schema, name, exact_case=exact_case):
+            # The reader itself fills in nulls for a column, if no name in the file comes near it.
+            default = name in request.defaults
+            by_reader = name.lower() not in near and not any_part(field.type, kinds.is_null)
+            read = wanted if by_reader and not default else None
+            plan.append(_ColumnPlan(name, read, take_default=default))
+            continue
+        physical = group.schema.field(name).type
+        if kinds.is_null(storage(physical)):
+            plan.append(_ColumnPlan(name, None))
+        elif is_direct(physical, field.type):
+            plan.append(_ColumnPlan(name, wanted))
+        else:
+            plan.append(_ColumnPlan(name, read_type(physical, name), physical))
+    return tuple(plan)
+
+
+def _branch(
+    spark: SparkSession,
+    request: _Request,
+    plan: _Plan,
+    files: Sequence[KnownFile],
+    where: str | None,
+) -> DataFrame:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructField, StructType
+
+    read = [StructField(each.name, each.read) for each in plan if each.read is not None]
+    frame = _scan(spark, StructType(read), files, request.options)
+    as_read = all(each.read is not None and each.physical is None for each in plan)
+    if request.metadata or not as_read:
+        columns = [_column(each, request) for each in plan]
+        extra = [
+            F.col(f"_metadata.{field}").alias(name) for name, field in request.metadata.items()
+        ]
+        frame = frame.select(*columns, *extra)
+    return frame if where is None else frame.where(where)
+
+
+def _column(plan: _ColumnPlan, request: _Request) -> Column:
+    from pyspark.sql import functions as F
+
+    target = request.target.field(plan.name).type
+    if plan.read is None:
+        value = request.defaults[plan.name] if plan.take_default else None
+        value = value.as_py() if isinstance(value, pa.Scalar) else value
+        return F.lit(value).cast(spark_type(target, plan.name)).alias(plan.name)
+    column = F.col("`" + plan.name.replace("`", "``") + "`")
+    if plan.physical is None:
+        return column
+    return convert(column, plan.physical, target, plan.name).alias(plan.name)
+
+
+def _scan(
+    spark: SparkSession, schema: StructType, files: Sequence[KnownFile], options: Mapping[str, str]
+) -> DataFrame:
+    if os.environ.get(FILE_INDEX_SWITCH, "").lower() not in ("off", "0", "false"):
+        try:
+            return file_index.relation(spark, schema=schema, files=files, options=options)
+        except file_index.FileIndexUnavailable as reason:
+            _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
+    return parquet_paths.relation(spark, schema=schema, files=files, options=options)
+
+
+def _warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    # In pairs: Spark analyses a plan again at each step, so a chain of n unions costs n squared.
+    while len(frames) > 1:
+        pairs = [frames[at : at + 2] for at in range(0, len(frames), 2)]
+        frames = [pair[0].union(pair[1]) if len(pair) > 1 else pair[0] for pair in pairs]
+    return frames[0]
+
+
+def _empty(spark: SparkSession, request: _Request) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    columns = [_column(_ColumnPlan(name, None), request) for name in request.target.names]
+    numbers = ("row_index", "file_size", "file_block_start", "file_block_length")
+    extra = [
+        F.lit(None).cast("bigint" if field in numbers else "string").alias(name)
+        for name, field in request.metadata.items()
+    ]
+    return spark.range(0).select(*columns, *extra)

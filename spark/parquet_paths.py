@@ -1,0 +1,70 @@
+"""The second-best way to read known files: hand Spark their paths, and let it look each of them up.
+
+It serves where `file_index` can't: on Spark Connect, and on a Spark whose internals have changed.
+It costs two requests for each file when planning.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidPath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from .file_index import KnownFile
+
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+# Spark makes a task of each path, up to this number. Ten thousand tasks cost twenty times the
+# listing itself.
+_TASKS = "8"
+
+
+def relation(
+    spark: SparkSession,
+    *,
+    schema: StructType,
+    files: Sequence[KnownFile],
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Make a DataFrame that reads exactly these Parquet files, by their paths alone.
+
+    Args:
+        spark: A session of any kind, Connect included.
+        schema: What to read; the native reader must accept it for every file.
+        files: Raw paths or URLs, and sizes (which Spark looks up again). At least one.
+        options: Options of the Parquet source, and Hadoop settings for this read alone.
+
+    Raises:
+        InvalidPath: A file's name starts with `_` or `.`: Spark would leave it out without a word.
+
+    Requests: one HEAD and one LIST for each file, now (Connect: at each analysis of the plan).
+    """
+    for path, _ in files:
+        if path.rpartition("/")[2].startswith(("_", ".")):
+            raise InvalidPath(
+                "Spark leaves out files whose names start with '_' or '.', without a word",
+                key=path,
+                hint="Read on a classic session, where the file index takes such names",
+            )
+    # No globbing: raw names may hold `[`, `{` or `*`. No partition discovery: `day=1` in a path is
+    # no column here.
+    fixed = {"__globPaths__": "false", "recursiveFileLookup": "true"}
+    with _few_listing_tasks(spark):
+        reader = spark.read.schema(schema).options(**(dict(options or {}) | fixed))
+        return reader.parquet(*(path for path, _ in files))
+
+
+@contextmanager
+def _few_listing_tasks(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(_LISTING_TASKS)
+    spark.conf.set(_LISTING_TASKS, _TASKS)
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTING_TASKS, before)
