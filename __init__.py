@@ -1,0 +1,53 @@
+"""lakelog: a transaction-log catalog for Parquet on object storage. No server, no database.
+
+The public names are loaded on first use, so that `import lakelog` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .errors import LakelogError
+
+if TYPE_CHECKING:
+    from .catalog.commit import CommitInfo
+    from .catalog.cut import Cut
+    from .catalog.reader import Catalog, open_catalog
+    from .catalog.snapshot import Snapshot
+    from .catalog.transaction import Transaction
+    from .catalog.writer import Writer
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Catalog": "catalog.reader",
+    "CommitInfo": "catalog.commit",
+    "Cut": "catalog.cut",
+    "Snapshot": "catalog.snapshot",
+    "Transaction": "catalog.transaction",
+    "Writer": "catalog.writer",
+    "open_catalog": "catalog.reader",
+}
+
+__all__ = [
+    "Catalog",
+    "CommitInfo",
+    "Cut",
+    "LakelogError",
+    "Snapshot",
+    "Transaction",
+    "Writer",
+    "__version__",
+    "open_catalog",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in ("spark", "errors", "testing"):
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,145 @@
+"""From what was asked for to the transaction object that says it. Pure.
+
+Source: docs/format.md, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..errors import UsageError
+from .codec import encode_transaction
+from .files import batch_rows
+from .frame import MAX_MESSAGE_BYTES
+from .ipc import encode_ipc
+from .state import State
+from .wire import lakelog_transaction_pb2 as wire
+
+BATCH_FROM_FILES: Final = 256
+
+
+@dataclass(slots=True)
+class Intent:
+    """One transaction as its user meant it.
+
+    Attributes:
+        transaction_id: 16 random bytes: this attempt to commit, and no other.
+        epoch: Under which its data files were named.
+        actions: Schemas, adds and removes, in order.
+        operation: append, delete, overwrite, rewrite, row_delta or maintenance; empty: as the actions say.
+        app_id, app_version: Idempotence; empty id for none.
+        summary: Words for the history.
+    """
+
+    transaction_id: bytes
+    epoch: int
+    actions: list[wire.Action] = field(default_factory=list)
+    operation: str = ""
+    app_id: str = ""
+    app_version: int = 0
+    summary: dict[str, str] = field(default_factory=dict)
+
+    def member(self) -> wire.Member:
+        """How the commit lists it."""
+        return wire.Member(
+            transaction_id=self.transaction_id,
+            operation=self.operation or self._inferred(),
+            app_id=self.app_id,
+            app_version=self.app_version,
+            summary=self.summary,
+            action_count=len(self.actions),
+        )
+
+    def _inferred(self) -> str:
+        kinds = {action.WhichOneof("kind") for action in self.actions}
+        if "remove" in kinds:
+            return "overwrite" if "add" in kinds else "delete"
+        return "append" if "add" in kinds else "maintenance"
+
+
+def build_transaction(
+    state: State, intents: Sequence[Intent], *, uuid: bytes, successor: bytes, epoch: int, guest: bool, now_us: int
+) -> tuple[bytes, bytes]:
+    """The object of the next revision, for all intents together.
+
+    Args:
+        state: The head it follows.
+        uuid: Its slot uuid.
+        successor: The slot uuid of the one after it.
+        now_us: The clock; the commit time is later than the head's in any case.
+    Returns:
+        Bytes and digest.
+    Raises:
+        UsageError: Too large for one transaction object.
+    """
+    message = wire.Transaction(
+        revision=state.revision + 1,
+        uuid=uuid,
+        previous_uuid=state.uuid,
+        previous_digest=state.digest,
+        epoch=epoch,
+        guest=guest,
+        commit=wire.Commit(
+            members=[intent.member() for intent in intents],
+            committed_at_us=max(state.committed_at_us + 1, now_us),
+            successor_uuid=successor,
+        ),
+    )
+    actions = [action for intent in intents for action in intent.actions]
+    attachments = b""
+    if sum(action.WhichOneof("kind") == "add" for action in actions) > BATCH_FROM_FILES:
+        actions, attachments = _batched(state, actions)
+        _recount(message, actions)
+    message.actions.extend(actions)
+    if message.ByteSize() > MAX_MESSAGE_BYTES:
+        raise UsageError(
+            f"A transaction of {message.ByteSize()} bytes is too large",
+            hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes over several transactions",
+        )
+    return encode_transaction(message, attachments)
+
+
+def _batched(state: State, actions: Sequence[wire.Action]) -> tuple[list[wire.Action], bytes]:
+    """The same actions with adds in columns: schemas first, then removes and the odd add, then one batch a table."""
+    removed = {action.remove.path for action in actions if action.WhichOneof("kind") == "remove"}
+    for files in state.tables.values():
+        removed |= files.removed
+    by_table: dict[str, list[wire.Add]] = {}
+    rest: list[wire.Action] = []
+    for action in actions:
+        if action.WhichOneof("kind") == "add" and action.add.path not in removed:
+            by_table.setdefault(action.add.table, []).append(action.add)
+        else:
+            rest.append(action)
+    schemas = _schemas(state, actions)
+    attachments = bytearray()
+    for table, adds in by_table.items():
+        files, groups = batch_rows(adds, state.revision + 1, schemas)
+        batch = wire.AddBatch(table=table)
+        for piece, rows in ((batch.files, files), (batch.row_groups, groups)):
+            if not rows.num_rows:
+                continue
+            attachments.extend(b"\0" * (-len(attachments) % 64))
+            data = encode_ipc(rows)
+            piece.offset, piece.length, piece.row_count = len(attachments), len(data), rows.num_rows
+            attachments.extend(data)
+        rest.append(wire.Action(add_batch=batch))
+    return rest, bytes(attachments)
+
+
+def _schemas(state: State, actions: Sequence[wire.Action]) -> dict[bytes, object]:
+    from .schema import decode_schema
+
+    found = {mark: entry.schema for (_, mark), entry in state.schemas.items()}
+    for action in actions:
+        if action.WhichOneof("kind") == "schema":
+            found[action.schema.fingerprint] = decode_schema(action.schema.arrow_schema)
+    return found
+
+
+def _recount(message: wire.Transaction, actions: Sequence[wire.Action]) -> None:
+    """Batches mix the actions of members: the count then stands with the first."""
+    for position, member in enumerate(message.commit.members):
+        member.action_count = 0 if position else len(actions)

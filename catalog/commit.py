@@ -1,0 +1,349 @@
+"""The commit protocol: how one transaction object becomes the next revision, whatever fails on the way.
+
+The order of requests, and why:
+
+1. Data files first. Until a transaction names them nobody sees them, so a crash leaves only orphans for gc.
+2. Then the transaction object, under the name that revision r-1 fixed for revision r, with put-if-absent. Everyone
+   who commits on the same base asks for the same name, so the store picks one: a fork can't be written.
+3. Only then success is reported. When the answer is lost, the same bytes go to the same key again; "exists" means
+   read back and compare. When neither can be learnt the outcome is unknown, and says so.
+4. Nothing is cleaned up on an error: what looks like a failure may have happened.
+
+After a lost race the committer replays and decides: an owner gives way for good to an equal or higher epoch that is
+no guest's, and goes on otherwise; a guest goes on while the head's epoch is the one its files carry.
+
+On a store without put-if-absent the name has a random uuid: list, put, list, and success only if nobody else stands
+on the revision. That detects a fork and can't prevent it.
+
+Source: docs/format.md, section 4; docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import (
+    AccessDenied,
+    CommitOutcomeUnknown,
+    EpochChanged,
+    FencedError,
+    LakelogError,
+    ObjectExists,
+    ObjectNotFound,
+    StorageError,
+)
+from .ambient import Ambient
+from .build import Intent, build_transaction
+from .codec import decode_transaction
+from .listing import fork_error
+from .log import Log
+from .margins import Margins
+from .names import LogObject
+from .state import State, apply, check_features, validate
+
+_PUT_ATTEMPTS: Final = 4
+_RACES: Final = 10_000
+_PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """A commit that stands in the log.
+
+    Attributes:
+        revision: Its number.
+        uuid: Slot uuid, hex.
+        transaction_id: Hex.
+        committed_at_us: µs since 1970, UTC.
+        skipped: True if nothing was written, since the application's version was committed before.
+    """
+
+    revision: int
+    uuid: str
+    transaction_id: str
+    committed_at_us: int
+    skipped: bool = False
+
+
+class Committer:
+    """Commits intents to one log. Not safe for threads: `group.CommitQueue` lets one in at a time.
+
+    Attributes:
+        state: The newest state that this committer knows.
+        epoch: The owner's epoch; a guest's intents carry their own.
+        guest: Whether it commits as a guest.
+    """
+
+    def __init__(
+        self, log: Log, state: State, *, exclusive: bool, guest: bool, ambient: Ambient, margins: Margins
+    ) -> None:
+        self.log = log
+        self.state = state
+        self.guest = guest
+        self.epoch = max(1, state.epoch) if guest else state.epoch + 1
+        self._exclusive = exclusive
+        self._ambient = ambient
+        self._margins = margins
+        self._fenced: FencedError | None = None
+        self._seen_at_s = ambient.monotonic_s()
+        self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
+        self._in_doubt: dict[bytes, str] = {}  # transaction id -> key of a put whose outcome nobody knows
+
+    def current_epoch(self) -> int:
+        """The epoch that a transaction begun now carries."""
+        return max(1, self.state.epoch) if self.guest else self.epoch
+
+    def commit(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
+        """Commit intents as one transaction object; those that don't fit the state are refused, each by itself.
+
+        Returns:
+            For each intent, in order, where it stands or why it doesn't.
+        Requests: 1 PUT on an exclusive store. Each lost race costs 1 GET, 1 LIST and 1 GET a transaction more.
+        """
+        results: dict[bytes, CommitInfo | LakelogError] = {}
+        try:
+            self._commit(list(intents), results)
+        except LakelogError as error:
+            for intent in intents:
+                results.setdefault(intent.transaction_id, self._as_outcome(intent, error))
+        return [results[intent.transaction_id] for intent in intents]
+
+    def _commit(self, pending: list[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> None:
+        if self._idle_s() > self._margins.idle_limit_s:
+            self._absorb()
+        for race in range(_RACES):
+            self._settle(pending, results)
+            pending = [intent for intent in pending if intent.transaction_id not in results]
+            if pending and self._fenced is not None:
+                raise self._fenced
+            pending = self._admit(pending, results)
+            if not pending:
+                return
+            if self._try(pending, results):
+                return
+            if race > 1:
+                self._ambient.sleep_s(self._jitter_s(race))
+            self._absorb(expect_news=True)
+        raise StorageError(
+            f"Lost the race for a revision of {self.log.writer}/{self.log.database} {_RACES} times",
+            key=self.log.folder,
+            hint="Too many committers share this log: give them writer ids of their own",
+        )
+
+    # --- Before the put -----------------------------------------------------------------------------------------
+
+    def _settle(self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> None:
+        """Intents that an earlier attempt has committed after all."""
+        if not any(intent.transaction_id in self._own for intent in pending):
+            return
+        found = {mark: row for row in self.state.history.rows for mark in row["transaction_ids"]}
+        base = self.state.history.base
+        if base is not None and any(i.transaction_id not in found for i in pending):
+            for row in base.select(["revision", "uuid", "committed_at", "transaction_ids"]).to_pylist():
+                row["committed_at"] = int(row["committed_at"].timestamp() * 1_000_000)
+                found.update({mark: row for mark in row["transaction_ids"]})
+        for intent in pending:
+            row = found.get(intent.transaction_id)
+            if row is not None:
+                self._in_doubt.pop(intent.transaction_id, None)
+                results[intent.transaction_id] = CommitInfo(
+                    row["revision"], row["uuid"].hex(), intent.transaction_id.hex(), row["committed_at"]
+                )
+
+    def _admit(self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> list[Intent]:
+        """The intents that fit the state, one after the other; the others get their error."""
+        check_features(self.state, writing=True)
+        admitted: list[Intent] = []
+        done = dict(self.state.app_versions)
+        for intent in pending:
+            try:
+                if intent.app_id and done.get(intent.app_id, -1) >= intent.app_version:
+                    results[intent.transaction_id] = self._skipped(intent)
+                    continue
+                if self.guest and intent.epoch != self.current_epoch():
+                    raise EpochChanged(
+                        f"A new owner took over {self.log.writer}/{self.log.database} while this guest worked",
+                        key=self.log.folder,
+                        hint="Run the transaction again: its data files are void, and gc removes them",
+                    )
+                validate(self.state, [a for i in [*admitted, intent] for a in i.actions])
+            except LakelogError as error:
+                results[intent.transaction_id] = error
+                continue
+            admitted.append(intent)
+            if intent.app_id:
+                done[intent.app_id] = intent.app_version
+        return admitted
+
+    def _skipped(self, intent: Intent) -> CommitInfo:
+        state = self.state
+        return CommitInfo(
+            state.revision, state.uuid.hex(), intent.transaction_id.hex(), state.committed_at_us, skipped=True
+        )
+
+    # --- The put ------------------------------------------------------------------------------------------------
+
+    def _try(self, intents: list[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> bool:
+        """Ask for the next revision. True: it is ours, and results are set. False: somebody else has it."""
+        uuid = self.state.next_uuid if self._exclusive else self._ambient.new_id()
+        body, _ = build_transaction(
+            self.state, intents, uuid=uuid, successor=self._ambient.new_id(), epoch=self.current_epoch(),
+            guest=self.guest, now_us=self._ambient.now_us(),
+        )  # fmt: skip
+        item = LogObject(self.state.revision + 1, uuid[:4].hex(), "transaction")
+        key = self.log.folder + item.name
+        decoded = decode_transaction(body, key)  # what a reader would refuse is never written
+        ids = [intent.transaction_id for intent in intents]
+        asked_at_s = self._ambient.monotonic_s()
+        self._own.update(ids)
+        won = self._put_exclusive(key, body, ids) if self._exclusive else self._put_plain(item, body, ids)
+        if not won:
+            return False
+        if self._idle_s() > self._margins.idle_limit_s:
+            self._verify_slow_put(ids[0], key)
+        else:
+            apply(self.state, decoded)
+            self._seen_at_s = asked_at_s
+        for intent in intents:
+            self._in_doubt.pop(intent.transaction_id, None)
+            results[intent.transaction_id] = CommitInfo(
+                item.revision, uuid.hex(), intent.transaction_id.hex(), decoded.message.commit.committed_at_us
+            )
+        return True
+
+    def _put_exclusive(self, key: str, body: bytes, ids: Sequence[bytes]) -> bool:
+        lost_answer = False
+        for attempt in range(_PUT_ATTEMPTS):
+            try:
+                self.log.store.put(key, body, if_absent=True)
+                return True
+            except ObjectExists:
+                return self._read_back(key, ids) == body
+            except AccessDenied:
+                if not lost_answer:
+                    raise
+            except StorageError:
+                lost_answer = True
+                self._in_doubt.update(dict.fromkeys(ids, key))
+            self._ambient.sleep_s(self._jitter_s(attempt))
+        raise self._unknown(key, ids[0])
+
+    def _read_back(self, key: str, ids: Sequence[bytes]) -> bytes:
+        for attempt in range(_PUT_ATTEMPTS):
+            try:
+                return self.log.store.get(key)
+            except ObjectNotFound:
+                return b""  # pruned since: the replay tells what stood there
+            except StorageError:
+                self._ambient.sleep_s(self._jitter_s(attempt))
+        self._in_doubt.update(dict.fromkeys(ids, key))
+        raise self._unknown(key, ids[0])
+
+    def _put_plain(self, item: LogObject, body: bytes, ids: Sequence[bytes]) -> bool:
+        key = self.log.folder + item.name
+        if self.log.names(after_revision=item.revision - 1).head >= item.revision:
+            return False
+        for attempt in range(_PUT_ATTEMPTS):
+            try:
+                self.log.store.put(key, body)
+                break
+            except StorageError:
+                self._in_doubt.update(dict.fromkeys(ids, key))
+                self._ambient.sleep_s(self._jitter_s(attempt))
+        else:
+            raise self._unknown(key, ids[0])
+        try:
+            listing = self.log.names(after_revision=item.revision - 1)
+        except StorageError as error:
+            self._in_doubt.update(dict.fromkeys(ids, key))
+            raise self._unknown(key, ids[0]) from error
+        names = listing.transactions.get(item.revision, [])
+        if len(names) > 1:
+            raise fork_error(listing, item.revision)
+        if not names or listing.head > item.revision:
+            self._in_doubt.update(dict.fromkeys(ids, key))
+        if not names:
+            raise self._unknown(key, ids[0])
+        return listing.head == item.revision  # if somebody went on from here already, the replay tells
+
+    def _verify_slow_put(self, transaction_id: bytes, key: str) -> None:
+        """A put that took longer than half the prune floor may have created a pruned name anew: look."""
+        fresh = self.log.load()
+        row = next((r for r in reversed(fresh.history.rows) if transaction_id in r["transaction_ids"]), None)
+        if row is None and not _in_base(fresh, transaction_id):
+            self._fenced = self._fence_error("it was stopped so long that the log was pruned under it", key)
+            raise self._fenced
+        self.state = fresh
+        self._seen_at_s = self._ambient.monotonic_s()
+
+    # --- After a lost race --------------------------------------------------------------------------------------
+
+    def _absorb(self, *, expect_news: bool = False) -> None:
+        """Read what others have committed, and see whether one of them fences this committer."""
+        asked_at_s = self._ambient.monotonic_s()
+        before = self.state.revision
+        for attempt in range(_PUT_ATTEMPTS):
+            fresh = self.log.advance(self.state)
+            if fresh.revision > before or not expect_news:
+                break
+            self._ambient.sleep_s(self._jitter_s(attempt))
+        self.state = fresh
+        self._seen_at_s = asked_at_s
+        if not self.guest and self._fenced is None:
+            self._check_fencing(before)
+
+    def _check_fencing(self, before: int) -> None:
+        history = self.state.history
+        rows = [row for row in history.rows if row["revision"] > before]
+        if history.base is not None:
+            rows = [row for row in history.base.to_pylist() if row["revision"] > before] + rows
+        for row in rows:
+            own = not self._own.isdisjoint(row["transaction_ids"])
+            if not own and (row["epoch"] > self.epoch or (row["epoch"] == self.epoch and not row["guest"])):
+                self._fenced = self._fence_error(
+                    f"revision {row['revision']} was committed under epoch {row['epoch']}, this one has {self.epoch}",
+                    self.log.folder,
+                )
+                return
+
+    def _fence_error(self, why: str, key: str) -> FencedError:
+        return FencedError(
+            f"Another process has taken over writer {self.log.writer!r}: {why}",
+            key=key,
+            hint="This instance can't commit any more. Stop it, or open the writer again to take it back",
+        )
+
+    # --- Words --------------------------------------------------------------------------------------------------
+
+    def _unknown(self, key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
+        return CommitOutcomeUnknown(
+            f"The store gave no answer for {key}: transaction {transaction_id.hex()} may or may not be committed",
+            key=key,
+            transaction_id=transaction_id.hex(),
+            hint="Call commit again on the same transaction (that is safe), or look for its id with `lakelog log`",
+        )
+
+    def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
+        """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
+        key = self._in_doubt.get(intent.transaction_id)
+        if key is None or isinstance(error, FencedError):
+            return error
+        unknown = self._unknown(key, intent.transaction_id)
+        unknown.__cause__ = error
+        return unknown
+
+    def _idle_s(self) -> float:
+        return self._ambient.monotonic_s() - self._seen_at_s
+
+    def _jitter_s(self, attempt: int) -> float:
+        share = int.from_bytes(self._ambient.new_id()[:2], "little") / 65_536
+        return float(min(2.0, _PAUSE_S * 2 ** min(attempt, 6)) * (0.5 + share))
+
+
+def _in_base(state: State, transaction_id: bytes) -> bool:
+    base = state.history.base
+    return base is not None and any(
+        transaction_id in ids for ids in base.column("transaction_ids").to_pylist()
+    )

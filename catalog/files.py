@@ -1,0 +1,209 @@
+"""The live files of one table of one log: sorted immutable runs under a small overlay of recent changes. Pure.
+
+A run comes from a checkpoint or a large commit and may hold a million rows; it is never rewritten in memory. What
+was added or removed since lies over it in a dict and a set, so that one commit costs what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from . import segments
+from .ipc import decode_segment
+from .wire import lakelog_transaction_pb2 as wire
+from .wire.lakelog_checkpoint_pb2 import SegmentRef
+
+_CORE = tuple(segments.FILES.names)
+
+
+class Run:
+    """Files sorted by path, without repeats.
+
+    Statistics columns are decoded from the segment's bytes only when somebody asks for them.
+    """
+
+    __slots__ = ("_raw", "_rows", "core", "key")
+
+    def __init__(self, core: pa.Table, raw: memoryview | bytes | pa.Table, key: str) -> None:
+        self.core = core
+        self.key = key
+        self._raw = raw
+        self._rows = core.num_rows
+
+    @classmethod
+    def of_segment(cls, data: memoryview | bytes, rows: int, key: str) -> Run:
+        """A run from Arrow IPC bytes; only the core columns are decoded now.
+
+        Raises:
+            CorruptObject: Not a segment of files, or not sorted.
+        """
+        core = decode_segment(data, SegmentRef.FILES, rows, key, columns=_CORE)
+        return cls(core, data, key)
+
+    @classmethod
+    def of_table(cls, table: pa.Table, key: str) -> Run:
+        """A run from a table with the columns of `segments.FILES` and any statistics columns, sorted by path."""
+        return cls(table.select(_CORE), table, key)
+
+    def full(self) -> pa.Table:
+        """All columns, statistics included."""
+        if isinstance(self._raw, pa.Table):
+            return self._raw
+        return decode_segment(self._raw, SegmentRef.FILES, self._rows, self.key)
+
+    def find(self, path: str) -> int:
+        """Row of a path, or -1. Binary search: about 20 look-ups in a million rows."""
+        column = self.core.column("path")
+        wanted = path.encode()
+        low, high = 0, self._rows
+        while low < high:
+            middle = (low + high) // 2
+            if column[middle].as_py().encode() < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < self._rows and column[low].as_py() == path else -1
+
+
+RawSegment = tuple[memoryview | bytes, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A decoded `AddBatch`.
+
+    Attributes:
+        run: Its files.
+        row_groups: Its ROW_GROUPS segment, raw: bytes, row count, key; None if it has none.
+    """
+
+    run: Run
+    row_groups: RawSegment | None
+
+
+@dataclass(slots=True)
+class TableFiles:
+    """The live files of one table.
+
+    Attributes:
+        runs: Disjoint sorted runs.
+        removed: Paths of `runs` that are no longer live.
+        added: Files added since, by path, with the revision that added each; in order of their commits.
+        row_groups: Raw ROW_GROUPS segments that came with the runs: bytes, row count, key.
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+    added: dict[str, tuple[wire.Add, int]] = field(default_factory=dict)
+    row_groups: list[RawSegment] = field(default_factory=list)
+
+    def copy(self) -> TableFiles:
+        """An independent copy; runs are shared, being immutable."""
+        return TableFiles(list(self.runs), set(self.removed), dict(self.added), list(self.row_groups))
+
+    def __contains__(self, path: str) -> bool:
+        if path in self.added:
+            return True
+        return path not in self.removed and any(run.find(path) >= 0 for run in self.runs)
+
+    def size_of(self, path: str) -> tuple[int, int] | None:
+        """Rows and bytes of a live file, or None."""
+        if path in self.added:
+            add = self.added[path][0]
+            return add.row_count, add.size_bytes
+        if path in self.removed:
+            return None
+        for run in self.runs:
+            row = run.find(path)
+            if row >= 0:
+                return run.core.column("row_count")[row].as_py(), run.core.column("size_bytes")[row].as_py()
+        return None
+
+    def overlaps(self, run: Run) -> bool:
+        """Whether a path of `run` is in this table, or was in one of its runs (a run can't hide a removed path)."""
+        paths = run.core.column("path")
+        if len(paths) <= 256:
+            return any(path in self.removed or path in self for path in paths.to_pylist())
+        known = [pa.array([*self.added, *self.removed], pa.string())]
+        known += [other.core.column("path") for other in self.runs]
+        values = paths.combine_chunks()
+        return any(pc.any(pc.is_in(other, values)).as_py() for other in known if len(other))
+
+    def append(self, batch: Batch) -> None:
+        """Add a run that does not overlap."""
+        self.runs.append(batch.run)
+        if batch.row_groups is not None:
+            self.row_groups.append(batch.row_groups)
+
+    def remove(self, path: str) -> None:
+        """Take out a live file."""
+        if self.added.pop(path, None) is None:
+            self.removed.add(path)
+
+    @property
+    def count(self) -> int:
+        """Number of live files."""
+        return sum(run.core.num_rows for run in self.runs) - len(self.removed) + len(self.added)
+
+    def fingerprints(self) -> set[bytes]:
+        """Fingerprints of the schemas of live files (and perhaps of some that were just removed)."""
+        found = {add.schema_fingerprint for add, _ in self.added.values()}
+        for run in self.runs:
+            found.update(pc.unique(run.core.column("schema_fingerprint")).to_pylist())
+        return found
+
+    def table(self, schemas: dict[bytes, pa.Schema] | None = None) -> pa.Table:
+        """All live files.
+
+        Args:
+            schemas: With it, statistics columns are included (see `segments.with_statistics`).
+        Returns:
+            Columns of `segments.FILES` (and statistics). Rows of runs by path, then recent ones by commit.
+        """
+        parts = [self._alive(run.core if schemas is None else run.full()) for run in self.runs]
+        if self.added or not parts:
+            adds = [add for add, _ in self.added.values()]
+            recent = segments.files_table(adds, [revision for _, revision in self.added.values()])
+            parts.append(recent if schemas is None else segments.with_statistics(recent, adds, schemas))
+        return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
+
+    def row_groups_table(self, schemas: dict[bytes, pa.Schema]) -> pa.Table:
+        """Row groups of the live files that have more than one.
+
+        Returns:
+            Columns of `segments.ROW_GROUPS` and statistics; order as in `table`.
+        """
+        parts = [
+            self._alive(decode_segment(raw, SegmentRef.ROW_GROUPS, rows, key))
+            for raw, rows, key in self.row_groups
+        ]
+        parts.append(segments.row_groups_table([add for add, _ in self.added.values()], schemas))
+        return pa.concat_tables(parts, promote_options="default")
+
+    def _alive(self, table: pa.Table) -> pa.Table:
+        if not self.removed:
+            return table
+        gone = pa.array(sorted(self.removed), pa.string())
+        return table.filter(pc.invert(pc.is_in(table.column("path"), gone)))
+
+
+def sorted_by_path(table: pa.Table, *more: str) -> pa.Table:
+    """The table in ascending order of path (as UTF-8 bytes), then of `more`; untouched if it is so already."""
+    paths = table.column("path").combine_chunks()
+    if isinstance(paths, pa.ChunkedArray):
+        paths = pa.concat_arrays(paths.chunks)
+    if not more and (len(paths) < 2 or pc.all(pc.less(paths[:-1], paths[1:])).as_py()):
+        return table
+    keys = [("path", "ascending"), *((name, "ascending") for name in more)]
+    return table.take(pc.sort_indices(table, sort_keys=keys))
+
+
+def batch_rows(adds: Sequence[wire.Add], revision: int, schemas: dict[bytes, pa.Schema]) -> tuple[pa.Table, pa.Table]:
+    """Adds of one transaction as the two tables of an `AddBatch`: files (sorted by path, with statistics), row groups."""
+    ordered = sorted(adds, key=lambda add: add.path.encode())
+    table = segments.files_table(ordered, [revision] * len(ordered))
+    return segments.with_statistics(table, ordered, schemas), segments.row_groups_table(ordered, schemas)

@@ -1,0 +1,83 @@
+"""Data in: Arrow, pandas or polars, all to a schema and a stream of record batches.
+
+pandas and polars are never imported here: an object of theirs brings its own way to Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidSchema
+from .schema import check_writable
+
+
+def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The schema and the batches of any frame.
+
+    Large and view types become their plain forms and dictionaries their values: Parquet makes no difference, and
+    every engine reads them.
+
+    Args:
+        data: pyarrow Table, RecordBatch, RecordBatchReader; pandas or polars DataFrame; anything with
+            `__arrow_c_stream__`.
+    Raises:
+        InvalidSchema: Not such a thing, or with a schema that Parquet can't hold.
+    """
+    schema, batches = _arrow(data)
+    plain = pa.schema([field.with_type(_plain(field.type)) for field in schema])
+    check_writable(plain)
+    if plain.equals(schema):
+        return plain, iter(batches)
+    return plain, (_cast(batch, plain) for batch in batches)
+
+
+def _arrow(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    if isinstance(data, pa.Table):
+        return data.schema, data.to_batches()
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, [data]
+    if isinstance(data, pa.RecordBatchReader):
+        return data.schema, data
+    try:
+        if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
+            table = pa.Table.from_pandas(data, preserve_index=False)
+            return table.schema, table.to_batches()
+        if hasattr(data, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(data)
+            return reader.schema, reader
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidSchema(
+            f"The data can't be turned into Arrow: {error}", hint="Give every column one type that Arrow has"
+        ) from error
+    raise InvalidSchema(
+        f"Data of type {type(data).__module__}.{type(data).__name__} can't be written",
+        hint="Give a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or polars DataFrame",
+    )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_large_list(kind) or types.is_list(kind):
+        field = kind.value_field
+        return pa.list_(field.with_type(_plain(field.type)))
+    if types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return pa.struct([field.with_type(_plain(field.type)) for field in fields])
+    return kind
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, schema)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

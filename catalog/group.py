@@ -1,0 +1,87 @@
+"""Many threads, one committer: whoever comes first commits for all who wait.
+
+While one commit is under way the others queue; the next leader takes the whole queue into one transaction object.
+So thirty threads cost a few puts, not thirty, and no thread ever races another of its own process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..errors import LakelogError
+from .build import Intent
+from .commit import CommitInfo
+
+MAX_MEMBERS: Final = 1_000
+MAX_ACTIONS: Final = 50_000
+
+CommitAll = Callable[[Sequence[Intent]], list[CommitInfo | LakelogError]]
+
+
+@dataclass(slots=True)
+class _Waiter:
+    intent: Intent
+    done: threading.Event = field(default_factory=threading.Event)
+    result: CommitInfo | LakelogError | BaseException | None = None
+
+
+class CommitQueue:
+    """Lets one thread at a time commit, for itself and for all who queue behind it.
+
+    Args:
+        commit_all: Commits intents together and gives each its result, in order; never called concurrently.
+    """
+
+    def __init__(self, commit_all: CommitAll) -> None:
+        self._commit_all = commit_all
+        self._queue: deque[_Waiter] = deque()
+        self._guard = threading.Lock()
+        self._turn = threading.Lock()
+
+    def commit(self, intent: Intent) -> CommitInfo:
+        """Commit one intent, perhaps together with others; returns when its own outcome is known.
+
+        Raises:
+            LakelogError: Whatever became of this very intent.
+        """
+        waiter = _Waiter(intent)
+        with self._guard:
+            self._queue.append(waiter)
+        with self._turn:
+            if not waiter.done.is_set():
+                self._lead()
+        result = waiter.result
+        if isinstance(result, CommitInfo):
+            return result
+        assert result is not None
+        raise result
+
+    def _lead(self) -> None:
+        batch = self._take()
+        try:
+            results = self._commit_all([waiter.intent for waiter in batch])
+        except BaseException as error:
+            for waiter in batch:
+                waiter.result = error
+                waiter.done.set()
+            raise
+        for waiter, result in zip(batch, results, strict=True):
+            waiter.result = result
+            waiter.done.set()
+
+    def _take(self) -> list[_Waiter]:
+        """The head of the queue, which holds the caller's own waiter if it isn't done."""
+        with self._guard:
+            batch: list[_Waiter] = []
+            actions = 0
+            while self._queue and len(batch) < MAX_MEMBERS:
+                size = len(self._queue[0].intent.actions)
+                if batch and actions + size > MAX_ACTIONS:
+                    break
+                actions += size
+                batch.append(self._queue.popleft())
+            return batch

@@ -1,0 +1,87 @@
+"""The history of one log: a row a revision, from a checkpoint's segment and from transactions since. Pure.
+
+Source: docs/format.md, section 6.3.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from . import segments
+from .wire import lakelog_transaction_pb2 as wire
+
+Row = dict[str, Any]
+
+
+def history_row(
+    message: wire.Transaction, digest: bytes, added: int, removed: int, rows_added: int, bytes_added: int
+) -> Row:
+    """The history row of one transaction, with the fields of `segments.HISTORY`."""
+    members = message.commit.members
+    summary = {
+        key: value for member in members for key, value in sorted(member.summary.items())
+    }
+    operations = list(dict.fromkeys(member.operation for member in members))
+    return {
+        "revision": message.revision,
+        "uuid": message.uuid,
+        "digest": digest,
+        "committed_at": message.commit.committed_at_us,
+        "epoch": message.epoch,
+        "guest": message.guest,
+        "operation": "+".join(operations),
+        "transaction_ids": [member.transaction_id for member in members],
+        "files_added": added,
+        "files_removed": removed,
+        "rows_added": rows_added,
+        "bytes_added": bytes_added,
+        "summary": json.dumps(summary, sort_keys=True, ensure_ascii=False) if summary else None,
+    }
+
+
+def rows_to_table(rows: list[Row]) -> pa.Table:
+    """History rows as a table with the columns of `segments.HISTORY`."""
+    return pa.Table.from_arrays(
+        [pa.array([row[column.name] for row in rows], column.type) for column in segments.HISTORY],
+        schema=segments.HISTORY,
+    )
+
+
+@dataclass(slots=True)
+class History:
+    """Rows in ascending revision order: a table from a checkpoint, then rows of transactions since."""
+
+    base: pa.Table | None = None
+    rows: list[Row] = field(default_factory=list)
+
+    def copy(self) -> History:
+        """An independent copy; the table is shared."""
+        return History(self.base, list(self.rows))
+
+    def append(self, row: Row) -> None:
+        """One more revision."""
+        self.rows.append(row)
+
+    def table(self) -> pa.Table:
+        """All rows, with the columns of `segments.HISTORY`."""
+        if self.base is None:
+            return rows_to_table(self.rows)
+        if not self.rows:
+            return self.base
+        return pa.concat_tables([self.base, rows_to_table(self.rows)])
+
+    def revision_at(self, at_us: int) -> int | None:
+        """The newest revision committed at or before a time (µs, UTC), or None."""
+        for row in reversed(self.rows):
+            if row["committed_at"] <= at_us:
+                return int(row["revision"])
+        if self.base is None:
+            return None
+        times = self.base.column("committed_at").cast(pa.int64())
+        count = pc.sum(pc.less_equal(times, at_us)).as_py() or 0
+        return self.base.column("revision")[count - 1].as_py() if count else None  # type: ignore[no-any-return]

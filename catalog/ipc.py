@@ -1,0 +1,96 @@
+"""Arrow IPC bytes of a segment: writing them, and reading them without trust. Pure.
+
+Source: docs/format.md, section 6.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ..errors import CorruptObject
+from . import segments
+from .ipc_guard import check_ipc_sizes
+from .path_check import check_paths
+from .wire.lakelog_checkpoint_pb2 import SegmentRef
+
+REQUIRED: Final = {
+    SegmentRef.FILES: segments.FILES,
+    SegmentRef.ROW_GROUPS: segments.ROW_GROUPS,
+    SegmentRef.SCHEMAS: segments.SCHEMAS,
+    SegmentRef.HISTORY: segments.HISTORY,
+}
+
+
+def encode_ipc(table: pa.Table) -> bytes:
+    """A table as one Arrow IPC file with zstd-compressed buffers, in batches of 64 Ki rows."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks(), max_chunksize=65_536)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def decode_ipc(
+    data: memoryview | bytes,
+    required: pa.Schema,
+    rows: int,
+    key: str,
+    *,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Read and check a segment.
+
+    Args:
+        data: Arrow IPC file bytes, already known to be undamaged.
+        required: Columns it must have, with these types; more may follow.
+        rows: How many rows the reference to it says.
+        key: Named in errors.
+        columns: Decode only these (and all of `required` must be among them or are not checked).
+    Raises:
+        CorruptObject: Not Arrow, other columns, or another number of rows.
+    """
+    check_ipc_sizes(data, rows, key)
+    try:
+        options = None
+        if columns is not None:
+            with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+                wanted = set(columns)
+                found = [i for i, name in enumerate(reader.schema.names) if name in wanted]
+            options = pa.ipc.IpcReadOptions(included_fields=found)
+        with pa.ipc.open_file(pa.py_buffer(data), options=options) as reader:
+            table = reader.read_all()
+        table.validate()
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise CorruptObject(f"{key} holds a segment that is not Arrow IPC: {error}", key=key) from error
+    if table.num_rows != rows:
+        raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
+    for field in required:
+        if columns is not None and field.name not in columns:
+            continue
+        index = table.schema.get_field_index(field.name)
+        if index < 0 or not table.schema.field(index).type.equals(field.type):
+            raise CorruptObject(f"{key} holds a segment without a column {field.name}: {field.type}", key=key)
+        if not field.nullable and table.column(index).null_count:
+            raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
+    return table
+
+
+def decode_segment(
+    data: memoryview | bytes, kind: int, rows: int, key: str, *, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Decode and check the Arrow IPC bytes of one segment.
+
+    Args:
+        kind: A `SegmentRef.Kind`.
+        rows: The row count that the reference gives.
+        columns: Decode only these.
+    Raises:
+        CorruptObject: Not a segment of this kind.
+    """
+    table = decode_ipc(data, REQUIRED[kind], rows, key, columns=columns)  # type: ignore[index]
+    if kind == SegmentRef.FILES:
+        check_paths(table.column("path"), key)
+    return table

@@ -1,0 +1,272 @@
+"""Reading one log from a store: list, fetch, fall back, replay. The shell around `listing`, `checkpoint` and `state`.
+
+A listing may race with writers and with prune: a gap or a 404 means list again, and only a gap that stays is an error.
+
+Source: docs/format.md, section 4.3.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import (
+    BrokenChain,
+    CorruptError,
+    CorruptObject,
+    ForkError,
+    LakelogError,
+    MissingTransaction,
+    SnapshotPruned,
+    UnsupportedFeature,
+)
+from ..store import Store
+from .ambient import SYSTEM, Ambient
+from .checkpoint import decode_state, referenced
+from .codec import DecodedTransaction, decode_checkpoint, decode_transaction, open_segment
+from .listing import Listing, ReadPlan, plan_read, read_listing
+from .names import LogObject, log_folder
+from .state import State, apply, check_features, start
+
+_ATTEMPTS: Final = 4
+_PAUSE_S: Final = 0.02
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be used; an older one and more of the log were read instead."""
+
+
+class _Vanished(Exception):
+    """A listed object isn't there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One writer's log of one database, for reading.
+
+    Attributes:
+        store: Where it is.
+        writer, database: Whose.
+        ambient: For waiting between listings.
+    """
+
+    store: Store
+    writer: str
+    database: str
+    ambient: Ambient = SYSTEM
+
+    @property
+    def folder(self) -> str:
+        """Key prefix of the log's objects."""
+        return log_folder(self.writer, self.database)
+
+    def names(self, *, after_revision: int | None = None) -> Listing:
+        """List the log, or the part above a revision.
+
+        Requests: 1 LIST per 1,000 names on S3.
+        """
+        after = None if after_revision is None else f"{self.folder}{after_revision:020d}.~"
+        found = self.store.list(self.folder, after=after)
+        return read_listing(self.writer, self.database, (item.key[len(self.folder) :] for item in found))
+
+    def load(self, target: int | None = None, listing: Listing | None = None) -> State:
+        """The state at a revision.
+
+        Args:
+            target: The revision; None for the newest one in the listing. An empty log gives the state before
+                the first commit.
+            listing: A listing made just before; made here if not given.
+        Raises:
+            ForkError, RevisionNotFound, SnapshotPruned, MissingTransaction: See `listing.plan_read`.
+            CorruptError: A transaction that is needed is damaged or doesn't fit; says what can still be read.
+            UnsupportedFeature: The log requires what this lakelog doesn't know.
+        Requests: 1 LIST; 1 GET for the checkpoint, 1 for each spilled segment, 1 for each transaction after it.
+        """
+        for attempt in range(_ATTEMPTS):
+            if listing is None or attempt:
+                listing = self.names()
+            if listing.head < 0 and target is None:
+                return start(self.writer, self.database)
+            try:
+                return self._read(plan_read(listing, target), listing)
+            except (_Vanished, MissingTransaction):
+                if attempt == _ATTEMPTS - 1:
+                    raise_missing(listing, target)
+                    raise
+                self.ambient.sleep_s(_PAUSE_S * (attempt + 1))
+        raise AssertionError("unreachable")
+
+    def _read(self, plan: ReadPlan, listing: Listing) -> State:
+        fallen: LakelogError | None = None
+        for base in plan.bases:
+            tail = plan.tail_after(base)
+            try:
+                state, bodies = self._fetch(base, tail, listing)
+            except UnsupportedFeature:
+                raise
+            except CorruptError as error:
+                warnings.warn(
+                    f"{error.message}; reading an older checkpoint and more of the log instead",
+                    CheckpointWarning,
+                    stacklevel=2,
+                )
+                fallen = fallen or error
+                continue
+            check_features(state)
+            return self._replay(state, tail, bodies, listing)
+        assert fallen is not None
+        raise CorruptObject(
+            f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: {fallen.message}",
+            key=fallen.key,
+            hint=f"Revisions {listing.readable()} are listed; restore the object from a copy, or rebuild the log",
+        )
+
+    def _fetch(
+        self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing
+    ) -> tuple[State, list[bytes]]:
+        if base is None:
+            return start(self.writer, self.database), self._bodies(tail)
+        first, *bodies = self._bodies([base, *tail])
+        return self._open_checkpoint(first, listing.key(base)), bodies
+
+    def _bodies(self, items: Sequence[LogObject]) -> list[bytes]:
+        bodies = self.store.get_many([self.folder + item.name for item in items])
+        found = [body for body in bodies if body is not None]
+        if len(found) < len(items):
+            raise _Vanished
+        return found
+
+    def _open_checkpoint(self, body: bytes, key: str) -> State:
+        decoded = decode_checkpoint(body, key)
+        probe = State(self.writer, self.database)
+        probe.reader_features = frozenset(decoded.message.required_reader_features)
+        check_features(probe)
+        wanted = referenced(decoded)
+        fetched: dict[str, memoryview] = {}
+        if wanted:
+            keys = [self.folder + name for name, _ in wanted]
+            for (name, digest), segment_key, data in zip(wanted, keys, self.store.get_many(keys), strict=True):
+                if data is None:
+                    raise CorruptObject(f"{key} refers to {segment_key}, which is not there", key=segment_key)
+                fetched[name] = open_segment(data, digest, segment_key)
+        return decode_state(decoded, fetched, self.writer, self.database)
+
+    def checkpoint_state(self, item: LogObject) -> State:
+        """Read one checkpoint whole, without any fallback: what prune asks of the one that is to survive.
+
+        Raises:
+            ObjectNotFound, CorruptError: It can't be relied on.
+        Requests: 1 GET and 1 for each spilled segment.
+        """
+        key = self.folder + item.name
+        return self._open_checkpoint(self.store.get(key), key)
+
+    def _replay(self, state: State, tail: Sequence[LogObject], bodies: list[bytes], listing: Listing) -> State:
+        try:
+            for item, body in zip(tail, bodies, strict=True):
+                apply(state, decode_transaction(body, listing.key(item)))
+            return state
+        except UnsupportedFeature:
+            raise
+        except (CorruptObject, BrokenChain) as error:
+            last = state.revision
+            error.hint = (
+                f"Revisions up to {last} can still be read: give one as the point in time. "
+                "Restore the object from a copy, or rebuild the log"
+                if last >= 0
+                else "Restore the object from a copy, or rebuild the log"
+            )
+            raise
+
+    def load_at(self, at_us: int, listing: Listing) -> State | None:
+        """The state at a time: that of the newest revision committed at or before it.
+
+        Args:
+            at_us: µs since 1970, UTC, by this writer's own commit times.
+            listing: A listing made just before.
+        Returns:
+            The state; None if the log begins later.
+        Raises:
+            SnapshotPruned: What is left of the log begins later.
+            LakelogError: As `load`; damage after the time asked for doesn't matter.
+        Requests: as `load`, twice if the time lies before the head.
+        """
+        state, broken = self._newest_sound(listing)
+        revision = None if state is None else state.history.revision_at(at_us)
+        if broken is not None and (state is None or revision == state.revision):
+            raise broken
+        if state is not None and revision == state.revision:
+            return state
+        oldest = listing.oldest_readable()
+        if revision is None or revision < oldest:
+            if oldest == 0:
+                return None
+            raise SnapshotPruned(
+                f"At that time {self.writer}/{self.database} stood before revision {oldest}, which is the oldest left",
+                key=f"{self.writer}/{self.database}",
+                hint="Ask for a later time",
+            )
+        return self.load(revision, listing)
+
+    def _newest_sound(self, listing: Listing) -> tuple[State | None, LakelogError | None]:
+        """The newest state that can be read, and the error that stands above it, if any."""
+        broken: LakelogError | None = None
+        target = listing.head
+        while target >= 0:
+            try:
+                return self.load(target, listing), broken
+            except (ForkError, CorruptError) as error:
+                broken = broken or error
+                target = min(target, _revision_of(error, listing)) - 1
+        return None, broken
+
+    def transaction(self, item: LogObject) -> DecodedTransaction:
+        """Read one transaction.
+
+        Requests: 1 GET.
+        """
+        key = self.folder + item.name
+        return decode_transaction(self.store.get(key), key)
+
+    def advance(self, state: State) -> State:
+        """The newest state, from one that was read before.
+
+        Returns:
+            The same object if nothing is new, else another one; the given one is not changed.
+        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint).
+        """
+        if state.revision < 0:
+            return self.load()
+        listing = self.names(after_revision=state.revision)
+        if listing.head <= state.revision:
+            return state
+        for revision in listing.forks():
+            plan_read(listing, revision)  # raises the fork
+        if listing.run_start(listing.head) != state.revision + 1:
+            fresh = self.load()  # pruned past us, or a racing listing
+            return fresh if fresh.revision >= state.revision else state
+        tail = [listing.transactions[r][0] for r in range(state.revision + 1, listing.head + 1)]
+        try:
+            bodies = self._bodies(tail)
+        except _Vanished:
+            return self.load()
+        return self._replay(state.copy(), tail, bodies, listing)
+
+
+def _revision_of(error: LakelogError, listing: Listing) -> int:
+    """The revision that an error is about; the head if it doesn't say."""
+    name = (error.key or "").split(" and ")[0].rsplit("/", 1)[-1][:20]
+    return int(name) if len(name) == 20 and name.isdigit() else listing.head
+
+
+def raise_missing(listing: Listing, target: int | None) -> None:
+    """Raise what `plan_read` says of a listing, if it says anything."""
+    plan_read(listing, target)
+    raise MissingTransaction(
+        f"Objects of {listing.writer}/{listing.database} were listed but could not be read, several times",
+        key=listing.folder,
+        readable=listing.readable(),
+        hint="Is something deleting objects there? Try again, or run `lakelog doctor`",
+    )

@@ -1,0 +1,213 @@
+"""Segments: the columnar form of files, row groups, schemas and history, and their Arrow IPC bytes. Pure.
+
+Source: docs/format.md, section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from .statistics import bound_type, decode_bounds
+from .wire import lakelog_transaction_pb2 as wire
+
+FILES: Final = pa.schema([
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("size_bytes", pa.int64(), nullable=False),
+    pa.field("row_count", pa.int64(), nullable=False),
+    pa.field("revision", pa.int64(), nullable=False),
+    pa.field("schema_fingerprint", pa.binary(16), nullable=False),
+    pa.field("first_clock", pa.int64(), nullable=False),
+    pa.field("last_clock", pa.int64(), nullable=False),
+    pa.field("footer_bytes", pa.int64(), nullable=False),
+    pa.field("row_groups", pa.int32(), nullable=False),
+    pa.field("replaces", pa.list_(pa.string())),
+])
+ROW_GROUPS: Final = pa.schema([
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("row_group", pa.int32(), nullable=False),
+    pa.field("row_count", pa.int64(), nullable=False),
+])
+SCHEMAS: Final = pa.schema([
+    pa.field("table", pa.string(), nullable=False),
+    pa.field("fingerprint", pa.binary(16), nullable=False),
+    pa.field("arrow_schema", pa.binary(), nullable=False),
+    pa.field("key", pa.list_(pa.string())),
+    pa.field("sort_order", pa.list_(pa.string())),
+    pa.field("revision", pa.int64(), nullable=False),
+])
+HISTORY: Final = pa.schema([
+    pa.field("revision", pa.int64(), nullable=False),
+    pa.field("uuid", pa.binary(16), nullable=False),
+    pa.field("digest", pa.binary(32), nullable=False),
+    pa.field("committed_at", pa.timestamp("us", "UTC"), nullable=False),
+    pa.field("epoch", pa.int64(), nullable=False),
+    pa.field("guest", pa.bool_(), nullable=False),
+    pa.field("operation", pa.string(), nullable=False),
+    pa.field("transaction_ids", pa.list_(pa.binary(16))),
+    pa.field("files_added", pa.int64(), nullable=False),
+    pa.field("files_removed", pa.int64(), nullable=False),
+    pa.field("rows_added", pa.int64(), nullable=False),
+    pa.field("bytes_added", pa.int64(), nullable=False),
+    pa.field("summary", pa.string()),
+])
+MIN_EXACT, MAX_EXACT = 1, 2
+
+
+def statistic_name(what: str, column: str, kind: pa.DataType | None = None) -> str:
+    """The name of a statistics column: `nulls::temp`, `min:double:temp`, `max:double:temp`, `exact:double:temp`.
+
+    The type is part of the name, so files that disagree on a column's type never share a bound.
+    """
+    return f"{what}:{'' if kind is None else kind}:{column}"
+
+
+class _Statistics:
+    """Gathers column statistics of many rows into columns, row by row."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.nulls: dict[str, list[int | None]] = {}
+        self.bounds: dict[tuple[str, str], tuple[pa.DataType, list[Any], list[Any], list[int | None]]] = {}
+
+    def add(self, row: int, columns: Sequence[wire.ColumnStatistics], schema: pa.Schema) -> None:
+        for item in columns:
+            if item.column >= len(schema):
+                continue
+            field = schema.field(item.column)
+            if item.HasField("null_count"):
+                if field.name not in self.nulls:
+                    self.nulls[field.name] = [None] * self.rows
+                self.nulls[field.name][row] = item.null_count
+            kind = bound_type(field.type)
+            if kind is None or not (item.HasField("min") or item.HasField("max")):
+                continue
+            key = (field.name, str(kind))
+            if key not in self.bounds:
+                empty: list[Any] = [None] * self.rows
+                self.bounds[key] = (kind, empty, list(empty), list(empty))
+            _, low, high, exact = self.bounds[key]
+            low[row] = item.min if item.HasField("min") else None
+            high[row] = item.max if item.HasField("max") else None
+            exact[row] = (MIN_EXACT if item.min_exact else 0) | (MAX_EXACT if item.max_exact else 0)
+
+    def append_to(self, table: pa.Table) -> pa.Table:
+        for name in sorted(self.nulls):
+            table = table.append_column(statistic_name("nulls", name), pa.array(self.nulls[name], pa.int64()))
+        for name, _ in sorted(self.bounds):
+            kind, low, high, exact = self.bounds[name, _]
+            for what, column in (
+                ("min", decode_bounds(low, kind)),
+                ("max", decode_bounds(high, kind)),
+                ("exact", pa.array(exact, pa.uint8())),
+            ):
+                table = table.append_column(statistic_name(what, name, kind), column)
+        return table
+
+
+def files_table(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:
+    """Added files as a table without statistics.
+
+    Returns:
+        Columns of `FILES`, a row an add, in the order given.
+    """
+    return pa.Table.from_arrays(
+        [
+            pa.array([add.path for add in adds], pa.string()),
+            pa.array([add.partition for add in adds], pa.string()),
+            pa.array([add.size_bytes for add in adds], pa.int64()),
+            pa.array([add.row_count for add in adds], pa.int64()),
+            pa.array(revisions, pa.int64()),
+            pa.array([add.schema_fingerprint for add in adds], pa.binary(16)),
+            pa.array([add.first_clock for add in adds], pa.int64()),
+            pa.array([add.last_clock for add in adds], pa.int64()),
+            pa.array([add.footer_bytes for add in adds], pa.int64()),
+            pa.array([len(add.row_groups) for add in adds], pa.int32()),
+            pa.array([list(add.replaces) or None for add in adds], pa.list_(pa.string())),
+        ],
+        schema=FILES,
+    )
+
+
+def with_statistics(
+    table: pa.Table, adds: Sequence[wire.Add], schemas: dict[bytes, pa.Schema]
+) -> pa.Table:
+    """`files_table` with the statistics of whole files: those of the row group where there is only one, else merged.
+
+    Returns:
+        The table, and for each column with statistics `nulls::c`, `min:T:c`, `max:T:c`, `exact:T:c`.
+    """
+    gathered = _Statistics(len(adds))
+    for row, add in enumerate(adds):
+        schema = schemas.get(add.schema_fingerprint)
+        if schema is not None and add.row_groups:
+            gathered.add(row, merge_row_groups(add.row_groups, schema), schema)
+    return gathered.append_to(table)
+
+
+def row_groups_table(adds: Sequence[wire.Add], schemas: dict[bytes, pa.Schema]) -> pa.Table:
+    """Row groups of the files that have more than one (a single one has its statistics in the file's row)."""
+    rows = [
+        (add, number, group)
+        for add in adds
+        if len(add.row_groups) > 1
+        for number, group in enumerate(add.row_groups)
+    ]
+    gathered = _Statistics(len(rows))
+    for row, (add, _, group) in enumerate(rows):
+        schema = schemas.get(add.schema_fingerprint)
+        if schema is not None:
+            gathered.add(row, group.columns, schema)
+    table = pa.Table.from_arrays(
+        [
+            pa.array([add.path for add, _, _ in rows], pa.string()),
+            pa.array([number for _, number, _ in rows], pa.int32()),
+            pa.array([group.row_count for _, _, group in rows], pa.int64()),
+        ],
+        schema=ROW_GROUPS,
+    )
+    return gathered.append_to(table)
+
+
+def merge_row_groups(groups: Sequence[wire.RowGroup], schema: pa.Schema) -> list[wire.ColumnStatistics]:
+    """Statistics of a whole file from those of its row groups. A bound that one group lacks is unknown for the file,
+    unless that group holds nothing but nulls in the column."""
+    if len(groups) == 1:
+        return list(groups[0].columns)
+    merged = []
+    for position in range(len(schema)):
+        found = [
+            (next((c for c in group.columns if c.column == position), None), group.row_count)
+            for group in groups
+        ]
+        if any(item is None for item, _ in found):
+            continue
+        merged.append(_merge_column(position, found, bound_type(schema.field(position).type)))  # type: ignore[arg-type]
+    return merged
+
+
+def _merge_column(
+    position: int, found: list[tuple[wire.ColumnStatistics, int]], kind: pa.DataType | None
+) -> wire.ColumnStatistics:
+    result = wire.ColumnStatistics(column=position)
+    if all(item.HasField("null_count") for item, _ in found):
+        result.null_count = sum(item.null_count for item, _ in found)
+    if kind is None:
+        return result
+    filled = [
+        item for item, rows in found if not (item.HasField("null_count") and item.null_count == rows)
+    ]
+    for which, pick in (("min", min), ("max", max)):
+        if not filled or not all(item.HasField(which) for item in filled):
+            continue
+        raw = [getattr(item, which) for item in filled]
+        values = decode_bounds(raw, kind)
+        if values.null_count:
+            continue
+        best = pick(range(len(raw)), key=lambda index: values[index].as_py())
+        setattr(result, which, raw[best])
+        setattr(result, f"{which}_exact", getattr(filled[best], f"{which}_exact"))
+    return result

@@ -1,0 +1,184 @@
+"""One cut of a database, read: tables, schemas, files, rows.
+
+Source: docs/format.md, section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import TableNotFound, UsageError
+from ..store import Store
+from .ambient import Ambient
+from .cut import DIGEST_BYTES, Cut, Position
+from .log import Log
+from .names import base_folder
+from .scan import FilePart, scan_files
+from .schema import FileSchema, distinct, unify
+from .state import State
+
+_OUTPUT = ("path", "partition", "size_bytes", "row_count", "revision", "first_clock", "last_clock")
+
+
+class Snapshot:
+    """A database at one revision of each writer. It never changes; `refresh` gives a newer one.
+
+    Attributes:
+        database: Its name.
+        cut: Revision and digest by writer.
+        token: The cut as a short string; `Catalog.snapshot(database, token)` reads the very same again.
+    """
+
+    def __init__(self, store: Store, database: str, states: Sequence[State], ambient: Ambient) -> None:
+        self.database = database
+        self._store = store
+        self._ambient = ambient
+        self._states = sorted((state for state in states if state.revision >= 0), key=lambda s: s.writer)
+        self.cut = Cut(
+            database, {s.writer: Position(s.revision, s.digest[:DIGEST_BYTES]) for s in self._states}
+        )
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.database!r}, {self.cut.revisions})"
+
+    @property
+    def token(self) -> str:
+        return self.cut.token
+
+    def refresh(self) -> Snapshot:
+        """The same writers at their newest revisions; this very object if nothing is new. Never goes back.
+
+        A writer that is new to the database is not seen: open a new snapshot for that.
+
+        Requests: 1 LIST for each writer; 1 GET for each new transaction.
+        """
+        from .reader import parallel
+
+        logs = [Log(self._store, state.writer, self.database, self._ambient) for state in self._states]
+        newer = parallel(lambda pair: pair[0].advance(pair[1]), zip(logs, self._states))
+        if all(new is old for new, old in zip(newer, self._states)):
+            return self
+        return Snapshot(self._store, self.database, newer, self._ambient)
+
+    def tables(self) -> list[str]:
+        """Names of the tables, sorted. A table whose files were all removed is still one."""
+        return sorted({name for state in self._states for name, _ in state.schemas})
+
+    def schema(self, table: str) -> pa.Schema:
+        """The schema that rows of a table have: that of all its live files, unified.
+
+        Raises:
+            TableNotFound, SchemaConflict.
+        """
+        self._check_table(table)
+        live = [item for state in self._states for item in _schemas(state, table, live=True)]
+        return unify(distinct(live or [i for s in self._states for i in _schemas(s, table, live=False)]), table)
+
+    def files(self, table: str, *, statistics: bool = False) -> pa.Table:
+        """The live files of a table.
+
+        Args:
+            statistics: Also the columns of statistics, as docs/format.md, section 6.1 names them.
+        Returns:
+            writer, path (relative to `<writer>/<database>/`), url (as an engine opens it), partition, size_bytes
+            (exact), row_count, revision (that added it), first_clock, last_clock. In order of writer; within one the
+            order is not specified.
+        Raises:
+            TableNotFound: The cut doesn't know the table.
+        """
+        self._check_table(table)
+        parts = [self._files_of(state, table, statistics) for state in self._states if table in state.tables]
+        if not parts:
+            from . import segments
+
+            empty = State(writer="", database=self.database)
+            parts = [self._output(empty, segments.FILES.empty_table())]
+        return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
+
+    def scan(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """The rows of a table, as a stream: files are read ahead, and memory stays bounded.
+
+        Args:
+            columns: Names, in the order wanted; all if not given.
+        Returns:
+            Batches of `schema(table)` (or the columns asked for); a column that a file lacks is null there.
+            In order of writer and file; within a file in the file's order.
+        Raises:
+            TableNotFound, SchemaConflict.
+            UsageError: No such column.
+            ObjectNotFound, CorruptObject: While reading: a data file is gone or not what the log says.
+        Requests: 1 or more GET a file.
+        """
+        unified = self.schema(table)
+        if columns is not None:
+            for name in columns:
+                if name not in unified.names:
+                    raise UsageError(
+                        f"Table {table!r} has no column {name!r}", key=name, hint=f"It has: {', '.join(unified.names)}"
+                    )
+            unified = pa.schema([unified.field(name) for name in columns])
+        return scan_files(self._store, self.file_parts(table), unified)
+
+    def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """`scan` as one table in memory."""
+        return self.scan(table, columns).read_all()
+
+    def file_parts(self, table: str) -> list[FilePart]:
+        """The live files with what reading them needs: for engines that read Parquet themselves.
+
+        Returns:
+            In the order of `scan`.
+        """
+        self._check_table(table)
+        parts = []
+        for state in self._states:
+            if table not in state.tables:
+                continue
+            schemas = state.arrow_schemas(table)
+            folder = base_folder(state.writer, self.database)
+            rows = state.tables[table].table().select(["path", "size_bytes", "row_count", "schema_fingerprint"])
+            order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
+            for path, size, count, mark in zip(*(c.to_pylist() for c in rows.take(order).columns)):
+                parts.append(FilePart(folder + path, size, count, schemas[mark]))
+        return parts
+
+    def _check_table(self, table: str) -> None:
+        if not any(name == table for state in self._states for name, _ in state.schemas):
+            raise TableNotFound(
+                f"Database {self.database!r} has no table {table!r} at this point in time",
+                key=table,
+                hint=f"It has: {', '.join(self.tables()) or 'none'}",
+            )
+
+    def _files_of(self, state: State, table: str, statistics: bool) -> pa.Table:
+        schemas = state.arrow_schemas(table) if statistics else None
+        return self._output(state, state.tables[table].table(schemas))
+
+    def _output(self, state: State, rows: pa.Table) -> pa.Table:
+        folder = base_folder(state.writer, state.database)
+        prefix = self._store.object_url(folder + "x")[:-1]
+        columns: dict[str, Any] = {
+            "writer": pa.repeat(pa.scalar(state.writer, pa.string()), rows.num_rows),
+            "path": rows.column("path"),
+            "url": pc.binary_join_element_wise(pa.scalar(prefix), rows.column("path"), pa.scalar("")),
+        }
+        columns |= {name: rows.column(name) for name in _OUTPUT[1:]}
+        columns |= {name: rows.column(name) for name in rows.schema.names if ":" in name}
+        return pa.table(columns)
+
+
+def _schemas(state: State, table: str, *, live: bool) -> list[FileSchema]:
+    """A state's schemas of a table, oldest first; only those of live files, if so asked."""
+    marks = state.tables[table].fingerprints() if live and table in state.tables else None
+    if live and marks is None:
+        return []
+    entries = [
+        (entry.revision, mark, entry)
+        for (name, mark), entry in state.schemas.items()
+        if name == table and (marks is None or mark in marks)
+    ]
+    return [FileSchema(entry.schema, state.writer) for _, _, entry in sorted(entries, key=lambda e: e[:2])]

@@ -1,0 +1,199 @@
+"""Bounds and null counts of columns: from Parquet metadata into the log, and their byte form. Pure.
+
+What isn't known for certain is left out; a missing bound never prunes.
+
+Source: docs/format.md, section 5.2.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, Final
+
+import pyarrow as pa
+
+from .wire import lakelog_transaction_pb2 as wire
+
+MAX_BOUND_BYTES: Final = 64
+_INT = struct.Struct("<q")
+_UINT = struct.Struct("<Q")
+_FLOAT = struct.Struct("<d")
+_UNIT_OF_NAME = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def bound_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which bounds of a column are kept, one per family; None for a column that has none."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return bound_type(kind.value_type)
+    if types.is_boolean(kind):
+        return pa.bool_()
+    if types.is_signed_integer(kind):
+        return pa.int64()
+    if types.is_unsigned_integer(kind):
+        return pa.uint64()
+    if types.is_float32(kind) or types.is_float64(kind):
+        return pa.float64()
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_decimal128(kind):
+        return pa.decimal128(38, kind.scale)
+    if types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC" if kind.tz else None)
+    if types.is_date32(kind) or types.is_time(kind):
+        return kind
+    return None
+
+
+def encode_bound(value: Any, kind: pa.DataType) -> bytes:
+    """One bound in its byte form.
+
+    Args:
+        value: int for integers, dates, times and timestamps (in the type's unit) and for decimals (unscaled).
+        kind: A type that `bound_type` returns.
+    """
+    types = pa.types
+    if types.is_boolean(kind):
+        return b"\x01" if value else b"\x00"
+    if types.is_unsigned_integer(kind):
+        return _UINT.pack(value)
+    if types.is_float64(kind):
+        return _FLOAT.pack(value)
+    if types.is_string(kind) or types.is_binary(kind):
+        return bytes(value)
+    if types.is_decimal(kind):
+        return int(value).to_bytes(16, "little", signed=True)
+    return _INT.pack(value)
+
+
+def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
+    """Many bounds of one type as an Arrow array; None stays null, and so does a value of the wrong length."""
+    types = pa.types
+    if types.is_string(kind):
+        return pa.array([_text(value) for value in values], pa.string())
+    if types.is_binary(kind):
+        return pa.array(values, pa.binary())
+    if types.is_boolean(kind):
+        return pa.array([None if value is None else value == b"\x01" for value in values], kind)
+    if types.is_decimal(kind):
+        fixed = [value if value is not None and len(value) == 16 else None for value in values]
+        raw = pa.array(fixed, pa.binary(16))
+        return pa.Array.from_buffers(kind, len(raw), raw.buffers(), null_count=raw.null_count)
+    width = 4 if kind.bit_width == 32 else 8
+    form = _UINT if types.is_unsigned_integer(kind) else _FLOAT if types.is_float64(kind) else _INT
+    plain = [form.unpack(value)[0] if value is not None and len(value) == 8 else None for value in values]
+    if types.is_float64(kind) or types.is_integer(kind):
+        return pa.array(plain, kind)
+    return pa.array(plain, pa.int64()).cast(pa.int32() if width == 4 else pa.int64()).cast(kind)
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def column_statistics(
+    chunk: Any, column: Any, position: int, field: pa.Field, *, exact: bool
+) -> wire.ColumnStatistics:
+    """What the log keeps of one column chunk.
+
+    Args:
+        chunk: pyarrow ColumnChunkMetaData.
+        column: pyarrow ColumnSchema of the same column.
+        position: Of the column among the schema's top-level fields.
+        field: The Arrow field.
+        exact: Whether the file's writer is known not to truncate its statistics.
+    """
+    result = wire.ColumnStatistics(column=position)
+    found = chunk.statistics if chunk.is_stats_set else None
+    if found is not None and found.has_null_count:
+        result.null_count = found.null_count
+    if chunk.bloom_filter_offset is not None:
+        result.bloom_offset = chunk.bloom_filter_offset
+        if chunk.bloom_filter_length is not None:
+            result.bloom_bytes = chunk.bloom_filter_length
+    kind = bound_type(field.type)
+    if found is None or kind is None or not found.has_min_max:
+        return result
+    try:
+        low = _raw_bound(found, "min", column, field.type, kind)
+        high = _raw_bound(found, "max", column, field.type, kind)
+    except (ValueError, TypeError, OverflowError, struct.error, NotImplementedError, pa.ArrowException):
+        return result
+    text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    if low is not None:
+        result.min = low[:MAX_BOUND_BYTES] if not pa.types.is_string(kind) else _cut(low)
+        result.min_exact = result.min == low and (exact or not text)
+    if high is not None:
+        top = _round_up(high, pa.types.is_string(kind)) if text else high
+        if top is not None:
+            result.max = top
+            result.max_exact = top == high and (exact or not text)
+    return result
+
+
+def _raw_bound(found: Any, which: str, column: Any, file_type: pa.DataType, kind: pa.DataType) -> bytes | None:
+    types = pa.types
+    if types.is_unsigned_integer(kind) or types.is_boolean(kind):
+        return encode_bound(getattr(found, which), kind)
+    raw = getattr(found, f"{which}_raw")
+    if raw is None:
+        return None
+    if types.is_float64(kind):
+        value = float(raw)
+        if value != value:
+            return None
+        # -0.0 and 0.0 compare equal but sort apart: the bound takes in both.
+        return encode_bound((-0.0 if which == "min" else 0.0) if value == 0 else value, kind)
+    if types.is_string(kind) or types.is_binary(kind):
+        return bytes(raw)
+    if types.is_decimal(kind):
+        unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+        return encode_bound(unscaled, kind)
+    if types.is_timestamp(kind):
+        unit = _UNIT_OF_NAME.get(json.loads(column.logical_type.to_json()).get("timeUnit", ""))
+        if unit is None:
+            return None
+        have, want = _PER_SECOND[unit], _PER_SECOND[kind.unit]
+        scaled = int(raw) * want
+        return encode_bound(scaled // have if which == "min" else -(-scaled // have), kind)
+    if types.is_time(kind) and column.physical_type != ("INT32" if kind.bit_width == 32 else "INT64"):
+        return None
+    return encode_bound(int(raw), kind)
+
+
+def _cut(value: bytes) -> bytes:
+    """At most 64 bytes of a UTF-8 string, ending at a character's end."""
+    if len(value) <= MAX_BOUND_BYTES:
+        return value
+    return value[:MAX_BOUND_BYTES].decode("utf-8", errors="ignore").encode("utf-8")
+
+
+def _round_up(value: bytes, text: bool) -> bytes | None:
+    """A short value that is not less than `value`, or None if there is none."""
+    if len(value) <= MAX_BOUND_BYTES:
+        return value
+    if not text:
+        head = bytearray(value[:MAX_BOUND_BYTES])
+        while head and head[-1] == 0xFF:
+            head.pop()
+        if not head:
+            return None
+        head[-1] += 1
+        return bytes(head)
+    chars = list(_cut(value).decode("utf-8"))
+    while chars:
+        code = ord(chars.pop()) + 1
+        if 0xD800 <= code <= 0xDFFF:
+            code = 0xE000
+        if code <= 0x10FFFF:
+            return "".join([*chars, chr(code)]).encode("utf-8")
+    return None

@@ -1,0 +1,235 @@
+"""A transaction as its user sees it: write, add, remove, then one commit for all, or nothing.
+
+Source: docs/format.md, sections 4 and 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..errors import FileNotLive, UsageError
+from .build import Intent
+from .codec import OPERATIONS
+from .commit import CommitInfo
+from .footer import FooterMetadata
+from .frames import to_batches
+from .names import base_folder, check_path, data_path, encode_segment
+from .parquet import FILE_BYTES, encode_files
+from .schema import encode_schema
+from .wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from .writer import Writer
+
+
+class Transaction:
+    """A set of changes that becomes visible as a whole, or not at all.
+
+    As a context manager it commits at the end of the block and discards on an exception. A transaction belongs to
+    one thread; different transactions of one writer may run in different threads and may share a commit.
+
+    Attributes:
+        transaction_id: Hex; in the names and footers of its files, and in the log.
+        commit_info: Set once committed; None before, and for a transaction without any change.
+    """
+
+    def __init__(self, writer: Writer, intent: Intent) -> None:
+        self._writer = writer
+        self._intent = intent
+        self._base_revision, self._base_transaction_id = writer.base()
+        self._removed: list[str] = []
+        self._schemas: set[tuple[str, bytes]] = set()
+        self._files = 0
+        self._closed = False
+        self.commit_info: CommitInfo | None = None
+
+    @property
+    def transaction_id(self) -> str:
+        return self._intent.transaction_id.hex()
+
+    def write(
+        self,
+        table: str,
+        data: Any,
+        partition: str = "",
+        *,
+        clock: tuple[int, int] | None = None,
+        file_bytes: int = FILE_BYTES,
+    ) -> list[str]:
+        """Write data as Parquet files of a table. They become visible with the commit.
+
+        Args:
+            table: Any non-empty name.
+            data: pyarrow Table, RecordBatch or RecordBatchReader; pandas or polars DataFrame.
+            partition: Any name; empty for none.
+            clock: Logical clock of the first and the last row; the writer's own time in µs if not given.
+            file_bytes: A file is closed once it is about so large.
+        Returns:
+            Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no file, but its
+            schema becomes the table's.
+        Raises:
+            InvalidSchema, InvalidName: Nothing was written.
+            StorageError: Files written so far are orphans; gc takes them.
+        Requests: 1 PUT a file.
+        """
+        self._check_open()
+        encode_segment(table, "table")
+        schema, batches = to_batches(data)
+        first, last = clock or self._writer.clock()
+        meta = FooterMetadata(
+            writer=self._writer.writer_id,
+            database=self._writer.database,
+            table=table,
+            partition=partition,
+            transaction_id=self._intent.transaction_id,
+            number=self._files,
+            base_revision=self._base_revision,
+            base_transaction_id=self._base_transaction_id,
+            epoch=self._intent.epoch,
+            first_clock=first,
+            last_clock=last,
+            schema=schema,
+            replaces=tuple(self._removed),
+            app_id=self._intent.app_id,
+            app_version=self._intent.app_version,
+            operation=self._intent.operation or ("overwrite" if self._removed else "append"),
+        )
+        self._path(meta)  # a bad name is refused before the first byte is written
+        self._learn(table, schema)
+        paths = []
+        for encoded in encode_files(batches, schema, meta, file_bytes=file_bytes):
+            path = self._path(replace(meta, number=self._files))
+            self._files += 1
+            self._writer.store.put(self._key(path), encoded.body.to_pybytes())
+            add = encoded.facts
+            add.path, add.table, add.partition = path, table, partition
+            add.first_clock, add.last_clock = first, last
+            add.replaces.extend(self._removed)
+            self._intent.actions.append(wire.Action(add=add))
+            paths.append(path)
+        return paths
+
+    def add(self, table: str, path: str, partition: str = "", *, clock: tuple[int, int] | None = None) -> None:
+        """Take in an existing Parquet file under this writer's `data/`.
+
+        Its footer is read in a child process: a malformed one can't harm this one.
+
+        Args:
+            path: Relative to `<writer>/<database>/`, beginning with `data/`.
+        Raises:
+            InvalidPath: Outside the writer's prefix.
+            ObjectNotFound: No such file.
+            InvalidParquet: Not a Parquet file.
+        Requests: 1 HEAD and 1 or 2 GET of the file's end.
+        """
+        from .footer_scan import scan_footer
+
+        self._check_open()
+        encode_segment(table, "table")
+        check_path(path)
+        schema, add = scan_footer(self._writer.store, self._key(path))
+        self._learn(table, schema)
+        add.path, add.table, add.partition = path, table, partition
+        add.first_clock, add.last_clock = clock or self._writer.clock()
+        self._intent.actions.append(wire.Action(add=add))
+
+    def remove(self, path: str) -> None:
+        """Take a file out of its table. The object stays until gc.
+
+        Remove first and write afterwards, if the new files replace the old: their footers then say so, and a rebuild
+        from footers knows.
+
+        Raises:
+            InvalidPath: Outside the writer's prefix.
+            FileNotLive: No such file in the table now. (Checked again at the commit.)
+        """
+        self._check_open()
+        check_path(path)
+        if path in self._removed or not self._writer.is_live(path):
+            if not any(a.WhichOneof("kind") == "add" and a.add.path == path for a in self._intent.actions):
+                raise FileNotLive(
+                    f"{path} is not live in {self._writer.writer_id}/{self._writer.database}",
+                    key=path,
+                    hint="List the live files with `files`",
+                )
+        self._removed.append(path)
+        self._intent.actions.append(wire.Action(remove=wire.Remove(path=path)))
+
+    def commit(self) -> CommitInfo | None:
+        """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never commits twice.
+
+        Returns:
+            Where it stands; None if there was nothing to commit.
+        Raises:
+            FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
+        Requests: 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain one.
+        """
+        if self.commit_info is not None:
+            return self.commit_info
+        self._check_open()
+        if self._intent.actions or self._intent.app_id:
+            self.commit_info = self._writer.commit_intent(self._intent)
+        self._closed = True
+        return self.commit_info
+
+    def discard(self) -> None:
+        """Give the transaction up. Files already written are orphans that nobody sees; gc takes them."""
+        self._closed = True
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.discard()
+        elif not self._closed:
+            self.commit()
+
+    def _learn(self, table: str, schema: pa.Schema) -> None:
+        fingerprint, message = encode_schema(schema)
+        if (table, fingerprint) in self._schemas or self._writer.knows_schema(table, fingerprint):
+            return
+        self._schemas.add((table, fingerprint))
+        item = wire.Schema(table=table, fingerprint=fingerprint, arrow_schema=message)
+        self._intent.actions.append(wire.Action(schema=item))
+
+    def _path(self, meta: FooterMetadata) -> str:
+        return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
+
+    def _key(self, path: str) -> str:
+        return base_folder(self._writer.writer_id, self._writer.database) + path
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("This transaction is over", key=self.transaction_id, hint="Begin another one")
+
+
+def make_intent(
+    transaction_id: bytes,
+    epoch: int,
+    app_id: str | None,
+    app_version: int | None,
+    operation: str | None,
+    summary: Mapping[str, str] | None,
+) -> Intent:
+    """An intent without actions yet.
+
+    Raises:
+        UsageError: An application id without a version or the other way round, or an unknown operation.
+    """
+    if (app_id is None) != (app_version is None):
+        raise UsageError("app_id and app_version go together", hint="Give both, or neither")
+    if operation is not None and operation not in OPERATIONS:
+        raise UsageError(
+            f"Unknown operation {operation!r}", key=operation, hint=f"One of {', '.join(sorted(OPERATIONS))}"
+        )
+    return Intent(
+        transaction_id, epoch, [], operation or "", app_id or "", app_version or 0, dict(summary or {})
+    )

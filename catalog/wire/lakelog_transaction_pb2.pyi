@@ -1,0 +1,188 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Transaction(_message.Message):
+    __slots__ = ("revision", "uuid", "previous_uuid", "previous_digest", "epoch", "guest", "actions", "commit")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_UUID_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GUEST_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    uuid: bytes
+    previous_uuid: bytes
+    previous_digest: bytes
+    epoch: int
+    guest: bool
+    actions: _containers.RepeatedCompositeFieldContainer[Action]
+    commit: Commit
+    def __init__(self, revision: _Optional[int] = ..., uuid: _Optional[bytes] = ..., previous_uuid: _Optional[bytes] = ..., previous_digest: _Optional[bytes] = ..., epoch: _Optional[int] = ..., guest: _Optional[bool] = ..., actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ...) -> None: ...
+
+class Action(_message.Message):
+    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "optional")
+    ADD_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    UPGRADE_FIELD_NUMBER: _ClassVar[int]
+    ADD_BATCH_FIELD_NUMBER: _ClassVar[int]
+    TOMBSTONE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONAL_FIELD_NUMBER: _ClassVar[int]
+    add: Add
+    remove: Remove
+    schema: Schema
+    upgrade: Upgrade
+    add_batch: AddBatch
+    tombstone: Tombstone
+    optional: bool
+    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
+
+class Add(_message.Message):
+    __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "replaces", "row_groups")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_CLOCK_FIELD_NUMBER: _ClassVar[int]
+    LAST_CLOCK_FIELD_NUMBER: _ClassVar[int]
+    FOOTER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
+    ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    table: str
+    partition: str
+    size_bytes: int
+    row_count: int
+    schema_fingerprint: bytes
+    first_clock: int
+    last_clock: int
+    footer_bytes: int
+    replaces: _containers.RepeatedScalarFieldContainer[str]
+    row_groups: _containers.RepeatedCompositeFieldContainer[RowGroup]
+    def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., size_bytes: _Optional[int] = ..., row_count: _Optional[int] = ..., schema_fingerprint: _Optional[bytes] = ..., first_clock: _Optional[int] = ..., last_clock: _Optional[int] = ..., footer_bytes: _Optional[int] = ..., replaces: _Optional[_Iterable[str]] = ..., row_groups: _Optional[_Iterable[_Union[RowGroup, _Mapping]]] = ...) -> None: ...
+
+class RowGroup(_message.Message):
+    __slots__ = ("row_count", "columns")
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    row_count: int
+    columns: _containers.RepeatedCompositeFieldContainer[ColumnStatistics]
+    def __init__(self, row_count: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[ColumnStatistics, _Mapping]]] = ...) -> None: ...
+
+class ColumnStatistics(_message.Message):
+    __slots__ = ("column", "null_count", "min", "max", "min_exact", "max_exact", "bloom_offset", "bloom_bytes")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    NULL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    MIN_EXACT_FIELD_NUMBER: _ClassVar[int]
+    MAX_EXACT_FIELD_NUMBER: _ClassVar[int]
+    BLOOM_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BLOOM_BYTES_FIELD_NUMBER: _ClassVar[int]
+    column: int
+    null_count: int
+    min: bytes
+    max: bytes
+    min_exact: bool
+    max_exact: bool
+    bloom_offset: int
+    bloom_bytes: int
+    def __init__(self, column: _Optional[int] = ..., null_count: _Optional[int] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_exact: _Optional[bool] = ..., max_exact: _Optional[bool] = ..., bloom_offset: _Optional[int] = ..., bloom_bytes: _Optional[int] = ...) -> None: ...
+
+class AddBatch(_message.Message):
+    __slots__ = ("files", "row_groups", "table")
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    files: Attachment
+    row_groups: Attachment
+    table: str
+    def __init__(self, files: _Optional[_Union[Attachment, _Mapping]] = ..., row_groups: _Optional[_Union[Attachment, _Mapping]] = ..., table: _Optional[str] = ...) -> None: ...
+
+class Attachment(_message.Message):
+    __slots__ = ("offset", "length", "row_count")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    length: int
+    row_count: int
+    def __init__(self, offset: _Optional[int] = ..., length: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+
+class Remove(_message.Message):
+    __slots__ = ("path",)
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    def __init__(self, path: _Optional[str] = ...) -> None: ...
+
+class Tombstone(_message.Message):
+    __slots__ = ("table", "predicate")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    predicate: str
+    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ...) -> None: ...
+
+class Schema(_message.Message):
+    __slots__ = ("table", "fingerprint", "arrow_schema", "key", "sort_order")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SORT_ORDER_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    fingerprint: bytes
+    arrow_schema: bytes
+    key: _containers.RepeatedScalarFieldContainer[str]
+    sort_order: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ..., arrow_schema: _Optional[bytes] = ..., key: _Optional[_Iterable[str]] = ..., sort_order: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Upgrade(_message.Message):
+    __slots__ = ("required_reader_features", "required_writer_features")
+    REQUIRED_READER_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_WRITER_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    required_reader_features: _containers.RepeatedScalarFieldContainer[str]
+    required_writer_features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, required_reader_features: _Optional[_Iterable[str]] = ..., required_writer_features: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Commit(_message.Message):
+    __slots__ = ("members", "committed_at_us", "successor_uuid")
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSOR_UUID_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    committed_at_us: int
+    successor_uuid: bytes
+    def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., committed_at_us: _Optional[int] = ..., successor_uuid: _Optional[bytes] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("transaction_id", "operation", "app_id", "app_version", "summary", "action_count")
+    class SummaryEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    APP_ID_FIELD_NUMBER: _ClassVar[int]
+    APP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    ACTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    transaction_id: bytes
+    operation: str
+    app_id: str
+    app_version: int
+    summary: _containers.ScalarMap[str, str]
+    action_count: int
+    def __init__(self, transaction_id: _Optional[bytes] = ..., operation: _Optional[str] = ..., app_id: _Optional[str] = ..., app_version: _Optional[int] = ..., summary: _Optional[_Mapping[str, str]] = ..., action_count: _Optional[int] = ...) -> None: ...

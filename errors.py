@@ -1,0 +1,247 @@
+"""Every error lakelog raises, in one tree, sorted by what the caller can do next.
+
+Each error names the object it is about (`key`), says what to do (`hint`), and belongs to a class with an exit code,
+so that a script can tell "not there" from "broken" from "try again" without reading text.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakelogError(Exception):
+    """Base of all errors of lakelog.
+
+    Args:
+        message: What happened, in one sentence.
+        key: The object, path or name it is about.
+        hint: What the caller can do next.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, key: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.key = key
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.key and self.key not in text:
+            text = f"{text} [{self.key}]"
+        return f"{text}. {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+def _rebuild(kind: type[LakelogError], message: str, fields: dict[str, object]) -> LakelogError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.__dict__.update(fields)
+    return error
+
+
+# --- The call itself is wrong: change it (exit code 2) ---------------------------------------------------------------
+
+
+class UsageError(LakelogError):
+    """The call can't work as it was made."""
+
+    exit_code = 2
+
+
+class InvalidUrl(UsageError):
+    """The catalog's URL has a scheme no backend serves, or no scheme where one is needed."""
+
+
+class InvalidName(UsageError):
+    """A writer, database, table or partition name breaks the rules of docs/format.md, section 2."""
+
+
+class InvalidPath(UsageError):
+    """A path is outside the writer's `data/` prefix or breaks the path grammar."""
+
+
+class NaiveTime(UsageError):
+    """A point in time came without a time zone."""
+
+
+class InvalidToken(UsageError):
+    """A snapshot token that is none, or of another database."""
+
+
+class InvalidParquet(UsageError):
+    """An object offered as a Parquet file is none, or can't be read as one."""
+
+
+class InvalidSchema(UsageError):
+    """Data whose schema Parquet or this catalog can't hold."""
+
+
+class MissingDependency(UsageError):
+    """An optional package is needed for this call; the hint names the extra to install."""
+
+
+# --- What was named is not there (exit code 3) -----------------------------------------------------------------------
+
+
+class NotFoundError(LakelogError):
+    """What was named doesn't exist."""
+
+    exit_code = 3
+
+
+class BucketNotFound(NotFoundError):
+    """The bucket or container of the URL doesn't exist."""
+
+
+class NotACatalog(NotFoundError):
+    """Nothing under this URL looks like a lakelog catalog."""
+
+
+class DatabaseNotFound(NotFoundError):
+    """No writer has a log of this database."""
+
+
+class TableNotFound(NotFoundError):
+    """The cut has no files of this table."""
+
+
+class WriterNotFound(NotFoundError):
+    """This writer has no log of the database."""
+
+
+class RevisionNotFound(NotFoundError):
+    """The log ends before this revision."""
+
+
+class TimeBeforeFirstCommit(NotFoundError):
+    """At this time no writer had committed anything."""
+
+
+class SnapshotPruned(NotFoundError):
+    """This point in time existed, but prune has removed what is needed to read it."""
+
+
+class ObjectNotFound(NotFoundError):
+    """An object isn't in the store."""
+
+
+# --- Somebody else was first, or the state forbids it (exit code 4) --------------------------------------------------
+
+
+class ConflictError(LakelogError):
+    """The change doesn't fit the present state of the log."""
+
+    exit_code = 4
+
+
+class FencedError(ConflictError):
+    """A newer owner has taken this writer over. This instance can never commit again."""
+
+
+class ForkError(ConflictError):
+    """Two transactions stand on one revision. `keys` names both."""
+
+    def __init__(self, message: str, *, keys: tuple[str, ...], hint: str | None = None) -> None:
+        super().__init__(message, key=" and ".join(keys), hint=hint)
+        self.keys = keys
+
+
+class EpochChanged(ConflictError):
+    """A new owner came while a guest worked: the guest's files are void, run the transaction again."""
+
+
+class DuplicateFile(ConflictError):
+    """A path was added that the state already has."""
+
+
+class FileNotLive(ConflictError):
+    """A path was removed that the state doesn't have."""
+
+
+class LogExists(ConflictError):
+    """A rebuild would write over an existing log."""
+
+
+class PlanOutdated(ConflictError):
+    """The store changed since the plan was made, in a way that voids it."""
+
+
+class SchemaConflict(ConflictError):
+    """Files of one table have types that no safe widening unites. `writers` names whose."""
+
+    def __init__(
+        self, message: str, *, key: str | None = None, writers: tuple[str, ...] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, key=key, hint=hint)
+        self.writers = writers
+
+
+class ObjectExists(ConflictError):
+    """Put-if-absent found the key taken."""
+
+
+# --- The store holds something broken (exit code 5) ------------------------------------------------------------------
+
+
+class CorruptError(LakelogError):
+    """The log can't be read as it stands."""
+
+    exit_code = 5
+
+
+class CorruptObject(CorruptError):
+    """An object is cut short, altered, or not what its name says."""
+
+
+class BrokenChain(CorruptError):
+    """A transaction isn't the successor of the one before it."""
+
+
+class MissingTransaction(CorruptError):
+    """A transaction in the middle of the log is gone. `readable` says which revisions can still be read."""
+
+    def __init__(
+        self, message: str, *, key: str | None = None, readable: str = "", hint: str | None = None
+    ) -> None:
+        super().__init__(message, key=key, hint=hint)
+        self.readable = readable
+
+
+class UnsupportedFeature(CorruptError):
+    """The log requires a feature or format version that this lakelog doesn't know."""
+
+
+# --- The store said no, or nothing (exit code 6) ---------------------------------------------------------------------
+
+
+class StorageError(LakelogError):
+    """The store failed after bounded retries."""
+
+    exit_code = 6
+
+
+class AccessDenied(StorageError):
+    """The store refused the credentials or the action."""
+
+
+class CapabilityMissing(StorageError):
+    """The store can't do what this operation needs (put-if-absent, most often)."""
+
+
+# --- Nobody knows whether it happened (exit code 7) ------------------------------------------------------------------
+
+
+class CommitOutcomeUnknown(LakelogError):
+    """The commit may or may not be in the log. Calling commit again on the same transaction is safe."""
+
+    exit_code = 7
+
+    def __init__(
+        self, message: str, *, key: str, transaction_id: str, hint: str | None = None
+    ) -> None:
+        super().__init__(message, key=key, hint=hint)
+        self.transaction_id = transaction_id
