@@ -174,7 +174,12 @@ class SchemaConflict(ConflictError):
     """Files of one table have types that no safe widening unites. `writers` names whose."""
 
     def __init__(
-        self, message: str, *, key: str | None = None, writers: tuple[str, ...] = (), hint: str | None = None
+        self,
+        message: str,
+        *,
+        key: str | None = None,
+        writers: tuple[str, ...] = (),
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, key=key, hint=hint)
         self.writers = writers

@@ -60,7 +60,14 @@ class Intent:
 
 
 def build_transaction(
-    state: State, intents: Sequence[Intent], *, uuid: bytes, successor: bytes, epoch: int, guest: bool, now_us: int
+    state: State,
+    intents: Sequence[Intent],
+    *,
+    uuid: bytes,
+    successor: bytes,
+    epoch: int,
+    guest: bool,
+    now_us: int,
 ) -> tuple[bytes, bytes]:
     """The object of the next revision, for all intents together.
 

@@ -60,7 +60,9 @@ class _Piece:
         return column[0].as_py(), column[-1].as_py()
 
 
-def encode_state(state: State, *, retained_from: int = 0, first_segment: int = 0) -> EncodedCheckpoint:
+def encode_state(
+    state: State, *, retained_from: int = 0, first_segment: int = 0
+) -> EncodedCheckpoint:
     """The checkpoint of a state.
 
     Args:
@@ -79,7 +81,8 @@ def encode_state(state: State, *, retained_from: int = 0, first_segment: int = 0
         required_reader_features=sorted(state.reader_features),
         required_writer_features=sorted(state.writer_features),
         app_versions=[
-            wire.AppVersion(app_id=app, app_version=version) for app, version in sorted(state.app_versions.items())
+            wire.AppVersion(app_id=app, app_version=version)
+            for app, version in sorted(state.app_versions.items())
         ],
     )
     inline: list[bytes] = []
@@ -89,7 +92,11 @@ def encode_state(state: State, *, retained_from: int = 0, first_segment: int = 0
         data = encode_ipc(piece.rows)
         low, high = piece.bounds
         ref = message.segments.add(
-            kind=piece.kind, table=piece.table, row_count=piece.rows.num_rows, first_path=low, last_path=high
+            kind=piece.kind,
+            table=piece.table,
+            row_count=piece.rows.num_rows,
+            first_path=low,
+            last_path=high,
         )
         if len(data) > SPILL_FROM_BYTES or inline_bytes + len(data) > MAX_INLINE_BYTES:
             number = first_segment + len(spilled)
@@ -128,7 +135,9 @@ def _pieces(state: State, retained_from: int) -> list[_Piece]:
         groups = state.tables[name].row_groups_table(state.arrow_schemas(name))
         if groups.num_rows:
             groups = sorted_by_path(groups, "row_group")
-            pieces += _cut(SegmentRef.ROW_GROUPS, name, _without_empty_statistics(groups, segments.ROW_GROUPS))
+            pieces += _cut(
+                SegmentRef.ROW_GROUPS, name, _without_empty_statistics(groups, segments.ROW_GROUPS)
+            )
     pieces.append(_Piece(SegmentRef.SCHEMAS, "", _schemas_table(state)))
     history = state.history.table()
     kept = history.filter(pc.greater_equal(history.column("revision"), retained_from))
@@ -166,7 +175,8 @@ def _schemas_table(state: State) -> pa.Table:
         [entry.revision for entry in entries],
     ]
     return pa.Table.from_arrays(
-        [pa.array(values, item.type) for values, item in zip(columns, segments.SCHEMAS)], schema=segments.SCHEMAS
+        [pa.array(values, item.type) for values, item in zip(columns, segments.SCHEMAS)],
+        schema=segments.SCHEMAS,
     )
 
 
@@ -175,7 +185,9 @@ def referenced(checkpoint: DecodedCheckpoint) -> list[tuple[str, bytes]]:
     return [(ref.name, ref.digest) for ref in checkpoint.message.segments if ref.name]
 
 
-def decode_state(checkpoint: DecodedCheckpoint, fetched: dict[str, memoryview], writer: str, database: str) -> State:
+def decode_state(
+    checkpoint: DecodedCheckpoint, fetched: dict[str, memoryview], writer: str, database: str
+) -> State:
     """The state that a checkpoint holds.
 
     Args:
@@ -192,14 +204,20 @@ def decode_state(checkpoint: DecodedCheckpoint, fetched: dict[str, memoryview], 
     )  # fmt: skip
     history: list[pa.Table] = []
     for ref in message.segments:
-        data = fetched[ref.name] if ref.name else checkpoint.attachments[ref.offset : ref.offset + ref.length]
+        data = (
+            fetched[ref.name]
+            if ref.name
+            else checkpoint.attachments[ref.offset : ref.offset + ref.length]
+        )
         where = f"{key} ({ref.name or 'inline'})"
         if ref.kind == SegmentRef.FILES:
             files = state.tables.setdefault(ref.table, TableFiles())
             if ref.row_count:
                 files.runs.append(_run(data, ref, files, where))
         elif ref.kind == SegmentRef.ROW_GROUPS:
-            state.tables.setdefault(ref.table, TableFiles()).row_groups.append((data, ref.row_count, where))
+            state.tables.setdefault(ref.table, TableFiles()).row_groups.append(
+                (data, ref.row_count, where)
+            )
         elif ref.kind == SegmentRef.SCHEMAS:
             _load_schemas(state, decode_segment(data, ref.kind, ref.row_count, where), where)
         else:
@@ -215,7 +233,10 @@ def _run(data: memoryview, ref: wire.SegmentRef, files: TableFiles, where: str) 
     paths = run.core.column("path")
     if (paths[0].as_py(), paths[-1].as_py()) != (ref.first_path, ref.last_path):
         raise CorruptObject(f"{where} holds other paths than its reference says", key=where)
-    if files.runs and not files.runs[-1].core.column("path")[-1].as_py().encode() < ref.first_path.encode():
+    if (
+        files.runs
+        and not files.runs[-1].core.column("path")[-1].as_py().encode() < ref.first_path.encode()
+    ):
         raise CorruptObject(f"{where} overlaps the segment before it", key=where)
     return run
 

@@ -40,7 +40,9 @@ class CheckpointInfo:
     written: bool
 
 
-def write_checkpoint(log: Log, state: State, *, exclusive: bool, retained_from: int = 0) -> CheckpointInfo:
+def write_checkpoint(
+    log: Log, state: State, *, exclusive: bool, retained_from: int = 0
+) -> CheckpointInfo:
     """Write the checkpoint of a state.
 
     Args:
@@ -97,7 +99,9 @@ class CheckpointPolicy:
         self._next = last_revision + every
         self._retry = max(1, every // 10)
 
-    def after_commit(self, revision: int, write: Callable[[], CheckpointInfo]) -> CheckpointInfo | None:
+    def after_commit(
+        self, revision: int, write: Callable[[], CheckpointInfo]
+    ) -> CheckpointInfo | None:
         """Write one if it is due.
 
         Args:

@@ -88,16 +88,24 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
         elif kind == "remove":
             _checked_path(action.remove.path, key)
         elif kind == "add_batch":
-            batches[position] = _decode_batch(action.add_batch, frame.attachments, message.revision, key)
+            batches[position] = _decode_batch(
+                action.add_batch, frame.attachments, message.revision, key
+            )
         elif kind == "schema":
-            _require(len(action.schema.fingerprint) == 16, key, "a schema fingerprint is not 16 bytes")
+            _require(
+                len(action.schema.fingerprint) == 16, key, "a schema fingerprint is not 16 bytes"
+            )
         elif kind == "tombstone":
             raise UnsupportedFeature(
-                f"{key} holds a soft delete, which needs the feature 'tombstones'", key=key, hint="Upgrade lakelog"
+                f"{key} holds a soft delete, which needs the feature 'tombstones'",
+                key=key,
+                hint="Upgrade lakelog",
             )
         elif kind is None and not action.optional:
             raise UnsupportedFeature(
-                f"{key} holds an action of a kind this lakelog doesn't know", key=key, hint="Upgrade lakelog"
+                f"{key} holds an action of a kind this lakelog doesn't know",
+                key=key,
+                hint="Upgrade lakelog",
             )
     return DecodedTransaction(message, frame.digest, key, batches)
 
@@ -107,8 +115,16 @@ def _check_head(message: wire.Transaction, name: LogObject, key: str) -> None:
     _require(len(message.uuid) == 16, key, "has a uuid that is not 16 bytes")
     _require(message.uuid[:4].hex() == name.uuid8, key, f"says its uuid is {message.uuid.hex()}")
     first = message.revision == 0
-    _require(len(message.previous_uuid) == (0 if first else 16), key, "has a wrong link to the previous uuid")
-    _require(len(message.previous_digest) == (0 if first else 32), key, "has a wrong link to the previous digest")
+    _require(
+        len(message.previous_uuid) == (0 if first else 16),
+        key,
+        "has a wrong link to the previous uuid",
+    )
+    _require(
+        len(message.previous_digest) == (0 if first else 32),
+        key,
+        "has a wrong link to the previous digest",
+    )
     _require(1 <= message.epoch < 1 << 62, key, f"has epoch {message.epoch}")
 
 
@@ -116,7 +132,11 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
     _require(message.HasField("commit"), key, "has no commit")
     commit = message.commit
     _require(len(commit.successor_uuid) == 16, key, "names no successor")
-    _require(0 < commit.committed_at_us < 1 << 55, key, f"has the commit time {commit.committed_at_us} µs")
+    _require(
+        0 < commit.committed_at_us < 1 << 55,
+        key,
+        f"has the commit time {commit.committed_at_us} µs",
+    )
     _require(len(commit.members) > 0, key, "has a commit without members")
     for member in commit.members:
         _require(len(member.transaction_id) == 16, key, "has a transaction id that is not 16 bytes")
@@ -127,7 +147,11 @@ def _check_add(add: wire.Add, key: str) -> None:
     _checked_path(add.path, key)
     _require(bool(add.table), key, f"adds {add.path} to no table")
     _require(len(add.schema_fingerprint) == 16, key, f"adds {add.path} without a schema")
-    _require(add.size_bytes < 1 << 62 and add.row_count < 1 << 62, key, f"adds {add.path} with an absurd size")
+    _require(
+        add.size_bytes < 1 << 62 and add.row_count < 1 << 62,
+        key,
+        f"adds {add.path} with an absurd size",
+    )
 
 
 def _decode_batch(batch: wire.AddBatch, attachments: memoryview, revision: int, key: str) -> Batch:
@@ -162,9 +186,13 @@ def open_segment(data: bytes, digest: bytes, key: str) -> memoryview:
     return frame.attachments
 
 
-def encode_checkpoint(message: checkpoint_wire.Checkpoint, attachments: bytes) -> tuple[bytes, bytes]:
+def encode_checkpoint(
+    message: checkpoint_wire.Checkpoint, attachments: bytes
+) -> tuple[bytes, bytes]:
     """The object's bytes and digest."""
-    return encode_frame(FrameKind.CHECKPOINT, message.SerializeToString(deterministic=True), attachments)
+    return encode_frame(
+        FrameKind.CHECKPOINT, message.SerializeToString(deterministic=True), attachments
+    )
 
 
 def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
@@ -182,11 +210,19 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     except DecodeError as error:
         raise CorruptObject(f"{key} is not a checkpoint message: {error}", key=key) from error
     _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
-    _require(len(message.uuid) == 16 and message.uuid[:4].hex() == name.uuid8, key, "has another uuid than its name")
+    _require(
+        len(message.uuid) == 16 and message.uuid[:4].hex() == name.uuid8,
+        key,
+        "has another uuid than its name",
+    )
     _require(len(message.successor_uuid) == 16, key, "names no successor")
     _require(len(message.digest) == 32, key, "has no chain digest")
     _require(1 <= message.epoch < 1 << 62, key, f"has epoch {message.epoch}")
-    _require(0 < message.committed_at_us < 1 << 55, key, f"has the commit time {message.committed_at_us} µs")
+    _require(
+        0 < message.committed_at_us < 1 << 55,
+        key,
+        f"has the commit time {message.committed_at_us} µs",
+    )
     for ref in message.segments:
         _check_ref(ref, frame.attachments, key)
     return DecodedCheckpoint(message, key, frame.attachments)
@@ -201,10 +237,18 @@ def _check_ref(ref: checkpoint_wire.SegmentRef, attachments: memoryview, key: st
         )
     if ref.name:
         name = parse_log_object(ref.name)
-        _require(name is not None and name.kind == "segment", key, f"refers to a segment named {ref.name[:80]!r}")
+        _require(
+            name is not None and name.kind == "segment",
+            key,
+            f"refers to a segment named {ref.name[:80]!r}",
+        )
         _require(len(ref.digest) == 32, key, f"refers to {ref.name} without its digest")
     else:
-        _require(ref.offset + ref.length <= len(attachments), key, "names an inline segment that it doesn't have")
+        _require(
+            ref.offset + ref.length <= len(attachments),
+            key,
+            "names an inline segment that it doesn't have",
+        )
 
 
 def _name(key: str, kind: str) -> LogObject:
@@ -218,7 +262,9 @@ def _checked_path(path: str, key: str) -> None:
     try:
         check_path(path)
     except InvalidPath as error:
-        raise CorruptObject(f"{key} names a path that no log may hold: {error.message}", key=key) from error
+        raise CorruptObject(
+            f"{key} names a path that no log may hold: {error.message}", key=key
+        ) from error
 
 
 def _require(condition: bool, key: str, problem: str) -> None:

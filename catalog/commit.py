@@ -77,7 +77,14 @@ class Committer:
     """
 
     def __init__(
-        self, log: Log, state: State, *, exclusive: bool, guest: bool, ambient: Ambient, margins: Margins
+        self,
+        log: Log,
+        state: State,
+        *,
+        exclusive: bool,
+        guest: bool,
+        ambient: Ambient,
+        margins: Margins,
     ) -> None:
         self.log = log
         self.state = state
@@ -89,7 +96,9 @@ class Committer:
         self._fenced: FencedError | None = None
         self._seen_at_s = ambient.monotonic_s()
         self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
-        self._in_doubt: dict[bytes, str] = {}  # transaction id -> key of a put whose outcome nobody knows
+        self._in_doubt: dict[
+            bytes, str
+        ] = {}  # transaction id -> key of a put whose outcome nobody knows
 
     def current_epoch(self) -> int:
         """The epoch that a transaction begun now carries."""
@@ -110,7 +119,9 @@ class Committer:
                 results.setdefault(intent.transaction_id, self._as_outcome(intent, error))
         return [results[intent.transaction_id] for intent in intents]
 
-    def _commit(self, pending: list[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> None:
+    def _commit(
+        self, pending: list[Intent], results: dict[bytes, CommitInfo | LakelogError]
+    ) -> None:
         if self._idle_s() > self._margins.idle_limit_s:
             self._absorb()
         for race in range(_RACES):
@@ -134,14 +145,18 @@ class Committer:
 
     # --- Before the put -----------------------------------------------------------------------------------------
 
-    def _settle(self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> None:
+    def _settle(
+        self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]
+    ) -> None:
         """Intents that an earlier attempt has committed after all."""
         if not any(intent.transaction_id in self._own for intent in pending):
             return
         found = {mark: row for row in self.state.history.rows for mark in row["transaction_ids"]}
         base = self.state.history.base
         if base is not None and any(i.transaction_id not in found for i in pending):
-            for row in base.select(["revision", "uuid", "committed_at", "transaction_ids"]).to_pylist():
+            for row in base.select(
+                ["revision", "uuid", "committed_at", "transaction_ids"]
+            ).to_pylist():
                 row["committed_at"] = int(row["committed_at"].timestamp() * 1_000_000)
                 found.update({mark: row for mark in row["transaction_ids"]})
         for intent in pending:
@@ -149,10 +164,15 @@ class Committer:
             if row is not None:
                 self._in_doubt.pop(intent.transaction_id, None)
                 results[intent.transaction_id] = CommitInfo(
-                    row["revision"], row["uuid"].hex(), intent.transaction_id.hex(), row["committed_at"]
+                    row["revision"],
+                    row["uuid"].hex(),
+                    intent.transaction_id.hex(),
+                    row["committed_at"],
                 )
 
-    def _admit(self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> list[Intent]:
+    def _admit(
+        self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]
+    ) -> list[Intent]:
         """The intents that fit the state, one after the other; the others get their error."""
         check_features(self.state, writing=True)
         admitted: list[Intent] = []
@@ -180,7 +200,11 @@ class Committer:
     def _skipped(self, intent: Intent) -> CommitInfo:
         state = self.state
         return CommitInfo(
-            state.revision, state.uuid.hex(), intent.transaction_id.hex(), state.committed_at_us, skipped=True
+            state.revision,
+            state.uuid.hex(),
+            intent.transaction_id.hex(),
+            state.committed_at_us,
+            skipped=True,
         )
 
     # --- The put ------------------------------------------------------------------------------------------------
@@ -198,7 +222,11 @@ class Committer:
         ids = [intent.transaction_id for intent in intents]
         asked_at_s = self._ambient.monotonic_s()
         self._own.update(ids)
-        won = self._put_exclusive(key, body, ids) if self._exclusive else self._put_plain(item, body, ids)
+        won = (
+            self._put_exclusive(key, body, ids)
+            if self._exclusive
+            else self._put_plain(item, body, ids)
+        )
         if not won:
             return False
         if self._idle_s() > self._margins.idle_limit_s:
@@ -209,7 +237,10 @@ class Committer:
         for intent in intents:
             self._in_doubt.pop(intent.transaction_id, None)
             results[intent.transaction_id] = CommitInfo(
-                item.revision, uuid.hex(), intent.transaction_id.hex(), decoded.message.commit.committed_at_us
+                item.revision,
+                uuid.hex(),
+                intent.transaction_id.hex(),
+                decoded.message.commit.committed_at_us,
             )
         return True
 
@@ -266,14 +297,21 @@ class Committer:
             self._in_doubt.update(dict.fromkeys(ids, key))
         if not names:
             raise self._unknown(key, ids[0])
-        return listing.head == item.revision  # if somebody went on from here already, the replay tells
+        return (
+            listing.head == item.revision
+        )  # if somebody went on from here already, the replay tells
 
     def _verify_slow_put(self, transaction_id: bytes, key: str) -> None:
         """A put that took longer than half the prune floor may have created a pruned name anew: look."""
         fresh = self.log.load()
-        row = next((r for r in reversed(fresh.history.rows) if transaction_id in r["transaction_ids"]), None)
+        row = next(
+            (r for r in reversed(fresh.history.rows) if transaction_id in r["transaction_ids"]),
+            None,
+        )
         if row is None and not _in_base(fresh, transaction_id):
-            self._fenced = self._fence_error("it was stopped so long that the log was pruned under it", key)
+            self._fenced = self._fence_error(
+                "it was stopped so long that the log was pruned under it", key
+            )
             raise self._fenced
         self.state = fresh
         self._seen_at_s = self._ambient.monotonic_s()
@@ -301,7 +339,9 @@ class Committer:
             rows = [row for row in history.base.to_pylist() if row["revision"] > before] + rows
         for row in rows:
             own = not self._own.isdisjoint(row["transaction_ids"])
-            if not own and (row["epoch"] > self.epoch or (row["epoch"] == self.epoch and not row["guest"])):
+            if not own and (
+                row["epoch"] > self.epoch or (row["epoch"] == self.epoch and not row["guest"])
+            ):
                 self._fenced = self._fence_error(
                     f"revision {row['revision']} was committed under epoch {row['epoch']}, this one has {self.epoch}",
                     self.log.folder,

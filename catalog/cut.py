@@ -59,7 +59,9 @@ class Cut:
         message = wire.Cut(
             database=self.database,
             writers=[
-                wire.WriterRevision(writer=name, revision=at.revision, digest=at.digest[:DIGEST_BYTES])
+                wire.WriterRevision(
+                    writer=name, revision=at.revision, digest=at.digest[:DIGEST_BYTES]
+                )
                 for name, at in sorted(self.writers.items())
             ],
         )
@@ -96,6 +98,10 @@ def parse_token(token: str) -> Cut:
     except (binascii.Error, ValueError, DecodeError) as error:
         raise problem from error
     writers = {item.writer: Position(item.revision, item.digest) for item in message.writers}
-    if not is_id(message.database) or not all(map(is_id, writers)) or len(writers) != len(message.writers):
+    if (
+        not is_id(message.database)
+        or not all(map(is_id, writers))
+        or len(writers) != len(message.writers)
+    ):
         raise problem
     return Cut(message.database, dict(sorted(writers.items())))

@@ -103,7 +103,9 @@ class TableFiles:
 
     def copy(self) -> TableFiles:
         """An independent copy; runs are shared, being immutable."""
-        return TableFiles(list(self.runs), set(self.removed), dict(self.added), list(self.row_groups))
+        return TableFiles(
+            list(self.runs), set(self.removed), dict(self.added), list(self.row_groups)
+        )
 
     def __contains__(self, path: str) -> bool:
         if path in self.added:
@@ -120,7 +122,9 @@ class TableFiles:
         for run in self.runs:
             row = run.find(path)
             if row >= 0:
-                return run.core.column("row_count")[row].as_py(), run.core.column("size_bytes")[row].as_py()
+                return run.core.column("row_count")[row].as_py(), run.core.column("size_bytes")[
+                    row
+                ].as_py()
         return None
 
     def overlaps(self, run: Run) -> bool:
@@ -168,7 +172,9 @@ class TableFiles:
         if self.added or not parts:
             adds = [add for add, _ in self.added.values()]
             recent = segments.files_table(adds, [revision for _, revision in self.added.values()])
-            parts.append(recent if schemas is None else segments.with_statistics(recent, adds, schemas))
+            parts.append(
+                recent if schemas is None else segments.with_statistics(recent, adds, schemas)
+            )
         return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
 
     def row_groups_table(self, schemas: dict[bytes, pa.Schema]) -> pa.Table:
@@ -202,8 +208,12 @@ def sorted_by_path(table: pa.Table, *more: str) -> pa.Table:
     return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
-def batch_rows(adds: Sequence[wire.Add], revision: int, schemas: dict[bytes, pa.Schema]) -> tuple[pa.Table, pa.Table]:
+def batch_rows(
+    adds: Sequence[wire.Add], revision: int, schemas: dict[bytes, pa.Schema]
+) -> tuple[pa.Table, pa.Table]:
     """Adds of one transaction as the two tables of an `AddBatch`: files (sorted by path, with statistics), row groups."""
     ordered = sorted(adds, key=lambda add: add.path.encode())
     table = segments.files_table(ordered, [revision] * len(ordered))
-    return segments.with_statistics(table, ordered, schemas), segments.row_groups_table(ordered, schemas)
+    return segments.with_statistics(table, ordered, schemas), segments.row_groups_table(
+        ordered, schemas
+    )

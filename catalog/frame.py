@@ -70,7 +70,9 @@ def encode_frame(kind: FrameKind, message: bytes, attachments: bytes = b"") -> t
         ValueError: Over the size caps of the format.
     """
     if len(message) > MAX_MESSAGE_BYTES or len(attachments) > MAX_ATTACHMENT_BYTES:
-        raise ValueError(f"message of {len(message)} or attachments of {len(attachments)} bytes: over the cap")
+        raise ValueError(
+            f"message of {len(message)} or attachments of {len(attachments)} bytes: over the cap"
+        )
     codec, stored = 0, message
     if len(message) >= _COMPRESS_FROM:
         packed = _zstd().compress(message, asbytes=True)
@@ -100,7 +102,9 @@ def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
     if magic != MAGIC:
         raise _corrupt(key, "does not begin with the magic of lakelog")
     if len(data) != HEADER_BYTES + stored + attached:
-        raise _corrupt(key, f"has {len(data)} bytes, its header says {HEADER_BYTES + stored + attached}")
+        raise _corrupt(
+            key, f"has {len(data)} bytes, its header says {HEADER_BYTES + stored + attached}"
+        )
     view = memoryview(data)
     digest = hashlib.sha256(view[: _HEAD.size])
     digest.update(view[HEADER_BYTES:])
@@ -108,14 +112,18 @@ def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
         raise _corrupt(key, "does not match its digest")
     if version != VERSION:
         raise UnsupportedFeature(
-            f"{key} has format version {version}, this lakelog reads {VERSION}", key=key, hint="Upgrade lakelog"
+            f"{key} has format version {version}, this lakelog reads {VERSION}",
+            key=key,
+            hint="Upgrade lakelog",
         )
     if found != kind or zero != 0:
         raise _corrupt(key, f"is of kind {found}, its name says {kind.value} ({kind.name.lower()})")
     if decoded > MAX_MESSAGE_BYTES or stored > MAX_MESSAGE_BYTES or attached > MAX_ATTACHMENT_BYTES:
         raise _corrupt(key, "declares sizes over the caps of the format")
     body = view[HEADER_BYTES : HEADER_BYTES + stored]
-    return Frame(kind, _decode(body, codec, decoded, key), view[HEADER_BYTES + stored :], digest.digest())
+    return Frame(
+        kind, _decode(body, codec, decoded, key), view[HEADER_BYTES + stored :], digest.digest()
+    )
 
 
 def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:

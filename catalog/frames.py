@@ -50,7 +50,8 @@ def _arrow(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
             return reader.schema, reader
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidSchema(
-            f"The data can't be turned into Arrow: {error}", hint="Give every column one type that Arrow has"
+            f"The data can't be turned into Arrow: {error}",
+            hint="Give every column one type that Arrow has",
         ) from error
     raise InvalidSchema(
         f"Data of type {type(data).__module__}.{type(data).__name__} can't be written",

@@ -19,13 +19,16 @@ Row = dict[str, Any]
 
 
 def history_row(
-    message: wire.Transaction, digest: bytes, added: int, removed: int, rows_added: int, bytes_added: int
+    message: wire.Transaction,
+    digest: bytes,
+    added: int,
+    removed: int,
+    rows_added: int,
+    bytes_added: int,
 ) -> Row:
     """The history row of one transaction, with the fields of `segments.HISTORY`."""
     members = message.commit.members
-    summary = {
-        key: value for member in members for key, value in sorted(member.summary.items())
-    }
+    summary = {key: value for member in members for key, value in sorted(member.summary.items())}
     operations = list(dict.fromkeys(member.operation for member in members))
     return {
         "revision": message.revision,

@@ -64,7 +64,9 @@ def decode_ipc(
             table = reader.read_all()
         table.validate()
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise CorruptObject(f"{key} holds a segment that is not Arrow IPC: {error}", key=key) from error
+        raise CorruptObject(
+            f"{key} holds a segment that is not Arrow IPC: {error}", key=key
+        ) from error
     if table.num_rows != rows:
         raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
     for field in required:
@@ -72,14 +74,21 @@ def decode_ipc(
             continue
         index = table.schema.get_field_index(field.name)
         if index < 0 or not table.schema.field(index).type.equals(field.type):
-            raise CorruptObject(f"{key} holds a segment without a column {field.name}: {field.type}", key=key)
+            raise CorruptObject(
+                f"{key} holds a segment without a column {field.name}: {field.type}", key=key
+            )
         if not field.nullable and table.column(index).null_count:
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
     return table
 
 
 def decode_segment(
-    data: memoryview | bytes, kind: int, rows: int, key: str, *, columns: Sequence[str] | None = None
+    data: memoryview | bytes,
+    kind: int,
+    rows: int,
+    key: str,
+    *,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Decode and check the Arrow IPC bytes of one segment.
 

@@ -110,7 +110,9 @@ def _batch_bytes(view: memoryview, offset: int, size: int) -> int:
         at, length = struct.unpack_from("<qq", message, first + 16 * index)
         if length < 0 or at < 0 or body + at + length > len(view):
             raise ValueError("buffer outside the file")
-        declared = struct.unpack_from("<q", view, body + at)[0] if compressed and length >= 8 else length
+        declared = (
+            struct.unpack_from("<q", view, body + at)[0] if compressed and length >= 8 else length
+        )
         total += declared if declared > 0 else length
     return total
 

@@ -130,7 +130,9 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
     where = f"{listing.writer}/{listing.database}"
     if goal > listing.head or goal < 0:
         raise RevisionNotFound(
-            f"{where} has no revision {goal}", key=where, hint=f"Its newest revision is {listing.head}"
+            f"{where} has no revision {goal}",
+            key=where,
+            hint=f"Its newest revision is {listing.head}",
         )
     for revision in listing.forks():
         if revision <= goal:
@@ -162,7 +164,10 @@ def fork_error(listing: Listing, revision: int) -> ForkError:
 
 def _unreadable(listing: Listing, goal: int, missing: int) -> SnapshotPruned | MissingTransaction:
     where = f"{listing.writer}/{listing.database}"
-    below = [*(r for r in listing.transactions if r < missing), *(c for c in listing.checkpoints if c < missing)]
+    below = [
+        *(r for r in listing.transactions if r < missing),
+        *(c for c in listing.checkpoints if c < missing),
+    ]
     oldest = listing.oldest_readable()
     if not below and goal < oldest <= listing.head:
         return SnapshotPruned(

@@ -69,7 +69,9 @@ class Log:
         """
         after = None if after_revision is None else f"{self.folder}{after_revision:020d}.~"
         found = self.store.list(self.folder, after=after)
-        return read_listing(self.writer, self.database, (item.key[len(self.folder) :] for item in found))
+        return read_listing(
+            self.writer, self.database, (item.key[len(self.folder) :] for item in found)
+        )
 
     def load(self, target: int | None = None, listing: Listing | None = None) -> State:
         """The state at a revision.
@@ -147,9 +149,13 @@ class Log:
         fetched: dict[str, memoryview] = {}
         if wanted:
             keys = [self.folder + name for name, _ in wanted]
-            for (name, digest), segment_key, data in zip(wanted, keys, self.store.get_many(keys), strict=True):
+            for (name, digest), segment_key, data in zip(
+                wanted, keys, self.store.get_many(keys), strict=True
+            ):
                 if data is None:
-                    raise CorruptObject(f"{key} refers to {segment_key}, which is not there", key=segment_key)
+                    raise CorruptObject(
+                        f"{key} refers to {segment_key}, which is not there", key=segment_key
+                    )
                 fetched[name] = open_segment(data, digest, segment_key)
         return decode_state(decoded, fetched, self.writer, self.database)
 
@@ -163,7 +169,9 @@ class Log:
         key = self.folder + item.name
         return self._open_checkpoint(self.store.get(key), key)
 
-    def _replay(self, state: State, tail: Sequence[LogObject], bodies: list[bytes], listing: Listing) -> State:
+    def _replay(
+        self, state: State, tail: Sequence[LogObject], bodies: list[bytes], listing: Listing
+    ) -> State:
         try:
             for item, body in zip(tail, bodies, strict=True):
                 apply(state, decode_transaction(body, listing.key(item)))

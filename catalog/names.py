@@ -13,7 +13,9 @@ from urllib.parse import unquote_to_bytes
 
 from ..errors import InvalidName, InvalidPath
 
-MAX_PATH_BYTES: Final = 892  # object stores take keys of 1,024 bytes; `<writer>/<database>/` and a margin come before
+MAX_PATH_BYTES: Final = (
+    892  # object stores take keys of 1,024 bytes; `<writer>/<database>/` and a margin come before
+)
 MAX_SEGMENT_BYTES: Final = 255
 
 _ID = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -22,7 +24,9 @@ _LOG_OBJECT = re.compile(
     r"(?:(?P<kind>transaction|checkpoint)|(?P<number>0|[1-9][0-9]{0,8})\.segment)",
     re.ASCII,
 )
-_DATA_FILE = re.compile(r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})\.parquet")
+_DATA_FILE = re.compile(
+    r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})\.parquet"
+)
 _ESCAPED: Final = frozenset("/\\%")
 
 Kind = Literal["transaction", "checkpoint", "segment"]

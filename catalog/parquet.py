@@ -36,7 +36,9 @@ class EncodedFile:
     facts: wire.Add
 
 
-def file_facts(metadata: Any, schema: pa.Schema, size_bytes: int, *, statistics: bool = True) -> wire.Add:
+def file_facts(
+    metadata: Any, schema: pa.Schema, size_bytes: int, *, statistics: bool = True
+) -> wire.Add:
     """What the log keeps of a Parquet file: size, rows, footer length, schema fingerprint, row-group statistics.
 
     Reading statistics of a malformed footer can abort the process: for a file of unknown origin call this in a
@@ -62,7 +64,9 @@ def file_facts(metadata: Any, schema: pa.Schema, size_bytes: int, *, statistics:
         group = metadata.row_group(number)
         entry = add.row_groups.add(row_count=group.num_rows)
         for leaf, position, field, column in leaves:
-            entry.columns.append(column_statistics(group.column(leaf), column, position, field, exact=exact))
+            entry.columns.append(
+                column_statistics(group.column(leaf), column, position, field, exact=exact)
+            )
     return add
 
 
@@ -78,7 +82,11 @@ def _primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, 
 
 
 def encode_files(
-    batches: Iterator[pa.RecordBatch], schema: pa.Schema, meta: FooterMetadata, *, file_bytes: int = FILE_BYTES
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    meta: FooterMetadata,
+    *,
+    file_bytes: int = FILE_BYTES,
 ) -> Iterator[EncodedFile]:
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
 
@@ -96,7 +104,11 @@ def encode_files(
         collected: list[Any] = []
         try:
             with pq.ParquetWriter(
-                sink, schema, compression="zstd", metadata_collector=collected, write_page_checksum=True
+                sink,
+                schema,
+                compression="zstd",
+                metadata_collector=collected,
+                write_page_checksum=True,
             ) as writer:
                 writer.add_key_value_metadata(encode_footer(replace(meta, number=number)))
                 while group is not None:
@@ -105,7 +117,9 @@ def encode_files(
                     if sink.tell() >= file_bytes:
                         break
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
-            raise InvalidSchema(f"Parquet can't hold this data: {error}", hint="Cast the column first") from error
+            raise InvalidSchema(
+                f"Parquet can't hold this data: {error}", hint="Cast the column first"
+            ) from error
         body = sink.getvalue()
         yield EncodedFile(body, file_facts(collected[0], schema, body.size))
         number += 1

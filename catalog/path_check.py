@@ -62,7 +62,11 @@ def _check_each(chunk: pa.StringArray, key: str) -> None:
         try:
             check_path(path)
         except InvalidPath as error:
-            raise CorruptObject(f"{key} names a path that no log may hold: {error.message}", key=key) from error
+            raise CorruptObject(
+                f"{key} names a path that no log may hold: {error.message}", key=key
+            ) from error
 
 
-assert MAX_SEGMENT_BYTES < MAX_PATH_BYTES  # a path short enough for one segment is short enough as a whole
+assert (
+    MAX_SEGMENT_BYTES < MAX_PATH_BYTES
+)  # a path short enough for one segment is short enough as a whole

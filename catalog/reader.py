@@ -64,7 +64,9 @@ class Catalog:
         url: The root, without secrets.
     """
 
-    def __init__(self, store: Store, *, ambient: Ambient = SYSTEM, margins: Margins = DEFAULT_MARGINS) -> None:
+    def __init__(
+        self, store: Store, *, ambient: Ambient = SYSTEM, margins: Margins = DEFAULT_MARGINS
+    ) -> None:
         self.store = store
         self.url = store.url
         self._ambient = ambient
@@ -134,7 +136,9 @@ class Catalog:
         else:
             listings = self._listings(database)
             if wanted is None:
-                states = parallel(lambda listing: self._log(listing).load(listing=listing), listings)
+                states = parallel(
+                    lambda listing: self._log(listing).load(listing=listing), listings
+                )
             else:
                 states = self._states_at(wanted, listings)
         return Snapshot(self.store, database, states, self._ambient)
@@ -181,7 +185,9 @@ class Catalog:
         if not there:
             raise self._not_a_catalog()
         raise DatabaseNotFound(
-            f"{self.url} has no database {database!r}", key=database, hint=f"It has: {', '.join(there)}"
+            f"{self.url} has no database {database!r}",
+            key=database,
+            hint=f"It has: {', '.join(there)}",
         )
 
     def _not_a_catalog(self) -> NotACatalog:
@@ -218,7 +224,9 @@ class Catalog:
                     key=as_of.isoformat(),
                     hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a trailing Z",
                 )
-            return int((as_of - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) / dt.timedelta(microseconds=1))
+            return int(
+                (as_of - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) / dt.timedelta(microseconds=1)
+            )
         if isinstance(as_of, str):
             if not is_token(as_of):
                 raise InvalidToken(
@@ -230,16 +238,24 @@ class Catalog:
         if isinstance(as_of, Cut):
             if as_of.database != database:
                 raise InvalidToken(
-                    f"The token is of database {as_of.database!r}, not {database!r}", key=as_of.database
+                    f"The token is of database {as_of.database!r}, not {database!r}",
+                    key=as_of.database,
                 )
             return as_of
         if isinstance(as_of, Mapping):
-            return Cut(database, {check_id(w, "writer"): Position(int(r)) for w, r in sorted(as_of.items())})
-        raise UsageError(f"A point in time can't be a {type(as_of).__name__}", hint="See `Catalog.snapshot`")
+            return Cut(
+                database,
+                {check_id(w, "writer"): Position(int(r)) for w, r in sorted(as_of.items())},
+            )
+        raise UsageError(
+            f"A point in time can't be a {type(as_of).__name__}", hint="See `Catalog.snapshot`"
+        )
 
     def _states_of_cut(self, cut: Cut) -> list[State]:
         if not cut.writers:
-            raise InvalidToken("The cut names no writer", hint="Give at least one writer and revision")
+            raise InvalidToken(
+                "The cut names no writer", hint="Give at least one writer and revision"
+            )
         logs = [Log(self.store, writer, cut.database, self._ambient) for writer in cut.writers]
         listings = parallel(Log.names, logs)
         for listing in listings:
@@ -298,7 +314,11 @@ class Catalog:
                     warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
                     continue
                 kinds = [action.WhichOneof("kind") for action in found.message.actions]
-                rows.append(history_row(found.message, found.digest, kinds.count("add"), kinds.count("remove"), 0, 0))
+                rows.append(
+                    history_row(
+                        found.message, found.digest, kinds.count("add"), kinds.count("remove"), 0, 0
+                    )
+                )
         return rows_to_table(rows)
 
 
@@ -315,7 +335,10 @@ def _for_users(table: pa.Table, writer: str) -> pa.Table:
         "rows_added": table.column("rows_added"),
         "bytes_added": table.column("bytes_added"),
         "transaction_ids": pa.array(
-            [[mark.hex() for mark in marks] for marks in table.column("transaction_ids").to_pylist()],
+            [
+                [mark.hex() for mark in marks]
+                for marks in table.column("transaction_ids").to_pylist()
+            ],
             pa.list_(pa.string()),
         ),
         "uuid": pa.array([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),

@@ -61,7 +61,9 @@ def _stream(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> Itera
                 if part is None:
                     return
                 small = part.size_bytes <= _WHOLE_BYTES
-                waiting.append((part, pool.submit(_read_whole, store, part, target) if small else None))
+                waiting.append(
+                    (part, pool.submit(_read_whole, store, part, target) if small else None)
+                )
 
         try:
             fill()
@@ -88,7 +90,9 @@ def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[
     try:
         with store.open_input(part.key, size_bytes=part.size_bytes) as source:
             file = pq.ParquetFile(source, pre_buffer=True)
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False):
+            for batch in file.iter_batches(
+                batch_size=_BATCH_ROWS, columns=columns, use_threads=False
+            ):
                 rows += batch.num_rows
                 yield conform(batch, target)
     except ObjectNotFound as error:
@@ -103,4 +107,6 @@ def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[
             hint="Restore the file from a copy, or read a point in time without it",
         ) from error
     if rows != part.row_count:
-        raise CorruptObject(f"{part.key} has {rows} rows, the log says {part.row_count}", key=part.key)
+        raise CorruptObject(
+            f"{part.key} has {rows} rows, the log says {part.row_count}", key=part.key
+        )

@@ -59,12 +59,16 @@ def check_writable(schema: pa.Schema) -> None:
         InvalidSchema: No columns, a name twice or empty, or a type without a Parquet form.
     """
     if len(schema) == 0:
-        raise InvalidSchema("Data without columns can't be written", hint="Give it at least one column")
+        raise InvalidSchema(
+            "Data without columns can't be written", hint="Give it at least one column"
+        )
     seen: set[str] = set()
     for field in schema:
         if not field.name or field.name in seen:
             raise InvalidSchema(
-                f"Column name {field.name!r} is empty or stands twice", key=field.name, hint="Rename it"
+                f"Column name {field.name!r} is empty or stands twice",
+                key=field.name,
+                hint="Rename it",
             )
         seen.add(field.name)
         problem = _unwritable(field.type)
@@ -144,13 +148,26 @@ def _widen_decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
     digits = max(shape[0] - shape[1] for shape in shapes if shape)
     if digits + scale > 76:
         return None
-    return pa.decimal128(digits + scale, scale) if digits + scale <= 38 else pa.decimal256(digits + scale, scale)
+    return (
+        pa.decimal128(digits + scale, scale)
+        if digits + scale <= 38
+        else pa.decimal256(digits + scale, scale)
+    )
 
 
 def _decimal_shape(kind: pa.DataType) -> tuple[int, int] | None:
     if pa.types.is_decimal(kind):
         return kind.precision, kind.scale
-    digits = {"int8": 3, "int16": 5, "int32": 10, "int64": 19, "uint8": 3, "uint16": 5, "uint32": 10, "uint64": 20}
+    digits = {
+        "int8": 3,
+        "int16": 5,
+        "int32": 10,
+        "int64": 19,
+        "uint8": 3,
+        "uint16": 5,
+        "uint32": 10,
+        "uint64": 20,
+    }
     found = digits.get(str(kind))
     return (found, 0) if found else None
 
@@ -181,9 +198,7 @@ def _widen_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if pa.types.is_struct(left) and pa.types.is_struct(right):
         names = [left.field(i).name for i in range(left.num_fields)]
         names += [
-            right.field(i).name
-            for i in range(right.num_fields)
-            if right.field(i).name not in names
+            right.field(i).name for i in range(right.num_fields) if right.field(i).name not in names
         ]
         fields = []
         for name in names:
@@ -241,10 +256,12 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
                     hint="No safe common type exists. Rewrite one side with the other's type",
                 )
             types[field.name] = wider
-    return pa.schema([
-        pa.field(name, kind, metadata={GENERATION: str(newest[name])} if newest[name] else None)
-        for name, kind in types.items()
-    ])
+    return pa.schema(
+        [
+            pa.field(name, kind, metadata={GENERATION: str(newest[name])} if newest[name] else None)
+            for name, kind in types.items()
+        ]
+    )
 
 
 def readable_columns(own: pa.Schema, target: pa.Schema) -> list[str]:

@@ -13,47 +13,55 @@ import pyarrow as pa
 from .statistics import bound_type, decode_bounds
 from .wire import lakelog_transaction_pb2 as wire
 
-FILES: Final = pa.schema([
-    pa.field("path", pa.string(), nullable=False),
-    pa.field("partition", pa.string(), nullable=False),
-    pa.field("size_bytes", pa.int64(), nullable=False),
-    pa.field("row_count", pa.int64(), nullable=False),
-    pa.field("revision", pa.int64(), nullable=False),
-    pa.field("schema_fingerprint", pa.binary(16), nullable=False),
-    pa.field("first_clock", pa.int64(), nullable=False),
-    pa.field("last_clock", pa.int64(), nullable=False),
-    pa.field("footer_bytes", pa.int64(), nullable=False),
-    pa.field("row_groups", pa.int32(), nullable=False),
-    pa.field("replaces", pa.list_(pa.string())),
-])
-ROW_GROUPS: Final = pa.schema([
-    pa.field("path", pa.string(), nullable=False),
-    pa.field("row_group", pa.int32(), nullable=False),
-    pa.field("row_count", pa.int64(), nullable=False),
-])
-SCHEMAS: Final = pa.schema([
-    pa.field("table", pa.string(), nullable=False),
-    pa.field("fingerprint", pa.binary(16), nullable=False),
-    pa.field("arrow_schema", pa.binary(), nullable=False),
-    pa.field("key", pa.list_(pa.string())),
-    pa.field("sort_order", pa.list_(pa.string())),
-    pa.field("revision", pa.int64(), nullable=False),
-])
-HISTORY: Final = pa.schema([
-    pa.field("revision", pa.int64(), nullable=False),
-    pa.field("uuid", pa.binary(16), nullable=False),
-    pa.field("digest", pa.binary(32), nullable=False),
-    pa.field("committed_at", pa.timestamp("us", "UTC"), nullable=False),
-    pa.field("epoch", pa.int64(), nullable=False),
-    pa.field("guest", pa.bool_(), nullable=False),
-    pa.field("operation", pa.string(), nullable=False),
-    pa.field("transaction_ids", pa.list_(pa.binary(16))),
-    pa.field("files_added", pa.int64(), nullable=False),
-    pa.field("files_removed", pa.int64(), nullable=False),
-    pa.field("rows_added", pa.int64(), nullable=False),
-    pa.field("bytes_added", pa.int64(), nullable=False),
-    pa.field("summary", pa.string()),
-])
+FILES: Final = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("row_count", pa.int64(), nullable=False),
+        pa.field("revision", pa.int64(), nullable=False),
+        pa.field("schema_fingerprint", pa.binary(16), nullable=False),
+        pa.field("first_clock", pa.int64(), nullable=False),
+        pa.field("last_clock", pa.int64(), nullable=False),
+        pa.field("footer_bytes", pa.int64(), nullable=False),
+        pa.field("row_groups", pa.int32(), nullable=False),
+        pa.field("replaces", pa.list_(pa.string())),
+    ]
+)
+ROW_GROUPS: Final = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("row_group", pa.int32(), nullable=False),
+        pa.field("row_count", pa.int64(), nullable=False),
+    ]
+)
+SCHEMAS: Final = pa.schema(
+    [
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("fingerprint", pa.binary(16), nullable=False),
+        pa.field("arrow_schema", pa.binary(), nullable=False),
+        pa.field("key", pa.list_(pa.string())),
+        pa.field("sort_order", pa.list_(pa.string())),
+        pa.field("revision", pa.int64(), nullable=False),
+    ]
+)
+HISTORY: Final = pa.schema(
+    [
+        pa.field("revision", pa.int64(), nullable=False),
+        pa.field("uuid", pa.binary(16), nullable=False),
+        pa.field("digest", pa.binary(32), nullable=False),
+        pa.field("committed_at", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("epoch", pa.int64(), nullable=False),
+        pa.field("guest", pa.bool_(), nullable=False),
+        pa.field("operation", pa.string(), nullable=False),
+        pa.field("transaction_ids", pa.list_(pa.binary(16))),
+        pa.field("files_added", pa.int64(), nullable=False),
+        pa.field("files_removed", pa.int64(), nullable=False),
+        pa.field("rows_added", pa.int64(), nullable=False),
+        pa.field("bytes_added", pa.int64(), nullable=False),
+        pa.field("summary", pa.string()),
+    ]
+)
 MIN_EXACT, MAX_EXACT = 1, 2
 
 
@@ -71,7 +79,9 @@ class _Statistics:
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self.nulls: dict[str, list[int | None]] = {}
-        self.bounds: dict[tuple[str, str], tuple[pa.DataType, list[Any], list[Any], list[int | None]]] = {}
+        self.bounds: dict[
+            tuple[str, str], tuple[pa.DataType, list[Any], list[Any], list[int | None]]
+        ] = {}
 
     def add(self, row: int, columns: Sequence[wire.ColumnStatistics], schema: pa.Schema) -> None:
         for item in columns:
@@ -96,7 +106,9 @@ class _Statistics:
 
     def append_to(self, table: pa.Table) -> pa.Table:
         for name in sorted(self.nulls):
-            table = table.append_column(statistic_name("nulls", name), pa.array(self.nulls[name], pa.int64()))
+            table = table.append_column(
+                statistic_name("nulls", name), pa.array(self.nulls[name], pa.int64())
+            )
         for name, _ in sorted(self.bounds):
             kind, low, high, exact = self.bounds[name, _]
             for what, column in (
@@ -172,7 +184,9 @@ def row_groups_table(adds: Sequence[wire.Add], schemas: dict[bytes, pa.Schema]) 
     return gathered.append_to(table)
 
 
-def merge_row_groups(groups: Sequence[wire.RowGroup], schema: pa.Schema) -> list[wire.ColumnStatistics]:
+def merge_row_groups(
+    groups: Sequence[wire.RowGroup], schema: pa.Schema
+) -> list[wire.ColumnStatistics]:
     """Statistics of a whole file from those of its row groups. A bound that one group lacks is unknown for the file,
     unless that group holds nothing but nulls in the column."""
     if len(groups) == 1:
@@ -198,7 +212,9 @@ def _merge_column(
     if kind is None:
         return result
     filled = [
-        item for item, rows in found if not (item.HasField("null_count") and item.null_count == rows)
+        item
+        for item, rows in found
+        if not (item.HasField("null_count") and item.null_count == rows)
     ]
     for which, pick in (("min", min), ("max", max)):
         if not filled or not all(item.HasField(which) for item in filled):

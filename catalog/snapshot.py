@@ -33,13 +33,18 @@ class Snapshot:
         token: The cut as a short string; `Catalog.snapshot(database, token)` reads the very same again.
     """
 
-    def __init__(self, store: Store, database: str, states: Sequence[State], ambient: Ambient) -> None:
+    def __init__(
+        self, store: Store, database: str, states: Sequence[State], ambient: Ambient
+    ) -> None:
         self.database = database
         self._store = store
         self._ambient = ambient
-        self._states = sorted((state for state in states if state.revision >= 0), key=lambda s: s.writer)
+        self._states = sorted(
+            (state for state in states if state.revision >= 0), key=lambda s: s.writer
+        )
         self.cut = Cut(
-            database, {s.writer: Position(s.revision, s.digest[:DIGEST_BYTES]) for s in self._states}
+            database,
+            {s.writer: Position(s.revision, s.digest[:DIGEST_BYTES]) for s in self._states},
         )
 
     def __repr__(self) -> str:
@@ -58,7 +63,9 @@ class Snapshot:
         """
         from .reader import parallel
 
-        logs = [Log(self._store, state.writer, self.database, self._ambient) for state in self._states]
+        logs = [
+            Log(self._store, state.writer, self.database, self._ambient) for state in self._states
+        ]
         newer = parallel(lambda pair: pair[0].advance(pair[1]), zip(logs, self._states))
         if all(new is old for new, old in zip(newer, self._states)):
             return self
@@ -76,7 +83,10 @@ class Snapshot:
         """
         self._check_table(table)
         live = [item for state in self._states for item in _schemas(state, table, live=True)]
-        return unify(distinct(live or [i for s in self._states for i in _schemas(s, table, live=False)]), table)
+        return unify(
+            distinct(live or [i for s in self._states for i in _schemas(s, table, live=False)]),
+            table,
+        )
 
     def files(self, table: str, *, statistics: bool = False) -> pa.Table:
         """The live files of a table.
@@ -91,7 +101,11 @@ class Snapshot:
             TableNotFound: The cut doesn't know the table.
         """
         self._check_table(table)
-        parts = [self._files_of(state, table, statistics) for state in self._states if table in state.tables]
+        parts = [
+            self._files_of(state, table, statistics)
+            for state in self._states
+            if table in state.tables
+        ]
         if not parts:
             from . import segments
 
@@ -118,7 +132,9 @@ class Snapshot:
             for name in columns:
                 if name not in unified.names:
                     raise UsageError(
-                        f"Table {table!r} has no column {name!r}", key=name, hint=f"It has: {', '.join(unified.names)}"
+                        f"Table {table!r} has no column {name!r}",
+                        key=name,
+                        hint=f"It has: {', '.join(unified.names)}",
                     )
             unified = pa.schema([unified.field(name) for name in columns])
         return scan_files(self._store, self.file_parts(table), unified)
@@ -140,7 +156,11 @@ class Snapshot:
                 continue
             schemas = state.arrow_schemas(table)
             folder = base_folder(state.writer, self.database)
-            rows = state.tables[table].table().select(["path", "size_bytes", "row_count", "schema_fingerprint"])
+            rows = (
+                state.tables[table]
+                .table()
+                .select(["path", "size_bytes", "row_count", "schema_fingerprint"])
+            )
             order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
             for path, size, count, mark in zip(*(c.to_pylist() for c in rows.take(order).columns)):
                 parts.append(FilePart(folder + path, size, count, schemas[mark]))
@@ -164,7 +184,9 @@ class Snapshot:
         columns: dict[str, Any] = {
             "writer": pa.repeat(pa.scalar(state.writer, pa.string()), rows.num_rows),
             "path": rows.column("path"),
-            "url": pc.binary_join_element_wise(pa.scalar(prefix), rows.column("path"), pa.scalar("")),
+            "url": pc.binary_join_element_wise(
+                pa.scalar(prefix), rows.column("path"), pa.scalar("")
+            ),
         }
         columns |= {name: rows.column(name) for name in _OUTPUT[1:]}
         columns |= {name: rows.column(name) for name in rows.schema.names if ":" in name}
@@ -181,4 +203,7 @@ def _schemas(state: State, table: str, *, live: bool) -> list[FileSchema]:
         for (name, mark), entry in state.schemas.items()
         if name == table and (marks is None or mark in marks)
     ]
-    return [FileSchema(entry.schema, state.writer) for _, _, entry in sorted(entries, key=lambda e: e[:2])]
+    return [
+        FileSchema(entry.schema, state.writer)
+        for _, _, entry in sorted(entries, key=lambda e: e[:2])
+    ]

@@ -202,15 +202,24 @@ def _learn_schema(state: State, schema: wire.Schema, revision: int, key: str) ->
     try:
         decoded = decode_schema(schema.arrow_schema)
     except ValueError as error:
-        raise CorruptObject(f"{key} holds a schema of table {schema.table!r} that is none", key=key) from error
+        raise CorruptObject(
+            f"{key} holds a schema of table {schema.table!r} that is none", key=key
+        ) from error
     state.schemas[mark] = SchemaEntry(
-        schema.table, decoded, schema.arrow_schema, tuple(schema.key), tuple(schema.sort_order), revision
+        schema.table,
+        decoded,
+        schema.arrow_schema,
+        tuple(schema.key),
+        tuple(schema.sort_order),
+        revision,
     )
 
 
 def _add(state: State, add: wire.Add, revision: int, key: str) -> None:
     if (add.table, add.schema_fingerprint) not in state.schemas:
-        raise CorruptObject(f"{key} adds {add.path} with a schema that the log doesn't know", key=key)
+        raise CorruptObject(
+            f"{key} adds {add.path} with a schema that the log doesn't know", key=key
+        )
     if state.table_of(add.path) is not None:
         raise CorruptObject(f"{key} adds {add.path} a second time", key=key)
     state.tables.setdefault(add.table, TableFiles()).added[add.path] = (add, revision)
@@ -251,7 +260,9 @@ def validate(state: State, actions: Sequence[wire.Action]) -> None:
         if kind == "add":
             path = action.add.path
             if fate.get(path, False) or (path not in fate and state.table_of(path) is not None):
-                raise DuplicateFile(f"{path} is in the log already", key=path, hint="Give the file another name")
+                raise DuplicateFile(
+                    f"{path} is in the log already", key=path, hint="Give the file another name"
+                )
             fate[path] = True
         elif kind == "remove":
             path = action.remove.path

@@ -85,7 +85,9 @@ def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(kind, len(raw), raw.buffers(), null_count=raw.null_count)
     width = 4 if kind.bit_width == 32 else 8
     form = _UINT if types.is_unsigned_integer(kind) else _FLOAT if types.is_float64(kind) else _INT
-    plain = [form.unpack(value)[0] if value is not None and len(value) == 8 else None for value in values]
+    plain = [
+        form.unpack(value)[0] if value is not None and len(value) == 8 else None for value in values
+    ]
     if types.is_float64(kind) or types.is_integer(kind):
         return pa.array(plain, kind)
     return pa.array(plain, pa.int64()).cast(pa.int32() if width == 4 else pa.int64()).cast(kind)
@@ -126,7 +128,14 @@ def column_statistics(
     try:
         low = _raw_bound(found, "min", column, field.type, kind)
         high = _raw_bound(found, "max", column, field.type, kind)
-    except (ValueError, TypeError, OverflowError, struct.error, NotImplementedError, pa.ArrowException):
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        struct.error,
+        NotImplementedError,
+        pa.ArrowException,
+    ):
         return result
     text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if low is not None:
@@ -140,7 +149,9 @@ def column_statistics(
     return result
 
 
-def _raw_bound(found: Any, which: str, column: Any, file_type: pa.DataType, kind: pa.DataType) -> bytes | None:
+def _raw_bound(
+    found: Any, which: str, column: Any, file_type: pa.DataType, kind: pa.DataType
+) -> bytes | None:
     types = pa.types
     if types.is_unsigned_integer(kind) or types.is_boolean(kind):
         return encode_bound(getattr(found, which), kind)
@@ -165,7 +176,9 @@ def _raw_bound(found: Any, which: str, column: Any, file_type: pa.DataType, kind
         have, want = _PER_SECOND[unit], _PER_SECOND[kind.unit]
         scaled = int(raw) * want
         return encode_bound(scaled // have if which == "min" else -(-scaled // have), kind)
-    if types.is_time(kind) and column.physical_type != ("INT32" if kind.bit_width == 32 else "INT64"):
+    if types.is_time(kind) and column.physical_type != (
+        "INT32" if kind.bit_width == 32 else "INT64"
+    ):
         return None
     return encode_bound(int(raw), kind)
 

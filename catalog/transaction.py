@@ -114,7 +114,9 @@ class Transaction:
             paths.append(path)
         return paths
 
-    def add(self, table: str, path: str, partition: str = "", *, clock: tuple[int, int] | None = None) -> None:
+    def add(
+        self, table: str, path: str, partition: str = "", *, clock: tuple[int, int] | None = None
+    ) -> None:
         """Take in an existing Parquet file under this writer's `data/`.
 
         Its footer is read in a child process: a malformed one can't harm this one.
@@ -151,7 +153,9 @@ class Transaction:
         self._check_open()
         check_path(path)
         if path in self._removed or not self._writer.is_live(path):
-            if not any(a.WhichOneof("kind") == "add" and a.add.path == path for a in self._intent.actions):
+            if not any(
+                a.WhichOneof("kind") == "add" and a.add.path == path for a in self._intent.actions
+            ):
                 raise FileNotLive(
                     f"{path} is not live in {self._writer.writer_id}/{self._writer.database}",
                     key=path,
@@ -185,7 +189,10 @@ class Transaction:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is not None:
             self.discard()
@@ -208,7 +215,9 @@ class Transaction:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UsageError("This transaction is over", key=self.transaction_id, hint="Begin another one")
+            raise UsageError(
+                "This transaction is over", key=self.transaction_id, hint="Begin another one"
+            )
 
 
 def make_intent(
@@ -228,8 +237,16 @@ def make_intent(
         raise UsageError("app_id and app_version go together", hint="Give both, or neither")
     if operation is not None and operation not in OPERATIONS:
         raise UsageError(
-            f"Unknown operation {operation!r}", key=operation, hint=f"One of {', '.join(sorted(OPERATIONS))}"
+            f"Unknown operation {operation!r}",
+            key=operation,
+            hint=f"One of {', '.join(sorted(OPERATIONS))}",
         )
     return Intent(
-        transaction_id, epoch, [], operation or "", app_id or "", app_version or 0, dict(summary or {})
+        transaction_id,
+        epoch,
+        [],
+        operation or "",
+        app_id or "",
+        app_version or 0,
+        dict(summary or {}),
     )

@@ -69,7 +69,9 @@ class Writer:
         )
         self._policy = CheckpointPolicy(checkpoint_every, max(listing.checkpoints, default=-1))
         self._queue = CommitQueue(self._commit_all)
-        self._guard = threading.Lock()  # the committer's state, against a checkpoint from another thread
+        self._guard = (
+            threading.Lock()
+        )  # the committer's state, against a checkpoint from another thread
         self._clock_us = 0
         self._closed = False
         self.last_checkpoint: CheckpointInfo | None = None
@@ -94,7 +96,12 @@ class Writer:
         if self._closed:
             raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
         intent = make_intent(
-            self._ambient.new_id(), self._committer.current_epoch(), app_id, app_version, operation, summary
+            self._ambient.new_id(),
+            self._committer.current_epoch(),
+            app_id,
+            app_version,
+            operation,
+            summary,
         )
         return Transaction(self, intent)
 
@@ -108,7 +115,10 @@ class Writer:
         if state.revision < 0:
             return None
         info = write_checkpoint(
-            self._log, state, exclusive=self.capabilities.put_if_absent, retained_from=self._retained_from
+            self._log,
+            state,
+            exclusive=self.capabilities.put_if_absent,
+            retained_from=self._retained_from,
         )
         self._policy.written(info.revision)
         self.last_checkpoint = info
@@ -132,7 +142,10 @@ class Writer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
