@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .errors import LakelogError
 
 if TYPE_CHECKING:
-    from .catalog.commit import CommitInfo
     from .catalog.cut import Cut
+    from .catalog.outcome import CommitInfo
     from .catalog.reader import Catalog, open_catalog
     from .catalog.snapshot import Snapshot
     from .catalog.transaction import Transaction
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "Catalog": "catalog.reader",
-    "CommitInfo": "catalog.commit",
+    "CommitInfo": "catalog.outcome",
     "Cut": "catalog.cut",
     "Snapshot": "catalog.snapshot",
     "Transaction": "catalog.transaction",

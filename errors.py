@@ -1,7 +1,8 @@
 """Every error lakelog raises, in one tree, sorted by what the caller can do next.
 
-Each error names the object it is about (`key`), says what to do (`hint`), and belongs to a class with an exit code,
-so that a script can tell "not there" from "broken" from "try again" without reading text.
+Each error names the object it is about (`key`), says what to do (`hint`), and belongs to a class
+with an exit code, so that a script can tell "not there" from "broken" from "try again" without
+reading text.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _rebuild(kind: type[LakelogError], message: str, fields: dict[str, object]) 
     return error
 
 
-# --- The call itself is wrong: change it (exit code 2) ---------------------------------------------------------------
+# --- The call itself is wrong: change it (exit code 2) --------------------------------------------
 
 
 class UsageError(LakelogError):
@@ -84,7 +85,7 @@ class MissingDependency(UsageError):
     """An optional package is needed for this call; the hint names the extra to install."""
 
 
-# --- What was named is not there (exit code 3) -----------------------------------------------------------------------
+# --- What was named is not there (exit code 3) ----------------------------------------------------
 
 
 class NotFoundError(LakelogError):
@@ -129,7 +130,7 @@ class ObjectNotFound(NotFoundError):
     """An object isn't in the store."""
 
 
-# --- Somebody else was first, or the state forbids it (exit code 4) --------------------------------------------------
+# --- Somebody else was first, or the state forbids it (exit code 4) -------------------------------
 
 
 class ConflictError(LakelogError):
@@ -151,7 +152,8 @@ class ForkError(ConflictError):
 
 
 class EpochChanged(ConflictError):
-    """A new owner came while a guest worked: the guest's files are void, run the transaction again."""
+    """A new owner came while a guest worked: the guest's files are void, run the transaction
+    again."""
 
 
 class DuplicateFile(ConflictError):
@@ -189,7 +191,7 @@ class ObjectExists(ConflictError):
     """Put-if-absent found the key taken."""
 
 
-# --- The store holds something broken (exit code 5) ------------------------------------------------------------------
+# --- The store holds something broken (exit code 5) -----------------------------------------------
 
 
 class CorruptError(LakelogError):
@@ -207,7 +209,8 @@ class BrokenChain(CorruptError):
 
 
 class MissingTransaction(CorruptError):
-    """A transaction in the middle of the log is gone. `readable` says which revisions can still be read."""
+    """A transaction in the middle of the log is gone. `readable` says which revisions can still be
+    read."""
 
     def __init__(
         self, message: str, *, key: str | None = None, readable: str = "", hint: str | None = None
@@ -220,7 +223,7 @@ class UnsupportedFeature(CorruptError):
     """The log requires a feature or format version that this lakelog doesn't know."""
 
 
-# --- The store said no, or nothing (exit code 6) ---------------------------------------------------------------------
+# --- The store said no, or nothing (exit code 6) --------------------------------------------------
 
 
 class StorageError(LakelogError):
@@ -237,11 +240,12 @@ class CapabilityMissing(StorageError):
     """The store can't do what this operation needs (put-if-absent, most often)."""
 
 
-# --- Nobody knows whether it happened (exit code 7) ------------------------------------------------------------------
+# --- Nobody knows whether it happened (exit code 7) -----------------------------------------------
 
 
 class CommitOutcomeUnknown(LakelogError):
-    """The commit may or may not be in the log. Calling commit again on the same transaction is safe."""
+    """The commit may or may not be in the log. Calling commit again on the same transaction is
+    safe."""
 
     exit_code = 7
 

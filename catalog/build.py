@@ -5,17 +5,20 @@ Source: docs/format.md, section 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import UsageError
 from .codec import encode_transaction
 from .files import batch_rows
 from .frame import MAX_MESSAGE_BYTES
 from .ipc import encode_ipc
-from .state import State
 from .wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .state import State
 
 BATCH_FROM_FILES: Final = 256
 
@@ -28,7 +31,8 @@ class Intent:
         transaction_id: 16 random bytes: this attempt to commit, and no other.
         epoch: Under which its data files were named.
         actions: Schemas, adds and removes, in order.
-        operation: append, delete, overwrite, rewrite, row_delta or maintenance; empty: as the actions say.
+        operation: append, delete, overwrite, rewrite, row_delta or maintenance; empty: as the
+            actions say.
         app_id, app_version: Idempotence; empty id for none.
         summary: Words for the history.
     """
@@ -103,13 +107,15 @@ def build_transaction(
     if message.ByteSize() > MAX_MESSAGE_BYTES:
         raise UsageError(
             f"A transaction of {message.ByteSize()} bytes is too large",
-            hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes over several transactions",
+            hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes "
+            "over several transactions",
         )
     return encode_transaction(message, attachments)
 
 
 def _batched(state: State, actions: Sequence[wire.Action]) -> tuple[list[wire.Action], bytes]:
-    """The same actions with adds in columns: schemas first, then removes and the odd add, then one batch a table."""
+    """The same actions with adds in columns: schemas first, then removes and the odd add, then one
+    batch a table."""
     removed = {action.remove.path for action in actions if action.WhichOneof("kind") == "remove"}
     for files in state.tables.values():
         removed |= files.removed

@@ -1,6 +1,7 @@
 """A checkpoint from a state, and a state from a checkpoint. Pure.
 
-The bytes are deterministic: rows are sorted, segments are cut at fixed row counts, and nothing reads a clock.
+The bytes are deterministic: rows are sorted, segments are cut at fixed row counts, and nothing
+reads a clock.
 
 Source: docs/format.md, section 6.
 """
@@ -146,7 +147,8 @@ def _pieces(state: State, retained_from: int) -> list[_Piece]:
 
 
 def _without_empty_statistics(table: pa.Table, core: pa.Schema) -> pa.Table:
-    """Statistics columns sorted by name, without those that say nothing: equal states give equal bytes."""
+    """Statistics columns sorted by name, without those that say nothing: equal states give equal
+    bytes."""
     extra = sorted(
         name
         for name in table.schema.names
@@ -197,11 +199,19 @@ def decode_state(
     """
     message, key = checkpoint.message, checkpoint.key
     state = State(
-        writer, database, message.revision, message.uuid, message.successor_uuid, message.digest, message.epoch,
-        message.committed_at_us, tuple(message.transaction_ids), frozenset(message.required_reader_features),
-        frozenset(message.required_writer_features),
-        {item.app_id: item.app_version for item in message.app_versions},
-    )  # fmt: skip
+        writer,
+        database,
+        revision=message.revision,
+        uuid=message.uuid,
+        successor_uuid=message.successor_uuid,
+        digest=message.digest,
+        epoch=message.epoch,
+        committed_at_us=message.committed_at_us,
+        transaction_ids=tuple(message.transaction_ids),
+        reader_features=frozenset(message.required_reader_features),
+        writer_features=frozenset(message.required_writer_features),
+        app_versions={item.app_id: item.app_version for item in message.app_versions},
+    )
     history: list[pa.Table] = []
     for ref in message.segments:
         data = (
@@ -248,9 +258,13 @@ def _load_schemas(state: State, table: pa.Table, where: str) -> None:
         except ValueError as error:
             raise CorruptObject(f"{where} holds a schema that is none", key=where) from error
         state.schemas[row["table"], row["fingerprint"]] = SchemaEntry(
-            row["table"], schema, row["arrow_schema"], tuple(row["key"] or ()), tuple(row["sort_order"] or ()),
+            row["table"],
+            schema,
+            row["arrow_schema"],
+            tuple(row["key"] or ()),
+            tuple(row["sort_order"] or ()),
             row["revision"],
-        )  # fmt: skip
+        )
 
 
 def _check_counts(message: wire.Checkpoint, state: State, key: str) -> None:

@@ -1,7 +1,8 @@
 """Writing a checkpoint: segments first, the checkpoint that names them last.
 
-A crash in between leaves segments that nobody refers to; prune takes them with their revision. Two processes may
-write the checkpoint of one revision: the bytes are the same, and the first one stands.
+A crash in between leaves segments that nobody refers to; prune takes them with their revision. Two
+processes may write the checkpoint of one revision: the bytes are the same, and the first one
+stands.
 
 Source: docs/format.md, section 6.
 """
@@ -9,14 +10,17 @@ Source: docs/format.md, section 6.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import ObjectExists, StorageError
 from .checkpoint import EncodedCheckpoint, encode_state
 from .log import CheckpointWarning, Log
-from .state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .state import State
 
 _RENAMES: Final = 5
 
@@ -57,7 +61,8 @@ def write_checkpoint(
         taken = _put_segments(log, encoded, exclusive=exclusive)
         if taken is None:
             break
-        # A segment of this name with other bytes: left by an attempt of another version. Take later names.
+        # A segment of this name with other bytes: left by an attempt of another version. Take later
+        # names.
         first = taken + 1
         encoded = encode_state(state, retained_from=retained_from, first_segment=first)
     else:
@@ -85,9 +90,11 @@ def _put_segments(log: Log, encoded: EncodedCheckpoint, *, exclusive: bool) -> i
 
 
 class CheckpointPolicy:
-    """When to write a checkpoint: every so many commits since the last one, whatever the commits were.
+    """When to write a checkpoint: every so many commits since the last one, whatever the commits
+    were.
 
-    A checkpoint that fails never fails the commit before it: it is a warning, and tried again a little later.
+    A checkpoint that fails never fails the commit before it: it is a warning, and tried again a
+    little later.
 
     Args:
         every: Commits between checkpoints; 0 switches them off.
@@ -115,8 +122,8 @@ class CheckpointPolicy:
         except Exception as error:  # a commit that stands must not be reported as failed
             self._next = revision + self._retry
             warnings.warn(
-                f"No checkpoint at revision {revision}: {error}. The commit stands; the next try is at revision "
-                f"{self._next}",
+                f"No checkpoint at revision {revision}: {error}. The commit stands; the next try "
+                f"is at revision {self._next}",
                 CheckpointWarning,
                 stacklevel=2,
             )

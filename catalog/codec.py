@@ -1,5 +1,5 @@
-"""Objects of the log to bytes and back: frame, protobuf and Arrow together, with every rule that one object can
-break on its own. What needs the objects before it is in `replay`. Pure.
+"""Objects of the log to bytes and back: frame, protobuf and Arrow together, with every rule that
+one object can break on its own. What needs the objects before it is in `replay`. Pure.
 
 Source: docs/format.md, sections 4 to 6.
 """
@@ -7,8 +7,8 @@ Source: docs/format.md, sections 4 to 6.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from ..errors import CorruptObject, InvalidPath, UnsupportedFeature
@@ -18,6 +18,9 @@ from .ipc import REQUIRED, encode_ipc
 from .names import LogObject, check_path, parse_log_object
 from .wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from .wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
 
@@ -272,5 +275,6 @@ def _require(condition: bool, key: str, problem: str) -> None:
         raise CorruptObject(
             f"{key} {problem}",
             key=key,
-            hint="The object was not written by a sound lakelog. Read an earlier point in time, or rebuild the log",
+            hint="The object was not written by a sound lakelog. Read an earlier point in time, "
+            "or rebuild the log",
         )

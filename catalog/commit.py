@@ -1,70 +1,57 @@
-"""The commit protocol: how one transaction object becomes the next revision, whatever fails on the way.
+"""The commit protocol: how one transaction object becomes the next revision, whatever fails on the
+way.
 
 The order of requests, and why:
 
-1. Data files first. Until a transaction names them nobody sees them, so a crash leaves only orphans for gc.
-2. Then the transaction object, under the name that revision r-1 fixed for revision r, with put-if-absent. Everyone
-   who commits on the same base asks for the same name, so the store picks one: a fork can't be written.
-3. Only then success is reported. When the answer is lost, the same bytes go to the same key again; "exists" means
-   read back and compare. When neither can be learnt the outcome is unknown, and says so.
+1. Data files first. Until a transaction names them nobody sees them, so a crash leaves only orphans
+   for gc.
+2. Then the transaction object, under the name that revision r-1 fixed for revision r, with
+   put-if-absent. Everyone who commits on the same base asks for the same name, so the store picks
+   one: a fork can't be written.
+3. Only then success is reported. When the answer is lost, the same bytes go to the same key again;
+   "exists" means read back and compare. When neither can be learnt the outcome is unknown, and says
+   so.
 4. Nothing is cleaned up on an error: what looks like a failure may have happened.
 
-After a lost race the committer replays and decides: an owner gives way for good to an equal or higher epoch that is
-no guest's, and goes on otherwise; a guest goes on while the head's epoch is the one its files carry.
+After a lost race the committer replays and decides: an owner gives way for good to an equal or
+higher epoch that is no guest's, and goes on otherwise; a guest goes on while the head's epoch is
+the one its files carry.
 
-On a store without put-if-absent the name has a random uuid: list, put, list, and success only if nobody else stands
-on the revision. That detects a fork and can't prevent it.
+On a store without put-if-absent the name has a random uuid: list, put, list, and success only if
+nobody else stands on the revision. That detects a fork and can't prevent it.
 
 Source: docs/format.md, section 4; docs/protocol.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import (
     AccessDenied,
-    CommitOutcomeUnknown,
-    EpochChanged,
     FencedError,
     LakelogError,
     ObjectExists,
     ObjectNotFound,
     StorageError,
 )
-from .ambient import Ambient
 from .build import Intent, build_transaction
 from .codec import decode_transaction
 from .listing import fork_error
-from .log import Log
-from .margins import Margins
 from .names import LogObject
+from .outcome import CommitInfo, epoch_changed, fenced, outcome_unknown
 from .state import State, apply, check_features, validate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .ambient import Ambient
+    from .log import Log
+    from .margins import Margins
 
 _PUT_ATTEMPTS: Final = 4
 _RACES: Final = 10_000
 _PAUSE_S: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class CommitInfo:
-    """A commit that stands in the log.
-
-    Attributes:
-        revision: Its number.
-        uuid: Slot uuid, hex.
-        transaction_id: Hex.
-        committed_at_us: µs since 1970, UTC.
-        skipped: True if nothing was written, since the application's version was committed before.
-    """
-
-    revision: int
-    uuid: str
-    transaction_id: str
-    committed_at_us: int
-    skipped: bool = False
 
 
 class Committer:
@@ -105,11 +92,13 @@ class Committer:
         return max(1, self.state.epoch) if self.guest else self.epoch
 
     def commit(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
-        """Commit intents as one transaction object; those that don't fit the state are refused, each by itself.
+        """Commit intents as one transaction object; those that don't fit the state are refused,
+        each by itself.
 
         Returns:
             For each intent, in order, where it stands or why it doesn't.
-        Requests: 1 PUT on an exclusive store. Each lost race costs 1 GET, 1 LIST and 1 GET a transaction more.
+        Requests: 1 PUT on an exclusive store. Each lost race costs 1 GET, 1 LIST and 1 GET a
+            transaction more.
         """
         results: dict[bytes, CommitInfo | LakelogError] = {}
         try:
@@ -143,7 +132,7 @@ class Committer:
             hint="Too many committers share this log: give them writer ids of their own",
         )
 
-    # --- Before the put -----------------------------------------------------------------------------------------
+    # --- Before the put ---------------------------------------------------------------------------
 
     def _settle(
         self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]
@@ -183,11 +172,7 @@ class Committer:
                     results[intent.transaction_id] = self._skipped(intent)
                     continue
                 if self.guest and intent.epoch != self.current_epoch():
-                    raise EpochChanged(
-                        f"A new owner took over {self.log.writer}/{self.log.database} while this guest worked",
-                        key=self.log.folder,
-                        hint="Run the transaction again: its data files are void, and gc removes them",
-                    )
+                    raise epoch_changed(self.log.writer, self.log.database, self.log.folder)
                 validate(self.state, [a for i in [*admitted, intent] for a in i.actions])
             except LakelogError as error:
                 results[intent.transaction_id] = error
@@ -207,15 +192,21 @@ class Committer:
             skipped=True,
         )
 
-    # --- The put ------------------------------------------------------------------------------------------------
+    # --- The put ----------------------------------------------------------------------------------
 
     def _try(self, intents: list[Intent], results: dict[bytes, CommitInfo | LakelogError]) -> bool:
-        """Ask for the next revision. True: it is ours, and results are set. False: somebody else has it."""
+        """Ask for the next revision. True: it is ours, and results are set. False: somebody else
+        has it."""
         uuid = self.state.next_uuid if self._exclusive else self._ambient.new_id()
         body, _ = build_transaction(
-            self.state, intents, uuid=uuid, successor=self._ambient.new_id(), epoch=self.current_epoch(),
-            guest=self.guest, now_us=self._ambient.now_us(),
-        )  # fmt: skip
+            self.state,
+            intents,
+            uuid=uuid,
+            successor=self._ambient.new_id(),
+            epoch=self.current_epoch(),
+            guest=self.guest,
+            now_us=self._ambient.now_us(),
+        )
         item = LogObject(self.state.revision + 1, uuid[:4].hex(), "transaction")
         key = self.log.folder + item.name
         decoded = decode_transaction(body, key)  # what a reader would refuse is never written
@@ -259,7 +250,7 @@ class Committer:
                 lost_answer = True
                 self._in_doubt.update(dict.fromkeys(ids, key))
             self._ambient.sleep_s(self._jitter_s(attempt))
-        raise self._unknown(key, ids[0])
+        raise outcome_unknown(key, ids[0])
 
     def _read_back(self, key: str, ids: Sequence[bytes]) -> bytes:
         for attempt in range(_PUT_ATTEMPTS):
@@ -270,7 +261,7 @@ class Committer:
             except StorageError:
                 self._ambient.sleep_s(self._jitter_s(attempt))
         self._in_doubt.update(dict.fromkeys(ids, key))
-        raise self._unknown(key, ids[0])
+        raise outcome_unknown(key, ids[0])
 
     def _put_plain(self, item: LogObject, body: bytes, ids: Sequence[bytes]) -> bool:
         key = self.log.folder + item.name
@@ -284,39 +275,38 @@ class Committer:
                 self._in_doubt.update(dict.fromkeys(ids, key))
                 self._ambient.sleep_s(self._jitter_s(attempt))
         else:
-            raise self._unknown(key, ids[0])
+            raise outcome_unknown(key, ids[0])
         try:
             listing = self.log.names(after_revision=item.revision - 1)
         except StorageError as error:
             self._in_doubt.update(dict.fromkeys(ids, key))
-            raise self._unknown(key, ids[0]) from error
+            raise outcome_unknown(key, ids[0]) from error
         names = listing.transactions.get(item.revision, [])
         if len(names) > 1:
             raise fork_error(listing, item.revision)
         if not names or listing.head > item.revision:
             self._in_doubt.update(dict.fromkeys(ids, key))
         if not names:
-            raise self._unknown(key, ids[0])
-        return (
-            listing.head == item.revision
-        )  # if somebody went on from here already, the replay tells
+            raise outcome_unknown(key, ids[0])
+        # If somebody went on from here already, the replay tells whose transaction this is.
+        return listing.head == item.revision
 
     def _verify_slow_put(self, transaction_id: bytes, key: str) -> None:
-        """A put that took longer than half the prune floor may have created a pruned name anew: look."""
+        """A put that took longer than half the prune floor may have created a pruned name anew:
+        look."""
         fresh = self.log.load()
         row = next(
             (r for r in reversed(fresh.history.rows) if transaction_id in r["transaction_ids"]),
             None,
         )
         if row is None and not _in_base(fresh, transaction_id):
-            self._fenced = self._fence_error(
-                "it was stopped so long that the log was pruned under it", key
-            )
+            why = "it was stopped so long that the log was pruned under it"
+            self._fenced = fenced(self.log.writer, why, key)
             raise self._fenced
         self.state = fresh
         self._seen_at_s = self._ambient.monotonic_s()
 
-    # --- After a lost race --------------------------------------------------------------------------------------
+    # --- After a lost race ------------------------------------------------------------------------
 
     def _absorb(self, *, expect_news: bool = False) -> None:
         """Read what others have committed, and see whether one of them fences this committer."""
@@ -342,35 +332,21 @@ class Committer:
             if not own and (
                 row["epoch"] > self.epoch or (row["epoch"] == self.epoch and not row["guest"])
             ):
-                self._fenced = self._fence_error(
-                    f"revision {row['revision']} was committed under epoch {row['epoch']}, this one has {self.epoch}",
-                    self.log.folder,
+                why = (
+                    f"revision {row['revision']} was committed under epoch {row['epoch']}, this "
+                    f"one has {self.epoch}"
                 )
+                self._fenced = fenced(self.log.writer, why, self.log.folder)
                 return
 
-    def _fence_error(self, why: str, key: str) -> FencedError:
-        return FencedError(
-            f"Another process has taken over writer {self.log.writer!r}: {why}",
-            key=key,
-            hint="This instance can't commit any more. Stop it, or open the writer again to take it back",
-        )
-
-    # --- Words --------------------------------------------------------------------------------------------------
-
-    def _unknown(self, key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
-        return CommitOutcomeUnknown(
-            f"The store gave no answer for {key}: transaction {transaction_id.hex()} may or may not be committed",
-            key=key,
-            transaction_id=transaction_id.hex(),
-            hint="Call commit again on the same transaction (that is safe), or look for its id with `lakelog log`",
-        )
+    # --- Words ------------------------------------------------------------------------------------
 
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
         key = self._in_doubt.get(intent.transaction_id)
         if key is None or isinstance(error, FencedError):
             return error
-        unknown = self._unknown(key, intent.transaction_id)
+        unknown = outcome_unknown(key, intent.transaction_id)
         unknown.__cause__ = error
         return unknown
 

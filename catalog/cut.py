@@ -8,15 +8,17 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import DecodeError
 
 from ..errors import InvalidToken
 from .names import is_id
 from .wire import lakelog_cut_pb2 as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PREFIX: Final = "ll1-"
 DIGEST_BYTES: Final = 8
@@ -29,7 +31,8 @@ class Position:
 
     Attributes:
         revision: From 0.
-        digest: First 8 bytes of the digest of that revision's transaction; empty where the caller gave a number only.
+        digest: First 8 bytes of the digest of that revision's transaction; empty where the caller
+            gave a number only.
     """
 
     revision: int
@@ -42,7 +45,8 @@ class Cut:
 
     Attributes:
         database: The database.
-        writers: Position by writer, sorted by writer. A writer that isn't in it has nothing in the cut.
+        writers: Position by writer, sorted by writer. A writer that isn't in it has nothing in the
+            cut.
     """
 
     database: str

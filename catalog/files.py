@@ -1,21 +1,27 @@
-"""The live files of one table of one log: sorted immutable runs under a small overlay of recent changes. Pure.
+"""The live files of one table of one log: sorted immutable runs under a small overlay of recent
+changes. Pure.
 
-A run comes from a checkpoint or a large commit and may hold a million rows; it is never rewritten in memory. What
-was added or removed since lies over it in a dict and a set, so that one commit costs what it changes.
+A run comes from a checkpoint or a large commit and may hold a million rows; it is never rewritten
+in memory. What was added or removed since lies over it in a dict and a set, so that one commit
+costs what it changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import segments
 from .ipc import decode_segment
-from .wire import lakelog_transaction_pb2 as wire
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .wire import lakelog_transaction_pb2 as wire
 
 _CORE = tuple(segments.FILES.names)
 
@@ -46,7 +52,8 @@ class Run:
 
     @classmethod
     def of_table(cls, table: pa.Table, key: str) -> Run:
-        """A run from a table with the columns of `segments.FILES` and any statistics columns, sorted by path."""
+        """A run from a table with the columns of `segments.FILES` and any statistics columns,
+        sorted by path."""
         return cls(table.select(_CORE), table, key)
 
     def full(self) -> pa.Table:
@@ -92,7 +99,8 @@ class TableFiles:
     Attributes:
         runs: Disjoint sorted runs.
         removed: Paths of `runs` that are no longer live.
-        added: Files added since, by path, with the revision that added each; in order of their commits.
+        added: Files added since, by path, with the revision that added each; in order of their
+            commits.
         row_groups: Raw ROW_GROUPS segments that came with the runs: bytes, row count, key.
     """
 
@@ -128,7 +136,8 @@ class TableFiles:
         return None
 
     def overlaps(self, run: Run) -> bool:
-        """Whether a path of `run` is in this table, or was in one of its runs (a run can't hide a removed path)."""
+        """Whether a path of `run` is in this table, or was in one of its runs (a run can't hide a
+        removed path)."""
         paths = run.core.column("path")
         if len(paths) <= 256:
             return any(path in self.removed or path in self for path in paths.to_pylist())
@@ -151,10 +160,12 @@ class TableFiles:
     @property
     def count(self) -> int:
         """Number of live files."""
-        return sum(run.core.num_rows for run in self.runs) - len(self.removed) + len(self.added)
+        in_runs = sum(int(run.core.num_rows) for run in self.runs)
+        return in_runs - len(self.removed) + len(self.added)
 
     def fingerprints(self) -> set[bytes]:
-        """Fingerprints of the schemas of live files (and perhaps of some that were just removed)."""
+        """Fingerprints of the schemas of live files (and perhaps of some that were just
+        removed)."""
         found = {add.schema_fingerprint for add, _ in self.added.values()}
         for run in self.runs:
             found.update(pc.unique(run.core.column("schema_fingerprint")).to_pylist())
@@ -166,7 +177,8 @@ class TableFiles:
         Args:
             schemas: With it, statistics columns are included (see `segments.with_statistics`).
         Returns:
-            Columns of `segments.FILES` (and statistics). Rows of runs by path, then recent ones by commit.
+            Columns of `segments.FILES` (and statistics). Rows of runs by path, then recent ones by
+            commit.
         """
         parts = [self._alive(run.core if schemas is None else run.full()) for run in self.runs]
         if self.added or not parts:
@@ -198,7 +210,8 @@ class TableFiles:
 
 
 def sorted_by_path(table: pa.Table, *more: str) -> pa.Table:
-    """The table in ascending order of path (as UTF-8 bytes), then of `more`; untouched if it is so already."""
+    """The table in ascending order of path (as UTF-8 bytes), then of `more`; untouched if it is so
+    already."""
     paths = table.column("path").combine_chunks()
     if isinstance(paths, pa.ChunkedArray):
         paths = pa.concat_arrays(paths.chunks)
@@ -211,7 +224,8 @@ def sorted_by_path(table: pa.Table, *more: str) -> pa.Table:
 def batch_rows(
     adds: Sequence[wire.Add], revision: int, schemas: dict[bytes, pa.Schema]
 ) -> tuple[pa.Table, pa.Table]:
-    """Adds of one transaction as the two tables of an `AddBatch`: files (sorted by path, with statistics), row groups."""
+    """Adds of one transaction as the two tables of an `AddBatch`: files (sorted by path, with
+    statistics), row groups."""
     ordered = sorted(adds, key=lambda add: add.path.encode())
     table = segments.files_table(ordered, [revision] * len(ordered))
     return segments.with_statistics(table, ordered, schemas), segments.row_groups_table(

@@ -1,4 +1,5 @@
-"""What lakelog writes into the footer of each Parquet file, so that a lost log can be rebuilt from the files. Pure.
+"""What lakelog writes into the footer of each Parquet file, so that a lost log can be rebuilt from
+the files. Pure.
 
 Source: docs/format.md, section 8; seed 002, section 2.6.
 """
@@ -7,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final
 
 from .schema import decode_schema, encode_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
 
 PREFIX: Final = "lakelog."
 VERSION: Final = "1"
@@ -28,7 +31,8 @@ class FooterMetadata:
         transaction_id: Of the attempt to commit that wrote it, 16 bytes.
         number: Of the file within the transaction.
         base_revision: The head that the transaction was begun on; -1 for none.
-        base_transaction_id: Of the last transaction at that head: proof that that one was committed. Empty for none.
+        base_transaction_id: Of the last transaction at that head: proof that that one was
+            committed. Empty for none.
         epoch: Of the committer.
         first_clock, last_clock: Logical clock of the first and last row.
         schema: With column identity.

@@ -22,7 +22,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from ..errors import CorruptObject, UnsupportedFeature
 
@@ -86,7 +86,8 @@ def encode_frame(kind: FrameKind, message: bytes, attachments: bytes = b"") -> t
 
 
 def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
-    """Check and open a frame. Nothing is decompressed or parsed before the sizes and the digest are known to be right.
+    """Check and open a frame. Nothing is decompressed or parsed before the sizes and the digest are
+    known to be right.
 
     Args:
         data: The whole object.
@@ -142,10 +143,10 @@ def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
     return message
 
 
-_codec: list[object] = []
+_codec: list[Any] = []
 
 
-def _zstd() -> object:
+def _zstd() -> Any:
     # pyarrow is loaded on first use: `import lakelog` must stay quick.
     if not _codec:
         import pyarrow as pa
@@ -158,5 +159,6 @@ def _corrupt(key: str, problem: str) -> CorruptObject:
     return CorruptObject(
         f"{key} {problem}",
         key=key,
-        hint="The object is damaged. Restore it from a copy, read an earlier point in time, or rebuild the log",
+        hint="The object is damaged. Restore it from a copy, read an earlier point in time, or "
+        "rebuild the log",
     )

@@ -5,24 +5,26 @@ pandas and polars are never imported here: an object of theirs brings its own wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import InvalidSchema
 from .schema import check_writable
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 
 def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the batches of any frame.
 
-    Large and view types become their plain forms and dictionaries their values: Parquet makes no difference, and
-    every engine reads them.
+    Large and view types become their plain forms and dictionaries their values: Parquet makes no
+    difference, and every engine reads them.
 
     Args:
-        data: pyarrow Table, RecordBatch, RecordBatchReader; pandas or polars DataFrame; anything with
-            `__arrow_c_stream__`.
+        data: pyarrow Table, RecordBatch, RecordBatchReader; pandas or polars DataFrame; anything
+            with `__arrow_c_stream__`.
     Raises:
         InvalidSchema: Not such a thing, or with a schema that Parquet can't hold.
     """
@@ -55,7 +57,8 @@ def _arrow(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         ) from error
     raise InvalidSchema(
         f"Data of type {type(data).__module__}.{type(data).__name__} can't be written",
-        hint="Give a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or polars DataFrame",
+        hint="Give a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or polars "
+        "DataFrame",
     )
 
 

@@ -1,7 +1,8 @@
 """Many threads, one committer: whoever comes first commits for all who wait.
 
-While one commit is under way the others queue; the next leader takes the whole queue into one transaction object.
-So thirty threads cost a few puts, not thirty, and no thread ever races another of its own process.
+While one commit is under way the others queue; the next leader takes the whole queue into one
+transaction object. So thirty threads cost a few puts, not thirty, and no thread ever races another
+of its own process.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from ..errors import LakelogError
 from .build import Intent
-from .commit import CommitInfo
+from .outcome import CommitInfo
 
 MAX_MEMBERS: Final = 1_000
 MAX_ACTIONS: Final = 50_000
@@ -33,7 +34,8 @@ class CommitQueue:
     """Lets one thread at a time commit, for itself and for all who queue behind it.
 
     Args:
-        commit_all: Commits intents together and gives each its result, in order; never called concurrently.
+        commit_all: Commits intents together and gives each its result, in order; never called
+            concurrently.
     """
 
     def __init__(self, commit_all: CommitAll) -> None:

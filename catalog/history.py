@@ -1,4 +1,5 @@
-"""The history of one log: a row a revision, from a checkpoint's segment and from transactions since. Pure.
+"""The history of one log: a row a revision, from a checkpoint's segment and from transactions
+since. Pure.
 
 Source: docs/format.md, section 6.3.
 """
@@ -7,13 +8,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import segments
-from .wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from .wire import lakelog_transaction_pb2 as wire
 
 Row = dict[str, Any]
 
@@ -21,10 +24,11 @@ Row = dict[str, Any]
 def history_row(
     message: wire.Transaction,
     digest: bytes,
+    *,
     added: int,
     removed: int,
-    rows_added: int,
-    bytes_added: int,
+    rows_added: int = 0,
+    bytes_added: int = 0,
 ) -> Row:
     """The history row of one transaction, with the fields of `segments.HISTORY`."""
     members = message.commit.members
@@ -57,7 +61,8 @@ def rows_to_table(rows: list[Row]) -> pa.Table:
 
 @dataclass(slots=True)
 class History:
-    """Rows in ascending revision order: a table from a checkpoint, then rows of transactions since."""
+    """Rows in ascending revision order: a table from a checkpoint, then rows of transactions
+    since."""
 
     base: pa.Table | None = None
     rows: list[Row] = field(default_factory=list)
@@ -87,4 +92,4 @@ class History:
             return None
         times = self.base.column("committed_at").cast(pa.int64())
         count = pc.sum(pc.less_equal(times, at_us)).as_py() or 0
-        return self.base.column("revision")[count - 1].as_py() if count else None  # type: ignore[no-any-return]
+        return int(self.base.column("revision")[count - 1].as_py()) if count else None

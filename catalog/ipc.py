@@ -5,8 +5,7 @@ Source: docs/format.md, section 6.4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -15,6 +14,9 @@ from . import segments
 from .ipc_guard import check_ipc_sizes
 from .path_check import check_paths
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 REQUIRED: Final = {
     SegmentRef.FILES: segments.FILES,

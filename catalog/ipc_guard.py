@@ -1,7 +1,7 @@
 """Refuses an Arrow IPC bomb before Arrow allocates for it. Pure.
 
-A compressed IPC buffer declares its own decoded length, and Arrow believes it. This walks the file's record batch
-headers (a few hundred bytes each) and adds those lengths up first.
+A compressed IPC buffer declares its own decoded length, and Arrow believes it. This walks the
+file's record batch headers (a few hundred bytes each) and adds those lengths up first.
 
 Source: docs/format.md, section 6.4.
 """
@@ -25,7 +25,8 @@ def check_ipc_sizes(data: memoryview | bytes, rows: int, key: str) -> None:
         rows: How many rows it is said to have.
         key: Named in errors.
     Raises:
-        CorruptObject: It would decode to more than 16 KiB a row (and 1 MiB), or 2 GiB; or isn't Arrow IPC.
+        CorruptObject: It would decode to more than 16 KiB a row (and 1 MiB), or 2 GiB; or isn't
+            Arrow IPC.
     """
     view = memoryview(data)
     try:

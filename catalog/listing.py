@@ -5,11 +5,14 @@ Source: docs/format.md, section 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..errors import ForkError, MissingTransaction, RevisionNotFound, SnapshotPruned
 from .names import LogObject, log_folder, parse_log_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(slots=True)
@@ -50,14 +53,16 @@ class Listing:
         return sorted(revision for revision, names in self.transactions.items() if len(names) > 1)
 
     def run_start(self, target: int) -> int:
-        """The lowest revision from which all transactions up to `target` are there; target + 1 if its own isn't."""
+        """The lowest revision from which all transactions up to `target` are there; target + 1 if
+        its own isn't."""
         start = target + 1
         while start - 1 in self.transactions:
             start -= 1
         return start
 
     def oldest_readable(self) -> int:
-        """The lowest revision from which every revision up to the head can be read; head + 1 if the head can't."""
+        """The lowest revision from which every revision up to the head can be read; head + 1 if the
+        head can't."""
         start = self.run_start(self.head)
         if start == 0:
             return 0
@@ -85,7 +90,8 @@ class ReadPlan:
 
     Attributes:
         target: The revision.
-        bases: Checkpoints that can serve, newest first; None stands for the empty state before revision 0.
+        bases: Checkpoints that can serve, newest first; None stands for the empty state before
+            revision 0.
         tail: Transactions from the one after the oldest base up to the target, ascending.
     """
 
@@ -124,7 +130,8 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
         ForkError: Two transactions stand on a revision up to the target.
         RevisionNotFound: The log ends before the target.
         SnapshotPruned: The target lies before what prune has left.
-        MissingTransaction: A transaction in the middle is not there (list once more before believing it).
+        MissingTransaction: A transaction in the middle is not there (list once more before
+            believing it).
     """
     goal = listing.head if target is None else target
     where = f"{listing.writer}/{listing.database}"
@@ -155,7 +162,8 @@ def fork_error(listing: Listing, revision: int) -> ForkError:
     """The error that names both transactions of a revision."""
     keys = tuple(listing.key(item) for item in sorted(listing.transactions[revision]))
     return ForkError(
-        f"Two transactions stand on revision {revision} of {listing.writer}/{listing.database}: {' and '.join(keys)}",
+        f"Two transactions stand on revision {revision} of {listing.writer}/{listing.database}: "
+        f"{' and '.join(keys)}",
         keys=keys,
         hint="Two processes used one writer id on a store without put-if-absent. Stop one; "
         f"revisions before {revision} can still be read; `lakelog doctor` tells more",

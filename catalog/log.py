@@ -1,6 +1,8 @@
-"""Reading one log from a store: list, fetch, fall back, replay. The shell around `listing`, `checkpoint` and `state`.
+"""Reading one log from a store: list, fetch, fall back, replay. The shell around `listing`,
+`checkpoint` and `state`.
 
-A listing may race with writers and with prune: a gap or a 404 means list again, and only a gap that stays is an error.
+A listing may race with writers and with prune: a gap or a 404 means list again, and only a gap that
+stays is an error.
 
 Source: docs/format.md, section 4.3.
 """
@@ -8,9 +10,8 @@ Source: docs/format.md, section 4.3.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import (
     BrokenChain,
@@ -22,13 +23,17 @@ from ..errors import (
     SnapshotPruned,
     UnsupportedFeature,
 )
-from ..store import Store
 from .ambient import SYSTEM, Ambient
 from .checkpoint import decode_state, referenced
 from .codec import DecodedTransaction, decode_checkpoint, decode_transaction, open_segment
 from .listing import Listing, ReadPlan, plan_read, read_listing
 from .names import LogObject, log_folder
 from .state import State, apply, check_features, start
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..store import Store
 
 _ATTEMPTS: Final = 4
 _PAUSE_S: Final = 0.02
@@ -77,14 +82,17 @@ class Log:
         """The state at a revision.
 
         Args:
-            target: The revision; None for the newest one in the listing. An empty log gives the state before
-                the first commit.
+            target: The revision; None for the newest one in the listing. An empty log gives the
+                state before the first commit.
             listing: A listing made just before; made here if not given.
         Raises:
-            ForkError, RevisionNotFound, SnapshotPruned, MissingTransaction: See `listing.plan_read`.
-            CorruptError: A transaction that is needed is damaged or doesn't fit; says what can still be read.
+            ForkError, RevisionNotFound, SnapshotPruned, MissingTransaction: See
+                `listing.plan_read`.
+            CorruptError: A transaction that is needed is damaged or doesn't fit; says what can
+                still be read.
             UnsupportedFeature: The log requires what this lakelog doesn't know.
-        Requests: 1 LIST; 1 GET for the checkpoint, 1 for each spilled segment, 1 for each transaction after it.
+        Requests: 1 LIST; 1 GET for the checkpoint, 1 for each spilled segment, 1 for each
+            transaction after it.
         """
         for attempt in range(_ATTEMPTS):
             if listing is None or attempt:
@@ -120,9 +128,11 @@ class Log:
             return self._replay(state, tail, bodies, listing)
         assert fallen is not None
         raise CorruptObject(
-            f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: {fallen.message}",
+            f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
+            f"{fallen.message}",
             key=fallen.key,
-            hint=f"Revisions {listing.readable()} are listed; restore the object from a copy, or rebuild the log",
+            hint=f"Revisions {listing.readable()} are listed; restore the object from a copy, or "
+            "rebuild the log",
         )
 
     def _fetch(
@@ -160,7 +170,8 @@ class Log:
         return decode_state(decoded, fetched, self.writer, self.database)
 
     def checkpoint_state(self, item: LogObject) -> State:
-        """Read one checkpoint whole, without any fallback: what prune asks of the one that is to survive.
+        """Read one checkpoint whole, without any fallback: what prune asks of the one that is to
+        survive.
 
         Raises:
             ObjectNotFound, CorruptError: It can't be relied on.
@@ -212,7 +223,8 @@ class Log:
             if oldest == 0:
                 return None
             raise SnapshotPruned(
-                f"At that time {self.writer}/{self.database} stood before revision {oldest}, which is the oldest left",
+                f"At that time {self.writer}/{self.database} stood before revision {oldest}, "
+                "which is the oldest left",
                 key=f"{self.writer}/{self.database}",
                 hint="Ask for a later time",
             )
@@ -273,7 +285,8 @@ def raise_missing(listing: Listing, target: int | None) -> None:
     """Raise what `plan_read` says of a listing, if it says anything."""
     plan_read(listing, target)
     raise MissingTransaction(
-        f"Objects of {listing.writer}/{listing.database} were listed but could not be read, several times",
+        f"Objects of {listing.writer}/{listing.database} were listed but could not be read, "
+        "several times",
         key=listing.folder,
         readable=listing.readable(),
         hint="Is something deleting objects there? Try again, or run `lakelog doctor`",

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """How long things are left alone. All are judged by the store's clock or by a clock that never jumps.
+    """How long things are left alone. All are judged by the store's clock or by a clock that never
+    jumps.
 
     Attributes:
-        prune_floor_s: Log objects younger than this are never pruned. It must be longer than any request can be
-            under way, and than a reader needs from its listing to its last read.
-        gc_grace_s: Data files of the live epoch, and files with foreign names, are left alone so long.
+        prune_floor_s: Log objects younger than this are never pruned. It must be longer than any
+            request can be under way, and than a reader needs from its listing to its last read.
+        gc_grace_s: Data files of the live epoch, and files with foreign names, are left alone so
+            long.
     """
 
     prune_floor_s: float = 86_400.0
@@ -20,8 +22,8 @@ class Margins:
 
     @property
     def idle_limit_s(self) -> float:
-        """A committer that has not seen the log for so long lists it again before and after it commits: a name
-        that was pruned meanwhile could otherwise be created anew."""
+        """A committer that has not seen the log for so long lists it again before and after it
+        commits: a name that was pruned meanwhile could otherwise be created anew."""
         return self.prune_floor_s / 2
 
 

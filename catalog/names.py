@@ -55,7 +55,8 @@ class LogObject:
 
 
 def parse_log_object(name: str) -> LogObject | None:
-    """The parsed name, or None for a name that isn't ours (it is then ignored and never deleted)."""
+    """The parsed name, or None for a name that isn't ours (it is then ignored and never
+    deleted)."""
     match = _LOG_OBJECT.fullmatch(name)
     if match is None:
         return None
@@ -84,8 +85,8 @@ def is_id(value: str) -> bool:
 
 
 def encode_segment(name: str, what: str) -> str:
-    """A table or partition name as one key segment: UTF-8 as it is, with `/ \\ %`, control characters and the
-    whole segments `.` and `..` percent-encoded.
+    """A table or partition name as one key segment: UTF-8 as it is, with `/ \\ %`, control
+    characters and the whole segments `.` and `..` percent-encoded.
 
     Raises:
         InvalidName: Empty, not encodable, or longer than 255 bytes once encoded.
@@ -184,7 +185,8 @@ NO_PARTITION: Final = "_"
 
 
 def data_path(partition: str, table: str, epoch: int, transaction_id: bytes, number: int) -> str:
-    """Where a new data file goes, relative to `<writer>/<database>/`. The empty partition lies in `_`."""
+    """Where a new data file goes, relative to `<writer>/<database>/`. The empty partition lies in
+    `_`."""
     folder = encode_segment(partition, "partition") if partition else NO_PARTITION
     if partition == NO_PARTITION:
         folder = "%5F"
@@ -203,5 +205,6 @@ def base_folder(writer: str, database: str) -> str:
 
 
 def first_slot_uuid(writer: str, database: str) -> bytes:
-    """The slot uuid of revision 0, which any two committers derive alike (so that they race for one name)."""
+    """The slot uuid of revision 0, which any two committers derive alike (so that they race for one
+    name)."""
     return hashlib.sha256(f"lakelog\n{writer}\n{database}".encode()).digest()[:16]

@@ -1,13 +1,13 @@
-"""Parquet bytes from data, and what the log keeps of a Parquet file's metadata. No store: bytes in, bytes out.
+"""Parquet bytes from data, and what the log keeps of a Parquet file's metadata. No store: bytes in,
+bytes out.
 
 Source: docs/format.md, sections 5.1, 5.2 and 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,9 @@ from .footer import FooterMetadata, encode_footer
 from .schema import encode_schema
 from .statistics import column_statistics
 from .wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROW_GROUP_ROWS: Final = 1 << 20
 ROW_GROUP_BYTES: Final = 64 << 20
@@ -39,10 +42,11 @@ class EncodedFile:
 def file_facts(
     metadata: Any, schema: pa.Schema, size_bytes: int, *, statistics: bool = True
 ) -> wire.Add:
-    """What the log keeps of a Parquet file: size, rows, footer length, schema fingerprint, row-group statistics.
+    """What the log keeps of a Parquet file: size, rows, footer length, schema fingerprint,
+    row-group statistics.
 
-    Reading statistics of a malformed footer can abort the process: for a file of unknown origin call this in a
-    child process (`lakelog.catalog.footer_scan`).
+    Reading statistics of a malformed footer can abort the process: for a file of unknown origin
+    call this in a child process (`lakelog.catalog.footer_scan`).
 
     Args:
         metadata: pyarrow FileMetaData.

@@ -38,7 +38,8 @@ def check_paths(paths: pa.ChunkedArray, key: str) -> None:
 
 
 def _surely_good(chunk: pa.StringArray) -> bool:
-    """True only if no path of the chunk can break the grammar; False sends them to the exact check, one by one."""
+    """True only if no path of the chunk can break the grammar; False sends them to the exact check,
+    one by one."""
     _, offsets_buffer, data = chunk.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
     lengths = np.diff(offsets)

@@ -1,4 +1,5 @@
-"""A catalog opened by URL: which databases and writers there are, their history, and snapshots of them.
+"""A catalog opened by URL: which databases and writers there are, their history, and snapshots of
+them.
 
 Source: docs/format.md, sections 2 and 7.
 """
@@ -9,7 +10,7 @@ import datetime as dt
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,13 +30,15 @@ from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
 from .cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .history import history_row, rows_to_table
-from .listing import Listing
 from .log import Log
 from .margins import DEFAULT_MARGINS, Margins
 from .names import check_id, is_id
 from .snapshot import Snapshot
-from .state import State
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from .listing import Listing
+    from .state import State
 
 AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
 _PARALLEL: Final = 16
@@ -101,9 +104,9 @@ class Catalog:
         """Every revision that is left, with what it did.
 
         Returns:
-            writer, revision, committed_at (timestamp[us, UTC]), operation, epoch, guest, files_added,
-            files_removed, rows_added, bytes_added, transaction_ids (list of hex), uuid (hex), summary (JSON or null);
-            sorted by committed_at, then writer and revision.
+            writer, revision, committed_at (timestamp[us, UTC]), operation, epoch, guest,
+            files_added, files_removed, rows_added, bytes_added, transaction_ids (list of hex), uuid
+            (hex), summary (JSON or null); sorted by committed_at, then writer and revision.
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot.
@@ -120,14 +123,17 @@ class Catalog:
         """The state of a database over all its writers, at one cut.
 
         Args:
-            as_of: None for the newest; an aware datetime (each writer's newest revision committed at or before it);
-                a token of `Snapshot.token`; or a mapping of writer to revision, which is then the whole cut.
+            as_of: None for the newest; an aware datetime (each writer's newest revision committed
+                at or before it); a token of `Snapshot.token`; or a mapping of writer to revision,
+                which is then the whole cut.
         Raises:
-            DatabaseNotFound, WriterNotFound, RevisionNotFound, TimeBeforeFirstCommit, SnapshotPruned: Not there.
+            DatabaseNotFound, WriterNotFound, RevisionNotFound, TimeBeforeFirstCommit,
+                SnapshotPruned: Not there.
             NaiveTime, InvalidToken: Not a point in time.
             ForkError, CorruptError, UnsupportedFeature: A log that can't be read there.
-        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint, each spilled segment and each later
-            transaction of every writer. A time before the head of a log reads that log twice.
+        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint, each spilled segment
+            and each later transaction of every writer. A time before the head of a log reads that
+            log twice.
         """
         check_id(database, "database")
         wanted = self._wanted(database, as_of)
@@ -163,7 +169,7 @@ class Catalog:
             ambient=self._ambient, margins=self._margins,
         )  # fmt: skip
 
-    # --- Finding logs -------------------------------------------------------------------------------------------
+    # --- Finding logs -----------------------------------------------------------------------------
 
     def _logs(self) -> list[tuple[str, str]]:
         writers = self._writer_ids()
@@ -194,7 +200,8 @@ class Catalog:
         return NotACatalog(
             f"{self.url} holds no lakelog catalog",
             key=self.url,
-            hint="Check the URL: it is the folder above the writers' folders. A first commit makes a catalog",
+            hint="Check the URL: it is the folder above the writers' folders. A first commit "
+            "makes a catalog",
         )
 
     def _pick(self, listings: Iterable[Listing], writer: str) -> Listing:
@@ -211,7 +218,7 @@ class Catalog:
     def _log(self, listing: Listing) -> Log:
         return Log(self.store, listing.writer, listing.database, self._ambient)
 
-    # --- Points in time -----------------------------------------------------------------------------------------
+    # --- Points in time ---------------------------------------------------------------------------
 
     def _wanted(self, database: str, as_of: AsOf) -> Cut | int | None:
         """A cut, a time in µs, or None for the newest."""
@@ -222,7 +229,8 @@ class Catalog:
                 raise NaiveTime(
                     f"{as_of.isoformat()} has no time zone",
                     key=as_of.isoformat(),
-                    hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a trailing Z",
+                    hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a "
+                    "trailing Z",
                 )
             return int(
                 (as_of - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) / dt.timedelta(microseconds=1)
@@ -267,8 +275,8 @@ class Catalog:
             state = self._log(listing).load(position.revision, listing)
             if position.digest and state.digest[:DIGEST_BYTES] != position.digest:
                 raise RevisionNotFound(
-                    f"Revision {position.revision} of {listing.writer}/{listing.database} is another transaction "
-                    "than the token names",
+                    f"Revision {position.revision} of {listing.writer}/{listing.database} is "
+                    "another transaction than the token names",
                     key=f"{listing.writer}/{listing.database}",
                     hint="The log was rebuilt or replaced since the token was made",
                 )
@@ -288,7 +296,7 @@ class Catalog:
             )
         return found
 
-    # --- History ------------------------------------------------------------------------------------------------
+    # --- History ----------------------------------------------------------------------------------
 
     def _history_of(self, listing: Listing) -> pa.Table:
         log = self._log(listing)
@@ -304,7 +312,8 @@ class Catalog:
 
     @staticmethod
     def _history_by_object(log: Log, listing: Listing) -> pa.Table:
-        """Rows of the transactions that can be decoded one by one, when the log as a whole can't be replayed."""
+        """Rows of the transactions that can be decoded one by one, when the log as a whole can't be
+        replayed."""
         rows: list[dict[str, Any]] = []
         for revision in sorted(listing.transactions):
             for item in sorted(listing.transactions[revision]):
@@ -314,11 +323,8 @@ class Catalog:
                     warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
                     continue
                 kinds = [action.WhichOneof("kind") for action in found.message.actions]
-                rows.append(
-                    history_row(
-                        found.message, found.digest, kinds.count("add"), kinds.count("remove"), 0, 0
-                    )
-                )
+                added, removed = kinds.count("add"), kinds.count("remove")
+                rows.append(history_row(found.message, found.digest, added=added, removed=removed))
         return rows_to_table(rows)
 
 
@@ -348,7 +354,8 @@ def _for_users(table: pa.Table, writer: str) -> pa.Table:
 
 
 def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:
-    """Open a catalog. Nothing is read until something is asked of it; a first commit makes a new one.
+    """Open a catalog. Nothing is read until something is asked of it; a first commit makes a new
+    one.
 
     Args:
         url: A local path, `file://`, `memory://`, `s3://bucket/prefix`, ...

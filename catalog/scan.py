@@ -6,17 +6,20 @@ Files are read ahead by a few threads; at most a handful are in memory at a time
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import CorruptObject, LakelogError, ObjectNotFound
-from ..store import Store
 from .schema import conform, readable_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..store import Store
 
 _AHEAD: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
@@ -45,7 +48,8 @@ def scan_files(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> pa
 
     Raises (while reading):
         ObjectNotFound: A file is gone.
-        CorruptObject: A file isn't the one that the log names, or a value doesn't fit the unified type.
+        CorruptObject: A file isn't the one that the log names, or a value doesn't fit the unified
+            type.
     """
     return pa.RecordBatchReader.from_batches(target, _stream(store, parts, target))
 
@@ -96,7 +100,10 @@ def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[
                 rows += batch.num_rows
                 yield conform(batch, target)
     except ObjectNotFound as error:
-        error.hint = "The data file is gone: was it deleted by hand, or by gc after this point in time was pruned?"
+        error.hint = (
+            "The data file is gone: was it deleted by hand, or by gc after this point in "
+            "time was pruned?"
+        )
         raise
     except LakelogError:
         raise

@@ -1,4 +1,5 @@
-"""Schemas of files and of cuts: fingerprints, column identity, and the one schema that a cut is read with. Pure.
+"""Schemas of files and of cuts: fingerprints, column identity, and the one schema that a cut is
+read with. Pure.
 
 Source: docs/format.md, section 5.3; design of column identity from seed 003.
 """
@@ -6,13 +7,15 @@ Source: docs/format.md, section 5.3; design of column identity from seed 003.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ..errors import InvalidSchema, SchemaConflict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 GENERATION: Final = b"lakelog.generation"
 _INTS: Final = ("int8", "int16", "int32", "int64")
@@ -225,11 +228,12 @@ class FileSchema:
 def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     """The one schema that a cut's files of a table are read with.
 
-    Columns come in the order in which they are first seen; each has the widest of its types; a column whose name
-    has several generations counts in its newest only. All columns are nullable.
+    Columns come in the order in which they are first seen; each has the widest of its types; a
+    column whose name has several generations counts in its newest only. All columns are nullable.
 
     Raises:
-        SchemaConflict: Two types of one column have no safe common type. Names column, types and writers.
+        SchemaConflict: Two types of one column have no safe common type. Names column, types and
+            writers.
     Source: docs/format.md, section 5.3.
     """
     newest: dict[str, int] = {}
@@ -265,7 +269,8 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
 
 
 def readable_columns(own: pa.Schema, target: pa.Schema) -> list[str]:
-    """The columns of the target that a file with schema `own` holds: same name, same generation; in target order."""
+    """The columns of the target that a file with schema `own` holds: same name, same generation; in
+    target order."""
     found = []
     for field in target:
         index = own.get_field_index(field.name)
@@ -275,7 +280,8 @@ def readable_columns(own: pa.Schema, target: pa.Schema) -> list[str]:
 
 
 def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """A batch of `readable_columns` of one file, in the order and types of the cut's schema; the others are null.
+    """A batch of `readable_columns` of one file, in the order and types of the cut's schema; the
+    others are null.
 
     Raises:
         pyarrow.ArrowInvalid: A value doesn't fit (a timestamp out of the finer unit's range).

@@ -1,17 +1,20 @@
-"""Segments: the columnar form of files, row groups, schemas and history, and their Arrow IPC bytes. Pure.
+"""Segments: the columnar form of files, row groups, schemas and history, and their Arrow IPC bytes.
+Pure.
 
 Source: docs/format.md, section 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from .statistics import bound_type, decode_bounds
 from .wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FILES: Final = pa.schema(
     [
@@ -66,7 +69,8 @@ MIN_EXACT, MAX_EXACT = 1, 2
 
 
 def statistic_name(what: str, column: str, kind: pa.DataType | None = None) -> str:
-    """The name of a statistics column: `nulls::temp`, `min:double:temp`, `max:double:temp`, `exact:double:temp`.
+    """The name of a statistics column: `nulls::temp`, `min:double:temp`, `max:double:temp`,
+    `exact:double:temp`.
 
     The type is part of the name, so files that disagree on a column's type never share a bound.
     """
@@ -147,10 +151,12 @@ def files_table(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:
 def with_statistics(
     table: pa.Table, adds: Sequence[wire.Add], schemas: dict[bytes, pa.Schema]
 ) -> pa.Table:
-    """`files_table` with the statistics of whole files: those of the row group where there is only one, else merged.
+    """`files_table` with the statistics of whole files: those of the row group where there is only
+    one, else merged.
 
     Returns:
-        The table, and for each column with statistics `nulls::c`, `min:T:c`, `max:T:c`, `exact:T:c`.
+        The table, and for each column with statistics `nulls::c`, `min:T:c`, `max:T:c`,
+        `exact:T:c`.
     """
     gathered = _Statistics(len(adds))
     for row, add in enumerate(adds):
@@ -161,7 +167,8 @@ def with_statistics(
 
 
 def row_groups_table(adds: Sequence[wire.Add], schemas: dict[bytes, pa.Schema]) -> pa.Table:
-    """Row groups of the files that have more than one (a single one has its statistics in the file's row)."""
+    """Row groups of the files that have more than one (a single one has its statistics in the
+    file's row)."""
     rows = [
         (add, number, group)
         for add in adds
@@ -187,8 +194,8 @@ def row_groups_table(adds: Sequence[wire.Add], schemas: dict[bytes, pa.Schema]) 
 def merge_row_groups(
     groups: Sequence[wire.RowGroup], schema: pa.Schema
 ) -> list[wire.ColumnStatistics]:
-    """Statistics of a whole file from those of its row groups. A bound that one group lacks is unknown for the file,
-    unless that group holds nothing but nulls in the column."""
+    """Statistics of a whole file from those of its row groups. A bound that one group lacks is
+    unknown for the file, unless that group holds nothing but nulls in the column."""
     if len(groups) == 1:
         return list(groups[0].columns)
     merged = []

@@ -5,21 +5,24 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import TableNotFound, UsageError
-from ..store import Store
-from .ambient import Ambient
 from .cut import DIGEST_BYTES, Cut, Position
 from .log import Log
 from .names import base_folder
 from .scan import FilePart, scan_files
 from .schema import FileSchema, distinct, unify
 from .state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..store import Store
+    from .ambient import Ambient
 
 _OUTPUT = ("path", "partition", "size_bytes", "row_count", "revision", "first_clock", "last_clock")
 
@@ -30,7 +33,8 @@ class Snapshot:
     Attributes:
         database: Its name.
         cut: Revision and digest by writer.
-        token: The cut as a short string; `Catalog.snapshot(database, token)` reads the very same again.
+        token: The cut as a short string; `Catalog.snapshot(database, token)` reads the very same
+            again.
     """
 
     def __init__(
@@ -55,7 +59,8 @@ class Snapshot:
         return self.cut.token
 
     def refresh(self) -> Snapshot:
-        """The same writers at their newest revisions; this very object if nothing is new. Never goes back.
+        """The same writers at their newest revisions; this very object if nothing is new. Never
+        goes back.
 
         A writer that is new to the database is not seen: open a new snapshot for that.
 
@@ -94,9 +99,9 @@ class Snapshot:
         Args:
             statistics: Also the columns of statistics, as docs/format.md, section 6.1 names them.
         Returns:
-            writer, path (relative to `<writer>/<database>/`), url (as an engine opens it), partition, size_bytes
-            (exact), row_count, revision (that added it), first_clock, last_clock. In order of writer; within one the
-            order is not specified.
+            writer, path (relative to `<writer>/<database>/`), url (as an engine opens it),
+            partition, size_bytes (exact), row_count, revision (that added it), first_clock,
+            last_clock. In order of writer; within one the order is not specified.
         Raises:
             TableNotFound: The cut doesn't know the table.
         """
@@ -119,12 +124,13 @@ class Snapshot:
         Args:
             columns: Names, in the order wanted; all if not given.
         Returns:
-            Batches of `schema(table)` (or the columns asked for); a column that a file lacks is null there.
-            In order of writer and file; within a file in the file's order.
+            Batches of `schema(table)` (or the columns asked for); a column that a file lacks is
+            null there. In order of writer and file; within a file in the file's order.
         Raises:
             TableNotFound, SchemaConflict.
             UsageError: No such column.
-            ObjectNotFound, CorruptObject: While reading: a data file is gone or not what the log says.
+            ObjectNotFound, CorruptObject: While reading: a data file is gone or not what the log
+                says.
         Requests: 1 or more GET a file.
         """
         unified = self.schema(table)

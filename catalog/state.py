@@ -1,27 +1,32 @@
-"""The state of one log at one revision, and how one more transaction changes it. Pure: no store, no clock.
+"""The state of one log at one revision, and how one more transaction changes it. Pure: no store, no
+clock.
 
-`apply` is the whole of replay: state(n+1) = apply(state(n), transaction n+1). It checks that the transaction is the
-next link of the chain, then its actions one by one. `validate` asks the same of actions before they are written.
+`apply` is the whole of replay: state(n+1) = apply(state(n), transaction n+1). It checks that the
+transaction is the next link of the chain, then its actions one by one. `validate` asks the same of
+actions before they are written.
 
 Source: docs/format.md, sections 4.2 and 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import BrokenChain, CorruptObject, DuplicateFile, FileNotLive, UnsupportedFeature
-from .codec import DecodedTransaction
 from .files import Batch, TableFiles
 from .history import History, history_row
 from .names import first_slot_uuid
 from .schema import decode_schema
-from .wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .codec import DecodedTransaction
+    from .wire import lakelog_transaction_pb2 as wire
 
 READER_FEATURES: Final[frozenset[str]] = frozenset()
 WRITER_FEATURES: Final[frozenset[str]] = frozenset()
@@ -68,12 +73,13 @@ class State:
 
     def copy(self) -> State:
         """An independent copy. Costs what lies over the runs, not the runs."""
-        return State(
-            self.writer, self.database, self.revision, self.uuid, self.successor_uuid, self.digest, self.epoch,
-            self.committed_at_us, self.transaction_ids, self.reader_features, self.writer_features,
-            dict(self.app_versions), dict(self.schemas),
-            {name: files.copy() for name, files in self.tables.items()}, self.history.copy(),
-        )  # fmt: skip
+        return replace(
+            self,
+            app_versions=dict(self.app_versions),
+            schemas=dict(self.schemas),
+            tables={name: files.copy() for name, files in self.tables.items()},
+            history=self.history.copy(),
+        )
 
     @property
     def next_uuid(self) -> bytes:
@@ -102,7 +108,8 @@ def replay(state: State, transactions: Iterable[DecodedTransaction]) -> State:
 
 
 def apply(state: State, transaction: DecodedTransaction) -> None:
-    """Move a state one revision on, in place. On an error the state is unusable and must be dropped.
+    """Move a state one revision on, in place. On an error the state is unusable and must be
+    dropped.
 
     Raises:
         BrokenChain: Not the next link: revision, uuid, digest, epoch or commit time don't follow.
@@ -143,7 +150,15 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     state.epoch = message.epoch
     state.committed_at_us = message.commit.committed_at_us
     state.transaction_ids = tuple(member.transaction_id for member in message.commit.members)
-    state.history.append(history_row(message, transaction.digest, added, removed, rows, size))
+    row = history_row(
+        message,
+        transaction.digest,
+        added=added,
+        removed=removed,
+        rows_added=rows,
+        bytes_added=size,
+    )
+    state.history.append(row)
 
 
 def _check_link(state: State, message: wire.Transaction, key: str) -> None:
@@ -151,7 +166,10 @@ def _check_link(state: State, message: wire.Transaction, key: str) -> None:
     if message.revision != state.revision + 1:
         problem = f"is revision {message.revision}, after {state.revision}"
     elif message.previous_uuid != state.uuid:
-        problem = f"follows {message.previous_uuid.hex()}, but revision {state.revision} is {state.uuid.hex()}"
+        problem = (
+            f"follows {message.previous_uuid.hex()}, but revision {state.revision} is "
+            f"{state.uuid.hex()}"
+        )
     elif message.previous_digest != state.digest:
         problem = f"follows another object than the one at revision {state.revision}"
     elif message.epoch < state.epoch:
@@ -162,7 +180,8 @@ def _check_link(state: State, message: wire.Transaction, key: str) -> None:
         raise BrokenChain(
             f"{key} {problem}",
             key=key,
-            hint=f"Revisions up to {state.revision} can still be read: give one as the point in time",
+            hint=f"Revisions up to {state.revision} can still be read: give one as the point in "
+            "time",
         )
 
 
@@ -268,7 +287,8 @@ def validate(state: State, actions: Sequence[wire.Action]) -> None:
             path = action.remove.path
             if not fate.get(path, True) or (path not in fate and state.table_of(path) is None):
                 raise FileNotLive(
-                    f"{path} is not live in {state.writer}/{state.database} at revision {state.revision}",
+                    f"{path} is not live in {state.writer}/{state.database} at revision "
+                    f"{state.revision}",
                     key=path,
                     hint="List the live files with `files`; it may have been removed meanwhile",
                 )

@@ -8,6 +8,7 @@ Source: docs/format.md, section 5.2.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from typing import Any, Final
 
@@ -24,12 +25,13 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def bound_type(kind: pa.DataType) -> pa.DataType | None:
-    """The type in which bounds of a column are kept, one per family; None for a column that has none."""
+    """The type in which bounds of a column are kept, one per family; None for a column that has
+    none."""
     types = pa.types
     if types.is_dictionary(kind):
         return bound_type(kind.value_type)
-    if types.is_boolean(kind):
-        return pa.bool_()
+    if types.is_boolean(kind) or types.is_date32(kind) or types.is_time(kind):
+        return kind
     if types.is_signed_integer(kind):
         return pa.int64()
     if types.is_unsigned_integer(kind):
@@ -44,8 +46,6 @@ def bound_type(kind: pa.DataType) -> pa.DataType | None:
         return pa.decimal128(38, kind.scale)
     if types.is_timestamp(kind):
         return pa.timestamp(kind.unit, "UTC" if kind.tz else None)
-    if types.is_date32(kind) or types.is_time(kind):
-        return kind
     return None
 
 
@@ -53,7 +53,8 @@ def encode_bound(value: Any, kind: pa.DataType) -> bytes:
     """One bound in its byte form.
 
     Args:
-        value: int for integers, dates, times and timestamps (in the type's unit) and for decimals (unscaled).
+        value: int for integers, dates, times and timestamps (in the type's unit) and for decimals
+            (unscaled).
         kind: A type that `bound_type` returns.
     """
     types = pa.types
@@ -71,7 +72,8 @@ def encode_bound(value: Any, kind: pa.DataType) -> bytes:
 
 
 def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
-    """Many bounds of one type as an Arrow array; None stays null, and so does a value of the wrong length."""
+    """Many bounds of one type as an Arrow array; None stays null, and so does a value of the wrong
+    length."""
     types = pa.types
     if types.is_string(kind):
         return pa.array([_text(value) for value in values], pa.string())
@@ -160,7 +162,7 @@ def _raw_bound(
         return None
     if types.is_float64(kind):
         value = float(raw)
-        if value != value:
+        if math.isnan(value):
             return None
         # -0.0 and 0.0 compare equal but sort apart: the bound takes in both.
         return encode_bound((-0.0 if which == "min" else 0.0) if value == 0 else value, kind)

@@ -5,17 +5,12 @@ Source: docs/format.md, sections 4 and 8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from ..errors import FileNotLive, UsageError
 from .build import Intent
 from .codec import OPERATIONS
-from .commit import CommitInfo
 from .footer import FooterMetadata
 from .frames import to_batches
 from .names import base_folder, check_path, data_path, encode_segment
@@ -24,14 +19,21 @@ from .schema import encode_schema
 from .wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from .outcome import CommitInfo
     from .writer import Writer
 
 
 class Transaction:
     """A set of changes that becomes visible as a whole, or not at all.
 
-    As a context manager it commits at the end of the block and discards on an exception. A transaction belongs to
-    one thread; different transactions of one writer may run in different threads and may share a commit.
+    As a context manager it commits at the end of the block and discards on an exception. A
+    transaction belongs to one thread; different transactions of one writer may run in different
+    threads and may share a commit.
 
     Attributes:
         transaction_id: Hex; in the names and footers of its files, and in the log.
@@ -67,11 +69,12 @@ class Transaction:
             table: Any non-empty name.
             data: pyarrow Table, RecordBatch or RecordBatchReader; pandas or polars DataFrame.
             partition: Any name; empty for none.
-            clock: Logical clock of the first and the last row; the writer's own time in µs if not given.
+            clock: Logical clock of the first and the last row; the writer's own time in µs if not
+                given.
             file_bytes: A file is closed once it is about so large.
         Returns:
-            Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no file, but its
-            schema becomes the table's.
+            Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
+            file, but its schema becomes the table's.
         Raises:
             InvalidSchema, InvalidName: Nothing was written.
             StorageError: Files written so far are orphans; gc takes them.
@@ -143,8 +146,8 @@ class Transaction:
     def remove(self, path: str) -> None:
         """Take a file out of its table. The object stays until gc.
 
-        Remove first and write afterwards, if the new files replace the old: their footers then say so, and a rebuild
-        from footers knows.
+        Remove first and write afterwards, if the new files replace the old: their footers then say
+        so, and a rebuild from footers knows.
 
         Raises:
             InvalidPath: Outside the writer's prefix.
@@ -152,20 +155,20 @@ class Transaction:
         """
         self._check_open()
         check_path(path)
-        if path in self._removed or not self._writer.is_live(path):
-            if not any(
-                a.WhichOneof("kind") == "add" and a.add.path == path for a in self._intent.actions
-            ):
-                raise FileNotLive(
-                    f"{path} is not live in {self._writer.writer_id}/{self._writer.database}",
-                    key=path,
-                    hint="List the live files with `files`",
-                )
+        if (path in self._removed or not self._writer.is_live(path)) and not any(
+            a.WhichOneof("kind") == "add" and a.add.path == path for a in self._intent.actions
+        ):
+            raise FileNotLive(
+                f"{path} is not live in {self._writer.writer_id}/{self._writer.database}",
+                key=path,
+                hint="List the live files with `files`",
+            )
         self._removed.append(path)
         self._intent.actions.append(wire.Action(remove=wire.Remove(path=path)))
 
     def commit(self) -> CommitInfo | None:
-        """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never commits twice.
+        """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never
+        commits twice.
 
         Returns:
             Where it stands; None if there was nothing to commit.
@@ -182,7 +185,8 @@ class Transaction:
         return self.commit_info
 
     def discard(self) -> None:
-        """Give the transaction up. Files already written are orphans that nobody sees; gc takes them."""
+        """Give the transaction up. Files already written are orphans that nobody sees; gc takes
+        them."""
         self._closed = True
 
     def __enter__(self) -> Transaction:
@@ -223,6 +227,7 @@ class Transaction:
 def make_intent(
     transaction_id: bytes,
     epoch: int,
+    *,
     app_id: str | None,
     app_version: int | None,
     operation: str | None,
@@ -231,7 +236,8 @@ def make_intent(
     """An intent without actions yet.
 
     Raises:
-        UsageError: An application id without a version or the other way round, or an unknown operation.
+        UsageError: An application id without a version or the other way round, or an unknown
+            operation.
     """
     if (app_id is None) != (app_version is None):
         raise UsageError("app_id and app_version go together", hint="Give both, or neither")

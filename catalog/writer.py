@@ -6,28 +6,34 @@ Source: docs/format.md, section 4.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ..errors import CapabilityMissing, LakelogError, UsageError
 from ..store import Capabilities, Store, probe
 from .ambient import SYSTEM, Ambient
-from .build import Intent
 from .checkpointing import CheckpointInfo, CheckpointPolicy, write_checkpoint
-from .commit import CommitInfo, Committer
+from .commit import Committer
 from .group import CommitQueue
 from .log import Log
 from .margins import DEFAULT_MARGINS, Margins
 from .names import check_id
+from .outcome import CommitInfo
 from .state import check_features
 from .transaction import Transaction, make_intent
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from .build import Intent
+
 
 class Writer:
-    """Commits to the log of one writer and database. Threads may share it; transactions are for one thread each.
+    """Commits to the log of one writer and database. Threads may share it; transactions are for one
+    thread each.
 
-    An owner (the default) takes the writer over: whoever had it open before is fenced with this one's first
-    commit. A guest (`shared=True`) commits beside the owner and other guests.
+    An owner (the default) takes the writer over: whoever had it open before is fenced with this
+    one's first commit. A guest (`shared=True`) commits beside the owner and other guests.
 
     Attributes:
         writer_id, database: Whose log.
@@ -54,9 +60,11 @@ class Writer:
         exclusive = self.capabilities.put_if_absent
         if shared and not exclusive:
             raise CapabilityMissing(
-                f"Guests need put-if-absent, which {store.url} doesn't have: {self.capabilities.detail}",
+                f"Guests need put-if-absent, which {store.url} doesn't have: "
+                f"{self.capabilities.detail}",
                 key=store.url,
-                hint="Open the writer as its only owner, or give this process a writer id of its own",
+                hint="Open the writer as its only owner, or give this process a writer id of its "
+                "own",
             )
         self._ambient = ambient
         self._log = Log(store, writer_id, database, ambient)
@@ -84,12 +92,14 @@ class Writer:
         operation: str | None = None,
         summary: Mapping[str, str] | None = None,
     ) -> Transaction:
-        """Begin a transaction. Use it as a context manager: it commits at the end, and discards on an exception.
+        """Begin a transaction. Use it as a context manager: it commits at the end, and discards on
+        an exception.
 
         Args:
-            app_id, app_version: Idempotence: if this version or a later one of the application is in the log, the
-                commit writes nothing and says `skipped`.
-            operation: append, delete, overwrite, rewrite, row_delta, maintenance; seen from the changes if not given.
+            app_id, app_version: Idempotence: if this version or a later one of the application is
+                in the log, the commit writes nothing and says `skipped`.
+            operation: append, delete, overwrite, rewrite, row_delta, maintenance; seen from the
+                changes if not given.
             summary: Words for the history.
         Requests: none.
         """
@@ -98,15 +108,16 @@ class Writer:
         intent = make_intent(
             self._ambient.new_id(),
             self._committer.current_epoch(),
-            app_id,
-            app_version,
-            operation,
-            summary,
+            app_id=app_id,
+            app_version=app_version,
+            operation=operation,
+            summary=summary,
         )
         return Transaction(self, intent)
 
     def checkpoint(self) -> CheckpointInfo | None:
-        """Write a checkpoint of the newest state that this writer knows; None while the log is empty.
+        """Write a checkpoint of the newest state that this writer knows; None while the log is
+        empty.
 
         Requests: 1 PUT, and 1 for each spilled segment.
         """
@@ -149,20 +160,23 @@ class Writer:
     ) -> None:
         self.close()
 
-    # --- For transactions ---------------------------------------------------------------------------------------
+    # --- For transactions -------------------------------------------------------------------------
 
     def commit_intent(self, intent: Intent) -> CommitInfo:
-        """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is due."""
+        """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
+        due."""
         return self._queue.commit(intent)
 
     def base(self) -> tuple[int, bytes]:
-        """The head's revision and the id of the last transaction in it: what a transaction begun now builds on."""
+        """The head's revision and the id of the last transaction in it: what a transaction begun
+        now builds on."""
         with self._guard:
             state = self._committer.state
             return state.revision, state.transaction_ids[-1] if state.transaction_ids else b""
 
     def clock(self) -> tuple[int, int]:
-        """The next reading of the writer's logical clock, as first and last: µs, strictly increasing."""
+        """The next reading of the writer's logical clock, as first and last: µs, strictly
+        increasing."""
         with self._guard:
             self._clock_us = max(self._clock_us + 1, self._ambient.now_us())
             return self._clock_us, self._clock_us

@@ -1,1 +1,2 @@
-"""Code generated from `proto/`. Regenerate with `make proto`; a test holds it against the sources."""
+"""Code generated from `proto/`. Regenerate with `make proto`; a test holds it against the
+sources."""

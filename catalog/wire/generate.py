@@ -1,6 +1,7 @@
 """Run protoc over `proto/*.proto`: `python -m lakelog.catalog.wire.generate [FOLDER]`.
 
-Needs the `dev` extra (grpcio-tools bundles protoc). Without FOLDER the committed files are rewritten.
+Needs the `dev` extra (grpcio-tools bundles protoc). Without FOLDER the committed files are
+rewritten.
 """
 
 from __future__ import annotations
