@@ -1,0 +1,250 @@
+"""What a rebuild will do, as a value: nothing is written until `execute_rebuild` gets it. Pure.
+
+Source: docs/format.md, section 8; seed 002, sections 1.3 and 2.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from ..store import ObjectInfo, Store
+
+Proof = Literal["proven", "unproven", "foreign"]
+LeftOutKind = Literal["quarantined", "foreign", "disproved", "excluded", "ignored"]
+
+PROVEN: Final = "a later file's footer names it as committed"
+UNPROVEN: Final = "may have been written and never committed"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltFile:
+    """One file that a rebuilt transaction adds.
+
+    Attributes:
+        path: Relative to `<writer>/<database>/`.
+        table: Its table.
+        size_bytes, row_count: Of the file.
+        add: Its `Add`, serialized: a million of these stay small.
+        removes: Paths taken out right before it, as its footer says; only such as are live then.
+    """
+
+    path: str
+    table: str
+    size_bytes: int
+    row_count: int
+    add: bytes = field(repr=False)
+    removes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltTransaction:
+    """One revision of the rebuilt log.
+
+    Attributes:
+        revision: Its new number.
+        transaction_id: Hex; of the footers.
+        proof: `proven`: a later footer says that it was committed. `unproven`: it may have been
+            written and never committed. `foreign`: files without lakelog metadata, taken in on
+            request.
+        original_revision: Its number in the lost log, where a footer tells; else None.
+        base_revision: The head that it was begun on.
+        epoch: Under which its files were written.
+        operation: As its footers say.
+        committed_at_us: The commit time it gets.
+        app_id, app_version: Idempotence, as its footers say.
+        files: What it adds, in order.
+        why: Why it stands at this place, in words.
+    """
+
+    revision: int
+    transaction_id: str
+    proof: Proof
+    original_revision: int | None
+    base_revision: int
+    epoch: int
+    operation: str
+    committed_at_us: int
+    app_id: str
+    app_version: int
+    files: tuple[RebuiltFile, ...]
+    why: str
+
+    @property
+    def removes(self) -> tuple[str, ...]:
+        """Paths that it takes out."""
+        return tuple(path for file in self.files for path in file.removes)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An object below `data/` that the rebuilt log won't name. It is never moved or deleted.
+
+    Attributes:
+        path: Relative to `<writer>/<database>/`.
+        size_bytes: Of the object.
+        kind: `quarantined` (damaged, or it belongs elsewhere), `foreign` (no lakelog metadata),
+            `disproved` (its transaction can't have been committed), `excluded` (on request),
+            `ignored` (no Parquet file by its name).
+        reason: In words.
+        transaction_id: Hex, where known.
+    """
+
+    path: str
+    size_bytes: int
+    kind: LeftOutKind
+    reason: str
+    transaction_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPlan:
+    """A log as it will be rebuilt from footers. Immutable; `execute_rebuild` writes it.
+
+    Attributes:
+        url: The catalog's root.
+        writer, database: Whose log.
+        rebuild_id: Names this rebuild; old objects go to `<writer>/<database>/replaced/<it>/`.
+        epoch: Of all rebuilt commits: above that of every file, so that old owners are fenced.
+        transactions: The rebuilt revisions, from 0 without gaps.
+        left_out: Objects that it won't name, with the reason for each.
+        notes: What can't be known from footers, in words.
+        replaced: Objects of the old log, which are copied aside and then deleted.
+        objects_seen, bytes_seen: All objects below `data/`.
+        schemas: Arrow IPC schema messages by table and fingerprint.
+        slots: Slot uuids of the old log that the new one takes over, by revision, so that a
+            committer that still runs finds its next name taken.
+        padding: Empty revisions after the last transaction, for the same reason.
+        store: Where the log is.
+    """
+
+    url: str
+    writer: str
+    database: str
+    rebuild_id: str
+    epoch: int
+    transactions: tuple[RebuiltTransaction, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    replaced: tuple[ObjectInfo, ...]
+    objects_seen: int
+    bytes_seen: int
+    schemas: dict[tuple[str, bytes], bytes] = field(repr=False)
+    slots: dict[int, bytes] = field(repr=False)
+    padding: int
+    store: Store = field(repr=False, compare=False)
+
+    @property
+    def unproven(self) -> tuple[RebuiltTransaction, ...]:
+        """Transactions that may have been written and never committed."""
+        return tuple(item for item in self.transactions if item.proof == "unproven")
+
+    @property
+    def quarantined(self) -> tuple[LeftOut, ...]:
+        """Files that are damaged, or that belong elsewhere."""
+        return tuple(item for item in self.left_out if item.kind == "quarantined")
+
+    @property
+    def live(self) -> dict[str, RebuiltFile]:
+        """The files that are live at the end, by path."""
+        files: dict[str, RebuiltFile] = {}
+        for transaction in self.transactions:
+            for file in transaction.files:
+                for path in file.removes:
+                    files.pop(path, None)
+                files[file.path] = file
+        return files
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildInfo:
+    """A rebuilt log that stands in the store.
+
+    Attributes:
+        writer, database: Whose log.
+        revision: Its newest.
+        transactions: How many were rebuilt.
+        files, rows, size_bytes: Live at the newest revision.
+        checkpoint_key: The checkpoint written at the end.
+        replaced_prefix: Where the old log's objects were copied; empty if there were none.
+        replaced_objects: How many.
+    """
+
+    writer: str
+    database: str
+    revision: int
+    transactions: int
+    files: int
+    rows: int
+    size_bytes: int
+    checkpoint_key: str
+    replaced_prefix: str
+    replaced_objects: int
+
+
+def transactions_table(plan: RebuildPlan) -> pa.Table:
+    """The rebuilt revisions, one a row.
+
+    Returns:
+        revision, transaction_id, proof, original_revision (null if unknown), epoch, operation,
+        committed_at (timestamp[us, UTC]), files_added, files_removed, rows_added, bytes_added, why.
+    """
+    schema = pa.schema(
+        [
+            ("revision", pa.int64()),
+            ("transaction_id", pa.string()),
+            ("proof", pa.string()),
+            ("original_revision", pa.int64()),
+            ("epoch", pa.int64()),
+            ("operation", pa.string()),
+            ("committed_at", pa.timestamp("us", "UTC")),
+            ("files_added", pa.int64()),
+            ("files_removed", pa.int64()),
+            ("rows_added", pa.int64()),
+            ("bytes_added", pa.int64()),
+            ("why", pa.string()),
+        ]
+    )
+    rows = [
+        (
+            item.revision,
+            item.transaction_id,
+            item.proof,
+            item.original_revision,
+            item.epoch,
+            item.operation,
+            item.committed_at_us,
+            len(item.files),
+            len(item.removes),
+            sum(file.row_count for file in item.files),
+            sum(file.size_bytes for file in item.files),
+            item.why,
+        )
+        for item in plan.transactions
+    ]
+    columns = list(zip(*rows)) or [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(list(values), entry.type) for values, entry in zip(columns, schema)],
+        schema=schema,
+    )
+
+
+def left_out_table(plan: RebuildPlan) -> pa.Table:
+    """The objects that the rebuilt log won't name, one a row, by path.
+
+    Returns:
+        path, size_bytes, kind, transaction_id (empty if unknown), reason.
+    """
+    items = sorted(plan.left_out, key=lambda item: item.path.encode())
+    return pa.table(
+        {
+            "path": pa.array([item.path for item in items], pa.string()),
+            "size_bytes": pa.array([item.size_bytes for item in items], pa.int64()),
+            "kind": pa.array([item.kind for item in items], pa.string()),
+            "transaction_id": pa.array([item.transaction_id for item in items], pa.string()),
+            "reason": pa.array([item.reason for item in items], pa.string()),
+        }
+    )
