@@ -248,8 +248,10 @@ class LocalStore(Store):
     def _path(self, key: str) -> str:
         """The path of a key to be read or removed, reached without a symbolic link."""
         folder, _, name = key.rpartition("/")
-        # Of a key in a known folder only the last name is new; ten thousand reads pass here.
-        if folder not in self._folders or name in _DOTS or "\0" in name or not name.isascii():
+        # Of a key in a known folder only the last name is new; ten thousand reads pass here. The
+        # root is no such folder: the key `/x` would be one of its own.
+        known = folder and folder in self._folders and name not in _DOTS
+        if not (known and name.isascii() and "\0" not in name):
             check_key(key)
             if not self._is_folder(folder):
                 raise ObjectNotFound("no such object", key=key)

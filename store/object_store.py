@@ -6,7 +6,6 @@ store of the process.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from abc import abstractmethod
 from operator import attrgetter
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ..errors import LakelogError, ObjectNotFound, StorageError, UsageError
 from .base import ObjectInfo, Store
 from .keys import check_key, check_prefix, check_range
+from .parallel import in_parallel
 from .range_file import RangeFile
 from .retry import RetryPolicy, retry
 from .secret import SecretOptions
@@ -37,6 +37,8 @@ class ObjectStore(Store):
         bucket: Bucket or container.
         path: Prefix of every key, or empty.
         options: Keyword arguments of the file system.
+
+    Attributes:
         policy: When to stop retrying.
     """
 
@@ -46,14 +48,12 @@ class ObjectStore(Store):
         bucket: str,
         path: str,
         options: Mapping[str, Any],
-        *,
-        policy: RetryPolicy | None = None,
     ) -> None:
         self.url = url
         self._bucket = bucket
         self._base = f"{path}/" if path else ""
         self._options = SecretOptions(options)
-        self._policy = policy or RetryPolicy()
+        self.policy = RetryPolicy()
         self._made: tuple[int, Any] | None = None
 
     # --- what a backend adds; each request goes through `_request` ---
@@ -90,7 +90,7 @@ class ObjectStore(Store):
         """The typed error for the client library's."""
 
     async def _delete_unordered(self, keys: Sequence[str]) -> None:
-        await self._in_parallel(self._delete, keys)
+        await self._for_each(self._delete, keys)
 
     # --- the interface ---
 
@@ -109,7 +109,7 @@ class ObjectStore(Store):
             check_key(key)
         if not keys:
             return []
-        return self._run(keys[0], self._in_parallel, self._get_or_none, keys)
+        return self._run(keys[0], self._for_each, self._get_or_none, keys)
 
     def list_folders(self, prefix: str) -> Names:
         """Names of the folders directly below `prefix`; see `Store.list_folders`."""
@@ -187,29 +187,18 @@ class ObjectStore(Store):
         return failure
 
     async def _request(self, operation: Callable[[], Awaitable[T]]) -> T:
-        return await retry(operation, self._is_transient, self._policy)
+        return await retry(operation, self._is_transient, self.policy)
 
-    async def _in_parallel(
-        self, work: Callable[[str], Awaitable[T]], keys: Sequence[str]
-    ) -> list[T]:
-        """Run `work` for every key, some at a time; the first failure ends the rest."""
-        gate = asyncio.Semaphore(PARALLEL_REQUESTS)
+    async def _for_each(self, work: Callable[[str], Awaitable[T]], keys: Sequence[str]) -> list[T]:
+        """Run `work` for every key, many at a time; an error tells which key it is about."""
 
-        async def one(key: str) -> T:
-            async with gate:
-                try:
-                    return await work(key)
-                except Exception as error:
-                    self._raise(error, key)  # here, where the key is known
+        async def named(key: str) -> T:
+            try:
+                return await work(key)
+            except Exception as error:
+                self._raise(error, key)
 
-        tasks = [asyncio.ensure_future(one(key)) for key in keys]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+        return await in_parallel(named, keys, PARALLEL_REQUESTS)
 
     async def _get_or_none(self, key: str) -> bytes | None:
         try:

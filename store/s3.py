@@ -15,6 +15,7 @@ from ..errors import AccessDenied, StorageError
 from . import s3_errors
 from .base import ObjectInfo
 from .object_store import PARALLEL_REQUESTS, ObjectStore
+from .parallel import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _DELETE_BATCH = 1000
 _MAX_PARTS = 10_000
+_PARALLEL_PARTS = 8
+_SIGNS_OF_A_LISTING = frozenset({"IsTruncated", "Name", "KeyCount", "Contents"})
 
 
 class S3Store(ObjectStore):
@@ -37,6 +40,9 @@ class S3Store(ObjectStore):
         config = {
             "connect_timeout": 4,
             "max_pool_connections": PARALLEL_REQUESTS,
+            # Some servers send the whole object's checksum with a part of it; `_read` asks for
+            # the check where it can be right.
+            "response_checksum_validation": "when_required",
             **(options.pop("config_kwargs", None) or {}),
             "retries": {"mode": "standard", "total_max_attempts": 1},
         }
@@ -59,7 +65,9 @@ class S3Store(ObjectStore):
         condition = {"IfNoneMatch": "*"} if if_absent else {}
         full = self._base + key
         if len(body) < 2 * self.part_size_bytes:
-            await self._call("put_object", Key=full, Body=body, **condition)
+            answer = await self._call("put_object", Key=full, Body=body, **condition)
+            if "ETag" not in answer:
+                raise self._no_store()
             return
         begun = await self._call("create_multipart_upload", Key=full)
         upload = {"Key": full, "UploadId": begun["UploadId"]}
@@ -76,38 +84,43 @@ class S3Store(ObjectStore):
     async def _put_parts(self, upload: dict[str, Any], body: bytes) -> list[dict[str, Any]]:
         size_bytes = max(self.part_size_bytes, -(-len(body) // _MAX_PARTS))
 
-        async def put_part(number: str) -> dict[str, Any]:
-            start = (int(number) - 1) * size_bytes
+        async def put_part(start: int) -> dict[str, Any]:
+            number = start // size_bytes + 1
             part = body[start : start + size_bytes]
-            answer = await self._call("upload_part", **upload, PartNumber=int(number), Body=part)
-            return {"PartNumber": int(number), "ETag": answer["ETag"]}
+            answer = await self._call("upload_part", **upload, PartNumber=number, Body=part)
+            return {"PartNumber": number, "ETag": answer["ETag"]}
 
-        count = -(-len(body) // size_bytes)
-        return await self._in_parallel(put_part, [str(n) for n in range(1, count + 1)])
+        return await in_parallel(put_part, range(0, len(body), size_bytes), _PARALLEL_PARTS)
 
     async def _get(self, key: str, start: int | None, end: int | None) -> bytes:
         if start is None and end is None:
-            return (await self._read(key, {}))[0]
+            return await self._get_whole(key)
         if end is not None and end <= (start or 0):
             await self._head(key)  # HTTP has no empty range
             return b""
         try:
-            body, status = await self._read(key, {"Range": _range_header(start, end)})
+            answer, body = await self._read(key, {"Range": _range_header(start, end)})
         except Exception as error:
-            answer = s3_errors.answer_of(error)
-            if answer and (answer.code == "InvalidRange" or answer.status == 416):
-                return b""  # the range starts behind the end of the object
-            raise
-        return body if status == 206 else body[start:end]  # some servers know no ranges
+            said = s3_errors.answer_of(error)
+            if said is None or (said.code != "InvalidRange" and said.status != 416):
+                raise
+            # The range starts behind the end; or the object is shorter than the last bytes asked
+            # for, which some servers refuse.
+            return b"" if start is None or start >= 0 else await self._get_whole(key)
+        # A server that knows no ranges sends the whole; the status alone doesn't tell.
+        return body if answer.get("ContentRange") else body[start:end]
 
-    async def _read(self, key: str, ranged: dict[str, str]) -> tuple[bytes, int]:
-        async def attempt() -> tuple[bytes, int]:
+    async def _get_whole(self, key: str) -> bytes:
+        return (await self._read(key, {"ChecksumMode": "ENABLED"}))[1]
+
+    async def _read(self, key: str, parameters: dict[str, str]) -> tuple[dict[str, Any], bytes]:
+        async def attempt() -> tuple[dict[str, Any], bytes]:
             answer = await self._filesystem._call_s3(
-                "get_object", Bucket=self._bucket, Key=self._base + key, **ranged
+                "get_object", Bucket=self._bucket, Key=self._base + key, **parameters
             )
             stream = answer["Body"]
             try:
-                return await stream.read(), answer["ResponseMetadata"]["HTTPStatusCode"]
+                return answer, await stream.read()
             finally:
                 stream.close()
 
@@ -141,10 +154,10 @@ class S3Store(ObjectStore):
                 page = await self._call("list_objects_v2", **parameters, **follow)
             except Exception as error:
                 if s3_errors.is_absent(s3_errors.answer_of(error)):
-                    raise StorageError(
-                        "nothing here answers a listing", key=self.url, hint="check the endpoint"
-                    ) from error
+                    raise self._no_store() from error
                 raise
+            if page.keys().isdisjoint(_SIGNS_OF_A_LISTING):
+                raise self._no_store()  # a proxy's welcome page must not pass for an empty store
             pages.append(page)
             if not page.get("IsTruncated"):
                 return pages
@@ -171,7 +184,7 @@ class S3Store(ObjectStore):
             except Exception as error:
                 if not s3_errors.is_refused(s3_errors.answer_of(error)):
                     raise
-                await self._in_parallel(self._delete, batch)
+                await self._for_each(self._delete, batch)
 
     async def _delete_batch(self, keys: Sequence[str]) -> None:
         objects = [{"Key": self._base + key} for key in keys]
@@ -182,6 +195,11 @@ class S3Store(ObjectStore):
                 kind = AccessDenied if code in s3_errors.DENIED else StorageError
                 text = f"not deleted: {code}: {failed.get('Message', '')}"
                 raise kind(text, key=failed["Key"][len(self._base) :])
+
+    def _no_store(self) -> StorageError:
+        return StorageError(
+            "what answers here is no S3 store", key=self.url, hint="check the endpoint"
+        )
 
     def _is_transient(self, error: Exception) -> bool:
         return s3_errors.is_transient(error)

@@ -1,0 +1,396 @@
+"""The local store: crashes, races between processes, links that lead out, and what the OS says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lakelog.errors import AccessDenied, InvalidPath, ObjectExists, ObjectNotFound, StorageError
+from lakelog.store import local_files as files
+from lakelog.store import open_store
+
+BODY_SIZE = 200_000
+
+
+def run(code: str, *args: object, **options) -> subprocess.Popen:
+    command = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+
+
+def everything_below(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir())
+
+
+# --- crashes and races, with real processes ---
+
+WRITE_FOREVER = f"""
+import sys
+from lakelog.store import open_store
+store, run = open_store(sys.argv[1]), sys.argv[2]
+number = 0
+while True:
+    number += 1
+    body = b"%08d" % number * ({BODY_SIZE} // 8)
+    store.put(f"w/log/{{run}}-{{number:08d}}", body, if_absent=number % 2 == 0)
+    store.put("w/log/head", body)
+    print(number, flush=True)
+"""
+
+
+def test_a_killed_writer_leaves_whole_objects_only(tmp_path):
+    store = open_store(tmp_path)
+    chance = random.Random(7)
+    for attempt in range(12):
+        with run(WRITE_FOREVER, tmp_path, attempt) as child:
+            acknowledged = int(child.stdout.readline())
+            time.sleep(chance.uniform(0, 0.03))
+            child.send_signal(signal.SIGKILL)
+            acknowledged = max([acknowledged, *(int(line) for line in child.stdout.read().split())])
+        found = store.list("w/log/")
+        mine = f"w/log/{attempt}-"
+        numbers = {int(info.key[-8:]) for info in found if info.key.startswith(mine)}
+        assert numbers >= set(range(1, acknowledged + 1))
+        for info in found:
+            body = store.get(info.key)
+            assert len(body) == info.size_bytes == BODY_SIZE
+            assert body == body[:8] * (BODY_SIZE // 8)
+    assert all(name.startswith(("w/log/", "_tmp/")) for name in everything_below(tmp_path))
+
+
+CLAIM = """
+import sys
+from lakelog.errors import ObjectExists
+from lakelog.store import open_store
+store, name = open_store(sys.argv[1]), sys.argv[2]
+sys.stdin.readline()
+for number in range(500):
+    try:
+        store.put(f"w/log/{number:03d}", name.encode(), if_absent=True)
+        print(number)
+    except ObjectExists:
+        pass
+"""
+
+
+def test_of_two_processes_exactly_one_creates_a_name(tmp_path):
+    names = ("one", "two")
+    children = [run(CLAIM, tmp_path, name, stdin=subprocess.PIPE) for name in names]
+    time.sleep(0.5)  # both have imported
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    won = [sorted(map(int, child.communicate(timeout=60)[0].split())) for child in children]
+    assert sorted(won[0] + won[1]) == list(range(500))
+    store = open_store(tmp_path)
+    for name, numbers in zip(names, won, strict=True):
+        assert all(store.get(f"w/log/{number:03d}") == name.encode() for number in numbers)
+    assert everything_below(tmp_path / "_tmp") == []
+
+
+# --- durability ---
+
+
+def test_a_put_syncs_the_file_and_every_name_on_the_way(tmp_path, monkeypatch):
+    synced: list[tuple[str, str]] = []
+    real_sync = os.fsync
+
+    def spy(descriptor: int) -> None:
+        where = os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path)
+        names = ",".join(sorted(os.listdir(descriptor))) if os.path.isdir(tmp_path / where) else ""
+        synced.append((where, names))
+        real_sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    store = open_store(tmp_path / "deep" / "root")
+    store.put("w/log/0", b"x", if_absent=True)
+    folders = [(where, names) for where, names in synced if "_tmp/" not in where]
+    assert folders == [
+        (".", "deep"),
+        ("deep", "root"),
+        ("deep/root", "w"),
+        ("deep/root/w", "log"),
+        ("deep/root", "_tmp,w"),
+        ("deep/root/w/log", "0"),
+    ]
+    assert [where for where, _ in synced if "_tmp/" in where] != []
+    for if_absent in (True, False):
+        synced.clear()
+        store.put("w/log/1" if if_absent else "w/log/0", b"y", if_absent=if_absent)
+        first, second = synced
+        assert first[0].startswith("deep/root/_tmp/")  # the bytes before the name
+        assert second == ("deep/root/w/log", "0,1")
+
+
+def test_nothing_stays_in_the_temporary_folder(tmp_path):
+    store = open_store(tmp_path)
+    store.put("w/a", b"1")
+    store.put("w/a", b"2")
+    store.put("w/b", b"1", if_absent=True)
+    with pytest.raises(ObjectExists):
+        store.put("w/b", b"2", if_absent=True)
+    assert everything_below(tmp_path) == ["w/a", "w/b"]
+
+
+def test_leftovers_of_killed_writers_are_swept_after_a_day(tmp_path):
+    folder = tmp_path / "_tmp"
+    folder.mkdir()
+    old, young, foreign = (folder / name for name in ("0" * 24, "1" * 24, "notes.txt"))
+    for path, age_s in ((old, 25 * 3600), (young, 3600), (foreign, 99 * 3600)):
+        path.write_bytes(b"left over")
+        os.utime(path, (time.time() - age_s,) * 2)
+    store = open_store(tmp_path)
+    store.put("w/a", b"1")
+    assert everything_below(folder) == ["1" * 24, "notes.txt"]
+    assert [info.key for info in store.list("")] == ["w/a"]
+
+
+def test_the_temporary_folder_is_not_part_of_the_store(tmp_path):
+    store = open_store(tmp_path)
+    store.put("w/a", b"1")
+    store.put("w/_tmp/a", b"only in the root is the name special")
+    (tmp_path / "_tmp" / ("2" * 24)).write_bytes(b"in progress")
+    assert [info.key for info in store.list("")] == ["w/_tmp/a", "w/a"]
+    assert store.list_folders("") == ["w"]
+    assert store.list_folders("w/") == ["_tmp"]
+    with pytest.raises(InvalidPath):
+        store.put("_tmp/x", b"1")
+
+
+def test_a_removed_folder_is_made_again(tmp_path):
+    store = open_store(tmp_path / "root")
+    store.put("w/log/0", b"1")
+    for removed in ("root/w", "root"):
+        subprocess.run(["rm", "-r", str(tmp_path / removed)], check=True)
+        assert store.list("w/log/") == []
+        assert store.get_many(["w/log/0"]) == [None]
+        store.put("w/log/0", b"2", if_absent=True)
+        assert store.get("w/log/0") == b"2"
+    subprocess.run(["rm", "-r", str(tmp_path / "root" / "_tmp")], check=True)
+    store.put("w/log/1", b"3", if_absent=True)
+    assert store.get_many(["w/log/0", "w/log/1"]) == [b"2", b"3"]
+
+
+# --- links ---
+
+
+@pytest.fixture
+def outside(tmp_path):
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret").write_bytes(b"secret")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = open_store(tmp_path / "root")
+    store.put("w/db/a", b"1")
+    return store
+
+
+def reads(store, key):
+    return [
+        lambda: store.get(key),
+        lambda: store.get(key, start=0, end=1),
+        lambda: store.get_many([key]),
+        lambda: store.head(key),
+        lambda: store.open_input(key),
+    ]
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_linked_folder_leads_nowhere(store, outside, tmp_path, warm):
+    store = store if warm else open_store(tmp_path / "root")
+    (tmp_path / "root" / "w" / "link").symlink_to(outside)
+    calls = [
+        *reads(store, "w/link/secret"),
+        lambda: store.put("w/link/new", b"x"),
+        lambda: store.put("w/link/deep/new", b"x", if_absent=True),
+        lambda: store.delete(["w/link/secret"]),
+        lambda: store.list("w/link/"),
+        lambda: store.list_folders("w/link/"),
+    ]
+    for call in calls:
+        with pytest.raises(AccessDenied, match="symbolic link"):
+            call()
+    assert everything_below(outside) == ["secret"]
+    assert [info.key for info in store.list("")] == ["w/db/a"]
+    assert store.list_folders("w/") == ["db"]
+
+
+def test_a_linked_file_is_neither_read_nor_written_through(store, outside, tmp_path):
+    link = tmp_path / "root" / "w" / "db" / "link"
+    link.symlink_to(outside / "secret")
+    for call in reads(store, "w/db/link"):
+        with pytest.raises(AccessDenied, match="symbolic link"):
+            call()
+    assert [info.key for info in store.list("")] == ["w/db/a"]
+    with pytest.raises(ObjectExists):
+        store.put("w/db/link", b"x", if_absent=True)
+    store.put("w/db/link", b"replaces the link")
+    assert (outside / "secret").read_bytes() == b"secret"
+    assert store.get("w/db/link") == b"replaces the link"
+    link.unlink()
+    link.symlink_to(outside / "secret")
+    store.delete(["w/db/link"])
+    assert (outside / "secret").read_bytes() == b"secret"
+    assert not link.is_symlink()
+
+
+def test_a_loop_of_links_ends(store, tmp_path):
+    (tmp_path / "root" / "w" / "loop").symlink_to(tmp_path / "root")
+    assert [info.key for info in store.list("")] == ["w/db/a"]
+
+
+def test_a_linked_temporary_folder_is_refused(outside, tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "_tmp").symlink_to(outside)
+    with pytest.raises(AccessDenied, match="symbolic link"):
+        open_store(tmp_path / "root").put("w/a", b"1")
+    assert everything_below(outside) == ["secret"]
+
+
+def test_the_root_itself_may_be_a_link(outside, tmp_path):
+    (tmp_path / "alias").symlink_to(outside)
+    store = open_store(tmp_path / "alias")
+    store.put("w/a", b"1")
+    assert store.get("secret") == b"secret"
+    assert (outside / "w" / "a").read_bytes() == b"1"
+
+
+# --- what the operating system says ---
+
+
+def test_a_name_can_not_be_a_file_and_a_folder(store):
+    for key in ("w/db/a/below", "w/db"):
+        for if_absent in (True, False):
+            with pytest.raises(StorageError, match="file and a folder") as caught:
+                store.put(key, b"x", if_absent=if_absent)
+            assert caught.value.key == key
+            with pytest.raises(ObjectNotFound):
+                store.get(key)
+    assert [info.key for info in store.list("")] == ["w/db/a"]
+
+
+def test_a_name_too_long_is_a_storage_error(store):
+    with pytest.raises(StorageError, match="255 bytes"):
+        store.put("w/" + "x" * 300, b"1")
+
+
+AS_NOBODY = """
+import os, sys, pyarrow
+from lakelog.errors import AccessDenied
+from lakelog.store import open_store
+if os.getuid() == 0:
+    os.setuid(65534)
+store = open_store(sys.argv[1])
+calls = {
+    "write": lambda: store.put("w/new", b"x"),
+    "write new": lambda: store.put("w/new", b"x", if_absent=True),
+    "read": lambda: store.get("w/private"),
+    "read many": lambda: store.get_many(["w/private"]),
+    "delete": lambda: store.delete(["w/private"]),
+    "list": lambda: store.list("closed/"),
+    "list folders": lambda: store.list_folders("closed/"),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except AccessDenied as error:
+        print("denied", name, error.key, flush=True)
+"""
+
+
+def test_what_is_not_allowed_is_access_denied():
+    # Not below pytest's folder, which only its owner may enter.
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        store = open_store(root)
+        store.put("w/private", b"1")
+        store.put("closed/x", b"1")
+        for path, mode in (
+            ("w/private", 0),
+            ("w", 0o555),
+            ("closed", 0),
+            ("_tmp", 0o555),
+            ("", 0o555),
+        ):
+            (root / path).chmod(mode)
+        said = run(AS_NOBODY, root).communicate(timeout=60)[0].splitlines()
+        for path in ("", "w", "closed", "_tmp"):
+            (root / path).chmod(0o755)
+    assert said == [
+        "denied write w/new",
+        "denied write new w/new",
+        "denied read w/private",
+        "denied read many w/private",
+        "denied delete w/private",
+        "denied list closed/",
+        "denied list folders closed/",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "verb", "kind", "hint"),
+    [
+        (errno.ENOSPC, "write", StorageError, "disk is full"),
+        (errno.EDQUOT, "write", StorageError, "quota"),
+        (errno.EROFS, "write", AccessDenied, "Read-only"),
+        (errno.EIO, "read", StorageError, "Input/output"),
+        (errno.EMFILE, "read", StorageError, "ulimit"),
+        (errno.ESTALE, "list", StorageError, "Stale"),
+    ],
+)
+def test_an_error_of_the_system_is_typed_and_explained(code, verb, kind, hint):
+    with pytest.raises(kind, match=hint) as caught:
+        files.fail(OSError(code, os.strerror(code)), "w/a", verb)
+    assert type(caught.value) is kind
+    assert caught.value.key == "w/a"
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_a_file_name_that_is_not_utf8_is_left_out(store, tmp_path):
+    folder = os.fsencode(tmp_path / "root" / "w")
+    with open(folder + b"/\xff\xfe", "wb"):
+        os.mkdir(folder + b"/folder\xff")
+    assert [info.key for info in store.list("")] == ["w/db/a"]
+    assert store.list_folders("w/") == ["db"]
+
+
+def test_the_working_directory_may_change(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = open_store("relative")
+    monkeypatch.chdir("/")
+    store.put("w/a", b"1")
+    assert store.url == str(tmp_path / "relative")
+    assert Path(store.object_url("w/a")).read_bytes() == b"1"
+
+
+segments = st.text("ab-./0é", min_size=1, max_size=3).filter(lambda s: set(s) - {".", "/"})
+paths = st.lists(segments, min_size=1, max_size=4).map("/".join)
+
+
+def is_key(path: str) -> bool:
+    return all(part not in {"", ".", ".."} for part in path.split("/"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sets(paths.filter(is_key), max_size=12), paths, st.sampled_from(["", "a/", "b/", "a/b/"]))
+def test_a_listing_is_what_a_sorted_set_would_say(tmp_path_factory, keys, after, prefix):
+    keys = {key for key in keys if not any(other.startswith(key + "/") for other in keys)}
+    store = open_store(tmp_path_factory.mktemp("listed"))
+    for key in keys:
+        store.put(key, b"x")
+    for point in (None, after, *keys):
+        expected = sorted(k for k in keys if k.startswith(prefix) and (point is None or k > point))
+        assert [info.key for info in store.list(prefix, after=point)] == expected
