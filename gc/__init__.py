@@ -1,1 +1,26 @@
-""""""
+"""Maintenance of one writer's log and data files: plans, prune and gc.
+
+A step is two calls: `plan_…` reads the store and says what is to be deleted and why; `execute_…` checks that again
+and deletes. `source` is a catalog or a store; `ambient` and `margins` default to the catalog's, else to the system's.
+
+    plan = plan_gc(catalog, "EWR", "weather")
+    print(plan)
+    report = execute_gc(catalog, plan)
+"""
+
+from .collect import execute_gc, plan_gc
+from .plan import Deletion, Facts, Kept, Plan, Progress, Report
+from .prune import execute_prune, plan_prune
+
+__all__ = [
+    "Deletion",
+    "Facts",
+    "Kept",
+    "Plan",
+    "Progress",
+    "Report",
+    "execute_gc",
+    "execute_prune",
+    "plan_gc",
+    "plan_prune",
+]
