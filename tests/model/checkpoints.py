@@ -1,0 +1,251 @@
+"""Checkpoints in segments, made by several processes, and several prunes at once.
+
+A checkpoint is a header and the segments it names: its own, and in an incremental one those of the
+checkpoint it was built on. A header counts only if all its segments are there (readers and prune
+verify). The log itself is one sequence of revisions that some owner appends: how it stays one is
+in `exclusive.py`.
+
+The danger is one prune deleting a segment by an old view while a new checkpoint starts to need it,
+and a second prune trusting that new checkpoint. What prevents it is the floor again: only a
+checkpoint older than the floor may survive others, and a header is written within the floor of the
+listing that its maker built on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from explorer import Step
+from invariants import CHECKPOINT, FORWARD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HALF = 1
+FLOOR = 2 * HALF
+IDLE = -1
+Segment = tuple[int, bool]  # revision, and whether it is the whole state (else only what changed)
+
+
+class Header(NamedTuple):
+    """A checkpoint's header: `covers` is the last revision that its content really includes."""
+
+    revision: int
+    covers: int
+    segments: tuple[Segment, ...]
+    damaged: bool
+    age: int
+
+
+class Maker(NamedTuple):
+    """A process that writes checkpoints.
+
+    Attributes:
+        target: The revision it checkpoints, or IDLE.
+        segments: What the header will name.
+        written: Whether its own segment is in the store.
+        age: Ticks since the listing it builds on.
+    """
+
+    target: int = IDLE
+    segments: tuple[Segment, ...] = ()
+    written: bool = False
+    age: int = 0
+
+
+class State(NamedTuple):
+    """`size` revisions were committed, transactions below `low` are pruned.
+
+    `plans` holds, per prune under way, what it still has to delete: `low`, headers, segments.
+    """
+
+    size: int
+    low: int
+    headers: tuple[Header, ...]
+    segments: tuple[Segment, ...]
+    makers: tuple[Maker, ...]
+    plans: tuple[tuple[tuple[str, object], ...], ...]
+
+
+class Checkpoints:
+    """Makers and prunes on one log.
+
+    Args:
+        revisions: How long the log may grow.
+        makers: How many processes write checkpoints.
+        prunes: How many processes prune.
+        damage: Whether a header may land damaged.
+        mutant: A planted bug, or "".
+    """
+
+    def __init__(
+        self, revisions: int, makers: int, prunes: int, *, damage: bool = False, mutant: str = ""
+    ) -> None:
+        self.revisions = revisions
+        self.makers = makers
+        self.prunes = prunes
+        self.damage = damage
+        self.mutant = mutant
+        self.name = f"checkpoints {revisions} rev {makers} makers {prunes} prunes"
+        self.name += " damage" * damage
+
+    def initial(self) -> State:
+        """An empty log."""
+        return State(0, 0, (), (), (Maker(),) * self.makers, ((),) * self.prunes)
+
+    def steps(self, state: State) -> Iterator[Step]:
+        """Whatever the owner, a maker, a prune or the clock may do next."""
+        if state.size < self.revisions:
+            yield Step("commits", f"revision {state.size}", state._replace(size=state.size + 1))
+        for index, maker in enumerate(state.makers):
+            if index and maker == state.makers[index - 1]:
+                continue
+            yield from self._make(state, maker)
+        for index, plan in enumerate(state.plans):
+            if index and plan == state.plans[index - 1]:
+                continue
+            yield from self._prune(state, plan)
+        yield self._tick(state)
+
+    # ---- makers
+
+    def _make(self, state: State, maker: Maker) -> Iterator[Step]:
+        if maker.target == IDLE:
+            yield from self._choose(state, maker)
+            return
+        yield self._made(state, maker, Maker(), "maker gives up or crashes")
+        own = maker.segments[-1]
+        if not maker.written:
+            other = any(s[0] == own[0] and s != own for s in state.segments)
+            if other and self.mutant != "segment_exists_ignored":
+                return  # another maker's segment has the name and other bytes: give up
+            segments = state.segments if other else tuple(sorted({*state.segments, own}))
+            after = maker._replace(written=True)
+            yield self._made(
+                state._replace(segments=segments), maker, after, "maker writes a segment"
+            )
+            return
+        if maker.age > FLOOR and self.mutant != "checkpoint_after_idle":
+            return  # sent within one half, landed within the other, or never
+        yield from self._land(state, maker)
+
+    def _choose(self, state: State, maker: Maker) -> Iterator[Step]:
+        """List; take the head as the target; build on the newest whole checkpoint, or on nothing."""
+        target = state.size - 1
+        if target < 0 or any(h.revision == target for h in state.headers):
+            return
+        yield self._made(
+            state, maker, Maker(target, ((target, True),)), f"maker starts {target} from the log"
+        )
+        base = max((h for h in state.headers if self._whole(state, h)), default=None)
+        if base is not None:
+            after = Maker(target, (*base.segments, (target, False)))
+            what = f"maker starts {target} on checkpoint {base.revision}"
+            yield self._made(state, maker, after, what)
+
+    def _land(self, state: State, maker: Maker) -> Iterator[Step]:
+        revision = maker.target
+        if self.mutant == "checkpoint_of_unread_revision":
+            revision = state.size - 1  # named after a listing newer than what was replayed
+        if any(h.revision == revision for h in state.headers):
+            return
+        header = Header(revision, maker.target, maker.segments, False, 0)
+        newest = max((h.revision for h in state.headers if self._whole(state, h)), default=-1)
+        wrong = revision > newest and not self._whole(state, header)
+        for damaged in (False, True) if self.damage else (False,):
+            headers = tuple(sorted((*state.headers, header._replace(damaged=damaged))))
+            kind = f"header {revision} lands" + (" damaged" if damaged else "")
+            step = self._made(state._replace(headers=headers), maker, Maker(), kind)
+            yield step._replace(broken=CHECKPOINT) if wrong and not damaged else step
+
+    @staticmethod
+    def _whole(state: State, header: Header) -> bool:
+        return not header.damaged and set(header.segments) <= set(state.segments)
+
+    # ---- prune
+
+    def _prune(self, state: State, plan: tuple[tuple[str, object], ...]) -> Iterator[Step]:
+        if plan:
+            yield self._planned(state, plan, (), "prune crashes or stops")
+            for item in plan:
+                yield self._delete(state, plan, item)
+            return
+        for survivor, segments in self._survivors(state):
+            doomed: list[tuple[str, object]] = []
+            if state.low <= survivor:
+                doomed.append(("transactions up to", survivor))
+            doomed += [("header", h.revision) for h in state.headers if h.revision < survivor]
+            doomed += [("segment", s) for s in state.segments if s[0] <= survivor
+                       and s not in segments]
+            if doomed:
+                kind = f"prune plans by checkpoint {survivor}"
+                yield self._planned(state, plan, tuple(doomed), kind)
+
+    def _survivors(self, state: State) -> Iterator[tuple[int, set[Segment]]]:
+        """The newest checkpoint fit to survive, and the segments to keep with it."""
+        bug = self.mutant
+        if bug == "prune_without_checkpoint" and state.size:
+            yield state.size - 1, set(state.segments)
+            return
+        fit = [
+            h
+            for h in state.headers
+            if (h.age > FLOOR or bug == "prune_by_young_checkpoint")
+            and (self._whole(state, h) or bug == "prune_unverified")
+        ]
+        if not fit:
+            return
+        survivor = fit[-1].revision
+        newer = [h for h in state.headers if h.revision >= survivor]
+        if bug == "prune_segments_by_survivor":
+            newer = [h for h in newer if h.revision == survivor]
+        yield survivor, {segment for h in newer for segment in h.segments}
+
+    def _delete(
+        self, state: State, plan: tuple[tuple[str, object], ...], item: tuple[str, object]
+    ) -> Step:
+        what, key = item
+        if what == "header":
+            after = state._replace(headers=tuple(h for h in state.headers if h.revision != key))
+        elif what == "segment":
+            after = state._replace(segments=tuple(s for s in state.segments if s != key))
+        else:
+            assert isinstance(key, int)
+            after = state._replace(low=max(state.low, key + 1))
+        rest = tuple(other for other in plan if other != item)
+        return self._planned(after, plan, rest, f"prune deletes {what} {key}")
+
+    # ---- the clock, invariants, helpers
+
+    def _tick(self, state: State) -> Step:
+        headers = tuple(h._replace(age=min(h.age + 1, FLOOR + 1)) for h in state.headers)
+        makers = sorted(
+            m if m.target == IDLE else m._replace(age=min(m.age + 1, FLOOR + 1))
+            for m in state.makers
+        )
+        state = state._replace(headers=headers, makers=tuple(makers))
+        return Step("half a floor passes", "", state)
+
+    def broken(self, state: State) -> str | None:
+        """Name the invariant that this state breaks."""
+        if any(h.covers != h.revision and not h.damaged for h in state.headers):
+            return CHECKPOINT
+        newest = max((h.covers for h in state.headers if self._whole(state, h)), default=-1)
+        return FORWARD if newest + 1 < state.low else None
+
+    @staticmethod
+    def _made(state: State, before: Maker, after: Maker, kind: str) -> Step:
+        makers = list(state.makers)
+        makers[makers.index(before)] = after
+        return Step(kind, "", state._replace(makers=tuple(sorted(makers))))
+
+    @staticmethod
+    def _planned(
+        state: State,
+        before: tuple[tuple[str, object], ...],
+        after: tuple[tuple[str, object], ...],
+        kind: str,
+    ) -> Step:
+        plans = list(state.plans)
+        plans[plans.index(before)] = after
+        return Step(kind, "", state._replace(plans=tuple(sorted(plans))))  # type: ignore[type-var]

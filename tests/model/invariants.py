@@ -1,0 +1,20 @@
+"""The promises the models check, by name.
+
+I1 to I9 are the project's invariants (the protocol's share of them); F and P are those of fencing
+and of prune that the others rest on. docs/protocol.md explains each.
+"""
+
+FORWARD = "I1 forward: an acknowledged transaction stands in the log or in a valid checkpoint"
+EXACT = "I2 exact: a reader sees the replay of the log up to its head, without a gap or a phantom"
+VALID = "I2 valid: no transaction removes a file that is not live"
+ONCE = "I3 once: no transaction stands twice"
+FORK_SEEN = "I3 fork: an acknowledged transaction is in the log, or a fork is visible to all"
+ONE_ACK = "I3 one: no slot is acknowledged to two transactions"
+MONOTONIC = "I5 monotonic: a reader's head never goes back"
+FRESH = "I5 fresh: a refresh sees at least what was committed before it began"
+CHECKPOINT = "I6 checkpoint: a checkpoint of revision n is the replay up to n, and whole"
+KEPT = "I9 kept: no file is deleted that a retained revision references"
+EPOCH = "F1 epoch: it never decreases along the log, and a guest carries that of the head"
+ONE_OWNER = "F2 one owner: the owner's commits of one epoch come from one opening"
+JUST = "F3 just: an owner is fenced only if another opening of its epoch or a higher one committed"
+NOT_RECREATED = "P1 pruned: a pruned name is never created again"
