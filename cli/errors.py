@@ -1,0 +1,118 @@
+"""Errors and warnings on stderr, and the exit code of each.
+
+0    done
+1    a check found problems
+2    usage: the call is wrong
+3    what was named is not there
+4    conflict: somebody else was first, or the state forbids it
+5    the log holds something broken
+6    the store failed or refused
+7    nobody knows whether a commit happened
+70   an error of lakelog itself
+130  interrupted (Ctrl-C)
+141  whoever read the output went away
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import LakelogError, UsageError
+from .text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+STORAGE: Final = 6
+INTERNAL: Final = 70
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+TRACEBACK: Final = "LAKELOG_TRACEBACK"
+# Options that are no secrets and that a message is better with.
+_HARMLESS: Final = frozenset(
+    {"endpoint_url", "endpoint", "region", "region_name", "profile", "project", "account_name"}
+)
+_SHORTEST: Final = 6
+
+
+class CommandWarning(UserWarning):
+    """Something that the user of a command should know."""
+
+
+class Redactor:
+    """Blots the values of storage options out of texts."""
+
+    def __init__(self) -> None:
+        self._values: list[str] = []
+
+    def learn(self, options: Mapping[str, Any]) -> None:
+        """Hide these options' values from now on, at any depth."""
+        for name, value in options.items():
+            if isinstance(value, dict):
+                self.learn(value)
+            elif isinstance(value, list):
+                self.learn({f"{name}.{index}": item for index, item in enumerate(value)})
+            elif isinstance(value, str) and len(value) >= _SHORTEST and name not in _HARMLESS:
+                self._values.append(value)
+        self._values.sort(key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        for value in self._values:
+            text = text.replace(value, "***")
+        return text
+
+
+def report(error: BaseException, redact: Callable[[str], str]) -> int:
+    """Print an error and what to do about it; returns its exit code."""
+    if os.environ.get(TRACEBACK) == "1":
+        sys.stderr.write(redact("".join(traceback.format_exception(error))))
+    if isinstance(error, LakelogError):
+        message, hint, code = error.message, error.hint, error.exit_code
+        if error.key and error.key not in message:
+            message = f"{message} [{error.key}]"
+    elif isinstance(error, OSError):
+        message, hint, code = f"{error}", None, STORAGE
+    else:
+        message = f"{type(error).__name__}: {error}"
+        hint = f"This is a fault of lakelog, not of your data. {TRACEBACK}=1 shows where; please report it"
+        code = INTERNAL
+    _say("error", redact(message))
+    if hint:
+        _say("hint", redact(hint))
+    return code
+
+
+def _say(kind: str, text: str) -> None:
+    prefix = "hint: " if kind == "hint" else f"lakelog: {kind}: "
+    sys.stderr.write(prefix + printable(" ".join(text.split("\n"))) + "\n")
+
+
+def warn(text: str) -> None:
+    """Print a warning."""
+    _say("warning", text)
+
+
+def show_warnings(redact: Callable[[str], str]) -> None:
+    """From now on Python warnings of lakelog's categories are printed as ours, each once; others are not shown.
+
+    Call it inside `warnings.catch_warnings()`.
+    """
+    seen: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = redact(str(message))
+        if category.__module__.split(".")[0] == __name__.split(".")[0] and text not in seen:
+            seen.add(text)
+            warn(text)
+
+    warnings.simplefilter("always")
+    warnings.showwarning = show
+
+
+def usage(message: str, command: str, *, hint: str = "") -> UsageError:
+    """An error about the command line itself."""
+    return UsageError(message, hint=hint or f"See `lakelog {command} --help`".replace("  ", " "))

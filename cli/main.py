@@ -1,0 +1,157 @@
+"""The command `lakelog`: finds the command's module, reads the arguments, and turns every error into an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import os
+import shutil
+import sys
+import warnings
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from .. import __version__
+from . import errors, options
+from .commands import COMMANDS, Entry, find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INTRO: Final = """\
+lakelog keeps a catalog of Parquet files on object storage, without a server or a database.
+
+usage: lakelog COMMAND URL [DATABASE [TABLE]] [options]
+       lakelog COMMAND --help
+       lakelog --version
+"""
+_OUTRO: Final = """\
+Results go to stdout (--output text, json or csv), progress and warnings to stderr.
+Exit codes: 0 done, 1 a check found problems, 2 usage, 3 not found, 4 conflict, 5 corrupt, 6 storage,
+7 outcome unknown.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Arguments without the program's name; those of the process if not given.
+    Returns:
+        The exit code; see `lakelog.cli.errors`. No exception comes out.
+    """
+    redact = errors.Redactor()
+    try:
+        with warnings.catch_warnings():
+            errors.show_warnings(redact)
+            _tolerate_any_encoding()
+            code = _run(list(sys.argv[1:] if argv is None else argv), redact)
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:
+        return _pipe_closed()
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError):
+            sys.stderr.write("lakelog: interrupted\n")
+        return errors.INTERRUPTED
+    except Exception as error:  # the one place where everything ends
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
+        return errors.report(error, redact)
+
+
+def _run(argv: list[str], redact: errors.Redactor) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        entry = find(argv[1]) if len(argv) > 1 else None
+        sys.stdout.write(overview() if entry is None else _parser(entry).format_help())
+        return 0 if argv else 2
+    if argv[0] in ("-V", "--version"):
+        sys.stdout.write(f"lakelog {__version__}\n")
+        return 0
+    entry = find(argv[0])
+    if entry is None:
+        raise _unknown_command(argv[0])
+    parser, rest = _parser(entry), argv[1:]
+    before_dashes = rest[: rest.index("--")] if "--" in rest else rest
+    if {"-h", "--help"} & set(before_dashes):
+        sys.stdout.write(parser.format_help())
+        return 0
+    args = parser.parse_intermixed_args(rest)
+    args.storage_options = options.storage_options(getattr(args, "option", None) or [])
+    redact.learn(args.storage_options)
+    return entry.load().run(args)
+
+
+def overview() -> str:
+    """What `lakelog --help` prints."""
+    wide = max(len(entry.name) for entry in COMMANDS)
+    parts = [_INTRO]
+    for group in dict.fromkeys(entry.group for entry in COMMANDS):
+        found = [entry for entry in COMMANDS if entry.group == group]
+        parts.append(group + "\n" + "".join(f"  {e.name:<{wide}}  {e.summary}\n" for e in found))
+    return "\n".join([*parts, _OUTRO])
+
+
+def _parser(entry: Entry) -> argparse.ArgumentParser:
+    module = entry.load()
+    examples = "\n".join(f"  {line}" for line in module.EXAMPLES.strip().splitlines())
+    parser = _Parser(
+        prog=f"lakelog {entry.name}",
+        description=module.DESCRIPTION.strip(),
+        epilog=f"examples:\n{examples}",
+        formatter_class=_Formatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action="store_true", help="show this help and do nothing")
+    module.configure(parser)
+    return parser
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        columns = min(shutil.get_terminal_size((100, 24)).columns, 100)
+        super().__init__(prog, max_help_position=26, width=max(columns, 60))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of printing and exiting, and shows no value of an argument that it doesn't know."""
+
+    def error(self, message: str) -> NoReturn:
+        name = self.prog.split()[-1]
+        kind, _, rest = message.partition(": ")
+        if kind == "unrecognized arguments":
+            message = f"unexpected: {' '.join(_name_only(word) for word in rest.split())}"
+        raise errors.usage(message, name)
+
+
+def _name_only(word: str) -> str:
+    name, equals, _ = word.partition("=")
+    return f"{name}=***" if equals else name
+
+
+def _unknown_command(name: str) -> Exception:
+    if name.startswith("-"):
+        return errors.usage(f"unexpected: {_name_only(name)}", "", hint="The command comes first: `lakelog --help`")
+    near = difflib.get_close_matches(name, [entry.name for entry in COMMANDS], 1, 0.5)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    return errors.usage(
+        f"there is no command {name[:40]!r}", "", hint=f"{meant}`lakelog --help` lists them"
+    )
+
+
+def _tolerate_any_encoding() -> None:
+    """A terminal that can't show a name must not stop the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if "utf" not in (getattr(stream, "encoding", None) or "utf").lower():
+            with contextlib.suppress(AttributeError):
+                stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _pipe_closed() -> int:
+    # What is still buffered would fail again when the interpreter ends, with a message.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, sys.stdout.fileno())
+        os.close(silent)
+    return errors.PIPE_CLOSED

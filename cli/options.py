@@ -1,0 +1,183 @@
+"""Arguments that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import NaiveTime, UsageError
+from .output import FORMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ENVIRONMENT: Final = "LAKELOG_STORAGE_OPTIONS"
+_FORMS_OF_TIME: Final = (
+    "Give a time with its zone (2013-06-30T00:00Z), a token (ll1-...), or revisions (EWR=3,JFK=2)"
+)
+
+
+def add_url(parser: argparse.ArgumentParser) -> None:
+    """`URL`, `--output` and `--option`: what every command takes."""
+    parser.add_argument(
+        "url", metavar="URL", help="the catalog: a path, file://, memory://, s3://bucket/prefix, ..."
+    )
+    parser.add_argument(
+        "-o", "--output", choices=FORMS, default="text",
+        help="text for people (default), json or csv for programs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--option", metavar="KEY=VALUE", action="append", default=[],
+        help="a storage option, e.g. endpoint_url=http://127.0.0.1:9000 or client_kwargs.region_name=eu-west-1; may "
+        f"be repeated. Keep secrets out of the command line: {ENVIRONMENT} takes a JSON object",
+    )  # fmt: skip
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """`DATABASE`."""
+    parser.add_argument("database", metavar="DATABASE", help="a database of the catalog")
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """`TABLE`."""
+    parser.add_argument("table", metavar="TABLE", help="a table of the database")
+
+
+def add_writer(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
+    """`--writer`."""
+    parser.add_argument("--writer", metavar="WRITER", required=required, help=text)
+
+
+def add_as_of(parser: argparse.ArgumentParser) -> None:
+    """`--as-of`."""
+    parser.add_argument(
+        "--as-of", metavar="POINT", type=point_in_time,
+        help="read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), or a revision "
+        "for each writer (EWR=3,JFK=2). Default: the newest",
+    )  # fmt: skip
+
+
+def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--limit`."""
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=whole_number, help=f"at most so many {what}"
+    )
+
+
+def whole_number(text: str) -> int:
+    """A number from 0.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def positive(text: str) -> float:
+    """A number above 0, such as days.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def point_in_time(text: str) -> dt.datetime | str | dict[str, int]:
+    """What `--as-of` names: an aware time, a token (checked when it is used), or revisions by writer.
+
+    Raises:
+        NaiveTime: A time without a zone, or a date alone.
+        UsageError: Nothing of these.
+    """
+    text = text.strip()
+    if text.startswith("ll1-"):
+        return text
+    if "=" in text:
+        return _revisions(text)
+    try:
+        at = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text[:60]!r} is no point in time", hint=_FORMS_OF_TIME) from None
+    if at.tzinfo is None:
+        day_only = "T" not in text.upper() and " " not in text
+        raise NaiveTime(
+            f"{text} has no time zone",
+            hint=f"Times are never guessed. For UTC write {text}{'T00:00Z' if day_only else 'Z'}",
+        )
+    return at
+
+
+def _revisions(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        writer, _, number = part.strip().partition("=")
+        number = number.strip()
+        writer = writer.strip()
+        if not writer or not number.isascii() or not number.isdigit() or len(number) > 18:
+            raise UsageError(f"{part.strip()[:60]!r} is not WRITER=REVISION", hint=_FORMS_OF_TIME)
+        if writer in found:
+            raise UsageError(f"Writer {writer!r} stands twice in {text!r}", hint=_FORMS_OF_TIME)
+        found[writer] = int(number)
+    return found
+
+
+def storage_options(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """The storage options: those of the environment, then those of `--option` over them.
+
+    No value is ever part of an error here: it may be a secret.
+
+    Raises:
+        UsageError: Not KEY=VALUE, or the environment's is not a JSON object.
+    """
+    options: dict[str, Any] = {}
+    text = environment.get(ENVIRONMENT, "").strip()
+    if text:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise UsageError(
+                f"{ENVIRONMENT} is not a JSON object",
+                hint='Its form is {"endpoint_url": "...", "key": "...", "secret": "..."}',
+            )
+        options = found
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                "An --option is not of the form KEY=VALUE",
+                hint="For example --option endpoint_url=http://127.0.0.1:9000",
+            )
+        _set(options, name.split("."), _value(value))
+    return options
+
+
+def _set(options: dict[str, Any], names: Sequence[str], value: Any) -> None:
+    for name in names[:-1]:
+        inner = options.get(name)
+        if not isinstance(inner, dict):
+            inner = options[name] = {}
+        options = inner
+    options[names[-1]] = value
+
+
+def _value(text: str) -> Any:
+    """true, false, null, an object or a list as JSON; all else is text, so that a key of digits stays one."""
+    if text in ("true", "false", "null") or text[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text

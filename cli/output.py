@@ -1,0 +1,237 @@
+"""Results on stdout, in one of three forms.
+
+text  for people: aligned columns, large numbers grouped, sizes in KiB and MiB. May change between versions.
+json  for programs: one array (a row a line) or one object; keys are stable.
+csv   for tables: a header, then rows. An empty field is null; an empty text is "".
+
+In json and csv, times are ISO-8601 in UTC with a Z, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from . import text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Form = Literal["text", "json", "csv"]
+FORMS: Final = ("text", "json", "csv")
+_SAMPLE_ROWS: Final = 1_000
+_CSV_SPECIAL = re.compile(r'[",\r\n]')
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a result.
+
+    Attributes:
+        name: Key in json and header in csv; stable.
+        title: Heading in text; the name if empty.
+        style: How text shows a value: as it is, as a count, as a size.
+        shown: Whether text shows it at all.
+    """
+
+    name: str
+    title: str = ""
+    style: Literal["plain", "count", "size"] = "plain"
+    shown: bool = True
+
+    @property
+    def heading(self) -> str:
+        return text.cell(self.title or self.name.replace("_", " ").upper())
+
+    def cell(self, value: Any) -> str:
+        """A value as text shows it."""
+        if value is None:
+            return "-"
+        if self.style == "count":
+            return text.count(value)
+        if self.style == "size":
+            return text.size(value)
+        return text.cell(value if isinstance(value, str) else _flat(value))
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, (list, dict, bool)):
+        return to_json(value)
+    return str(value)
+
+
+def rows(form: str, columns: Sequence[Column], records: Iterable[Mapping[str, Any]], *, empty: str = "") -> None:
+    """Print a table.
+
+    Args:
+        columns: Order of keys and columns; records may hold more.
+        records: A value of each column; None where there is none.
+        empty: What text says when there are no rows.
+    """
+    names = [column.name for column in columns]
+    if form == "json":
+        json_lines({name: record[name] for name in names} for record in records)
+        return
+    if form == "csv":
+        csv_line(names)
+        for record in records:
+            csv_line([record[name] for name in names])
+        return
+    shown = [column for column in columns if column.shown]
+    cells = [[column.cell(record[column.name]) for column in shown] for record in records]
+    if not cells:
+        line(empty or "(none)")
+        return
+    table([column.heading for column in shown], cells, [column.style != "plain" for column in shown])
+
+
+def table(headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    """Print headings and rows of text, aligned."""
+    wide = text.widths(cells, [text.width(heading) for heading in headings])
+    for item in text.lines([headings], wide, right):
+        line(bold(item))
+    for item in text.lines(cells, wide, right):
+        line(item)
+
+
+def pairs(items: Iterable[tuple[str, str]], *, indent: str = "") -> None:
+    """Print names and values, one pair a line, the values aligned; a pair without a value is left out."""
+    kept = [(name, value) for name, value in items if value != ""]
+    wide = max((len(name) for name, _ in kept), default=0)
+    for name, value in kept:
+        line(f"{indent}{name.ljust(wide)}{text.GAP}{text.printable(value)}".rstrip())
+
+
+class Stream:
+    """A table of unknown length, printed while it comes.
+
+    Args:
+        form: text, json or csv.
+        names: Of the columns.
+        right: Which ones text aligns to the right.
+    """
+
+    def __init__(self, form: str, names: Sequence[str], right: Sequence[bool]) -> None:
+        self._form = form
+        self._names = list(names)
+        self._right = right
+        self._wide: list[int] | None = None
+        self._started = False
+        if form == "csv":
+            csv_line(self._names)
+
+    def add(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Print more rows, given column by column."""
+        found = list(zip(*columns, strict=True))
+        if not found:
+            return
+        if self._form == "json":
+            for row in found:
+                line(("," if self._started else "[") + "\n" + to_json(dict(zip(self._names, row))), end="")
+                self._started = True
+        elif self._form == "csv":
+            write("".join(_csv_row(row) for row in found))
+        else:
+            self._text(found)
+
+    def _text(self, found: Sequence[Sequence[Any]]) -> None:
+        cells = [[_data_cell(value) for value in row] for row in found]
+        if self._wide is None:
+            heads = [text.cell(name) for name in self._names]
+            self._wide = text.widths(cells[:_SAMPLE_ROWS], [text.width(head) for head in heads])
+            for item in text.lines([heads], self._wide, self._right):
+                line(bold(item))
+        write("".join(item + "\n" for item in text.lines(cells, self._wide, self._right)))
+
+    def close(self) -> None:
+        """Print what stands at the end."""
+        if self._form == "json":
+            line("\n]" if self._started else "[]")
+        elif self._form == "text" and self._wide is None:
+            line("(no rows)")
+
+
+def _data_cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    return text.cell(value if isinstance(value, str) else _flat(value))
+
+
+def json_lines(records: Iterable[Mapping[str, Any]]) -> None:
+    """Print a JSON array, a record a line."""
+    started = False
+    for record in records:
+        line(("," if started else "[") + "\n" + to_json(record), end="")
+        started = True
+    line("\n]" if started else "[]")
+
+
+def json_object(value: Mapping[str, Any]) -> None:
+    """Print one JSON object, indented."""
+    line(json.dumps(value, indent=2, ensure_ascii=False, default=_unknown))
+
+
+def to_json(value: Any) -> str:
+    """A value as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, default=_unknown)
+
+
+def _unknown(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def csv_line(values: Sequence[Any]) -> None:
+    """Print one row of csv."""
+    write(_csv_row(values))
+
+
+def _csv_row(values: Sequence[Any]) -> str:
+    return ",".join(map(_csv_field, values)) + "\n"
+
+
+def _csv_field(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return str(value)
+        value = to_json(value)
+    if not value or _CSV_SPECIAL.search(value) or value != value.strip():
+        return '"' + value.replace('"', '""') + '"'
+    return value  # type: ignore[no-any-return]
+
+
+def utc(at: dt.datetime | None) -> str | None:
+    """A time as text: ISO-8601, UTC, always with microseconds, so that it can be given back to `--as-of` exactly."""
+    if at is None:
+        return None
+    return at.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def utc_from_us(at_us: int) -> str:
+    """`utc` of a time in µs since 1970."""
+    return utc(dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=at_us)) or ""
+
+
+def bold(value: str) -> str:
+    """The text in bold on a terminal that wants it."""
+    stream = sys.stdout
+    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return value
+    return f"\x1b[1m{value}\x1b[0m"
+
+
+def line(value: str = "", *, end: str = "\n") -> None:
+    """Print one line."""
+    write(value + end)
+
+
+def write(value: str) -> None:
+    """Print."""
+    sys.stdout.write(value)
+

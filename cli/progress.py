@@ -1,0 +1,74 @@
+"""Progress on stderr, for work that takes long: on a terminal, or with LAKELOG_PROGRESS=1; else silence."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.ambient import SYSTEM
+from .text import count
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_EVERY_S: Final = 0.2
+_FIRST_S: Final = 0.5  # quick work needs no progress
+
+
+class Progress:
+    """A counter that shows itself now and then. On a terminal it rewrites one line and leaves none behind.
+
+    Args:
+        what: The work, e.g. `reading files`.
+        total: How much there is; None if unknown.
+    """
+
+    def __init__(self, what: str, total: int | None = None) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        forced = os.environ.get("LAKELOG_PROGRESS")
+        self._line = sys.stderr.isatty() and forced != "0"
+        self._on = self._line or forced == "1"
+        self._next_s = SYSTEM.monotonic_s() + (0 if forced == "1" else _FIRST_S)
+        self._shown = 0
+
+    def step(self, number: int = 1) -> None:
+        """So much more is done."""
+        self._done += number
+        if self._on and SYSTEM.monotonic_s() >= self._next_s:
+            self._show()
+            self._next_s = SYSTEM.monotonic_s() + _EVERY_S
+
+    def at(self, done: int, total: int | None = None) -> None:
+        """So much is done altogether."""
+        self._total = self._total if total is None else total
+        self.step(done - self._done)
+
+    def _show(self) -> None:
+        of = "" if self._total is None else f" of {count(self._total)}"
+        text = f"lakelog: {self._what}: {count(self._done)}{of}"
+        if self._line:
+            sys.stderr.write("\r" + text.ljust(self._shown))
+            self._shown = len(text)
+        else:
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(OSError):
+            if self._line and self._shown:
+                sys.stderr.write("\r" + " " * self._shown + "\r")
+                sys.stderr.flush()
+            elif self._on and not self._line and kind is None:
+                self._show()

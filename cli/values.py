@@ -1,0 +1,130 @@
+"""Arrow columns as plain values that JSON, CSV and text can hold.
+
+Times go through Arrow itself: Python's have no nanoseconds and no year 12000, and Arrow would import pandas for them.
+
+| Arrow | plain |
+| --- | --- |
+| timestamp with zone | `2013-01-01T05:00:00.000000Z`, in UTC, digits as the unit |
+| timestamp without | the same without Z |
+| date, time | `2013-01-01`, `05:00:00` |
+| duration | seconds as ISO-8601, `PT1.500S` |
+| decimal | text, exact |
+| binary | text, base64 |
+| NaN, infinities | text: `NaN`, `Infinity`, `-Infinity` (JSON has none) |
+| list, struct, map | list, object, list of pairs |
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_ODD_FLOATS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def plain(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column, None for null."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in plain(chunk)]
+    kind, types = column.type, pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(column.storage)
+    if types.is_dictionary(kind):
+        return plain(column.dictionary_decode())
+    if types.is_timestamp(kind):
+        return _timestamps(column)
+    if types.is_date(kind) or types.is_time(kind) or types.is_decimal(kind):
+        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+    if types.is_duration(kind):
+        return [_duration(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
+    if types.is_floating(kind):
+        return _floats(column)
+    if _is_binary(kind):
+        return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
+    if types.is_nested(kind):
+        return _nested(column)
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether text aligns values of a type to the right."""
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    plain_binary = types.is_binary(kind) or types.is_large_binary(kind)
+    return bool(plain_binary or types.is_fixed_size_binary(kind) or types.is_binary_view(kind))
+
+
+def _timestamps(column: pa.Array) -> list[str | None]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # Dropping the zone keeps the UTC value and needs no time zone database.
+    texts = column.cast(pa.timestamp(column.type.unit)).cast(pa.string())
+    texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
+    if column.type.tz:
+        texts = pc.binary_join_element_wise(texts, pa.scalar("Z"), pa.scalar(""))
+    return texts.to_pylist()  # type: ignore[no-any-return]
+
+
+def _duration(value: int | None, unit: str) -> str | None:
+    if value is None:
+        return None
+    digits = _DIGITS[unit]
+    whole, part = divmod(abs(value), 10**digits)
+    fraction = f".{part:0{digits}d}" if digits else ""
+    return f"{'-' if value < 0 else ''}PT{whole}{fraction}S"
+
+
+def _floats(column: pa.Array) -> list[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    if pa.types.is_float32(column.type):
+        # 0.1 of 32 bits is not 0.1 of 64: show the shortest text that reads back as the same value.
+        texts = column.cast(pa.string()).to_pylist()
+        values = [None if value is None else float(value) for value in texts]
+    else:
+        values = column.to_pylist()
+    if pc.all(pc.is_finite(column)).as_py() is False:
+        values = [v if v is None else _ODD_FLOATS.get(str(v), v) for v in values]
+    return values
+
+
+def _nested(column: pa.Array) -> list[Any]:
+    import pyarrow as pa
+
+    kind, types = column.type, pa.types
+    valid = column.is_valid().to_pylist()
+    if types.is_struct(kind):
+        names = [kind.field(index).name for index in range(kind.num_fields)]
+        if not names:
+            return [{} if ok else None for ok in valid]
+        fields = [plain(child) for child in column.flatten()]
+        found = [dict(zip(names, row)) for row in zip(*fields)]
+        return [value if ok else None for value, ok in zip(found, valid)]
+    if types.is_map(kind):
+        items = [list(pair) for pair in zip(plain(column.keys), plain(column.items))]
+    elif types.is_fixed_size_list(kind):
+        return _nested(column.cast(pa.list_(kind.value_field)))
+    elif types.is_list(kind) or types.is_large_list(kind):
+        items = plain(column.values)
+    else:  # unions and views: nothing that a Parquet file holds
+        return [None if value is None else str(value) for value in column.to_pylist()]
+    ends = column.offsets.to_pylist()
+    return [items[a:b] if ok else None for a, b, ok in zip(ends, ends[1:], valid)]
