@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _SECRET_NAME = re.compile(
     r"key|secret|token|passw|credential|connection|sas|signature|auth", re.IGNORECASE
 )
+_URL_PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
 _SHORTEST = 4  # blotting out a shorter value would leave nothing of a message
 
 
@@ -47,12 +48,13 @@ class SecretOptions:
 
 
 def _secrets(value: Any, *, inside: bool) -> Iterator[str]:
-    """Every text under a name that sounds like a secret, at any depth."""
+    """Every text under a name that sounds like a secret, at any depth; passwords in URLs."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _secrets(inner, inside=inside or bool(_SECRET_NAME.search(str(name))))
     elif isinstance(value, (list, tuple)):
         for inner in value:
             yield from _secrets(inner, inside=inside)
-    elif inside and isinstance(value, str) and len(value) >= _SHORTEST:
-        yield value
+    elif isinstance(value, str):
+        found = [value] if inside else _URL_PASSWORD.findall(value)
+        yield from (secret for secret in found if len(secret) >= _SHORTEST)

@@ -10,6 +10,7 @@ import pickle
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,12 +89,15 @@ def test_an_object_reads_as_it_was_written_last(store):
 
 
 @pytest.mark.parametrize("if_absent", [False, True])
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-def test_a_body_is_kept_byte_for_byte(store, body, if_absent):
-    store.put("w/body", body, if_absent=if_absent)
-    assert store.get("w/body") == body
-    assert store.head("w/body").size_bytes == len(body)
-    assert store.list("w/")[0].size_bytes == len(body)
+def test_a_body_is_kept_byte_for_byte(store, if_absent):
+    for name, body in BODIES.items():
+        store.put(f"w/{name}", body, if_absent=if_absent)
+    for name, body in BODIES.items():
+        assert store.get(f"w/{name}") == body, name
+        assert store.head(f"w/{name}").size_bytes == len(body), name
+    assert store.get_many([f"w/{name}" for name in BODIES]) == list(BODIES.values())
+    sizes = {info.key: info.size_bytes for info in store.list("w/")}
+    assert sizes == {f"w/{name}": len(body) for name, body in BODIES.items()}
 
 
 def test_a_view_of_a_buffer_is_a_body_too(store):
@@ -194,24 +198,24 @@ def test_a_range_that_no_store_can_serve_is_refused(store, start, end):
 # --- what is not there ---
 
 
-@pytest.mark.parametrize("key", ["missing", "w/missing", "w/db/deep/missing", "w", "w/there/below"])
-def test_a_missing_object_is_named(store, key):
+def test_a_missing_object_is_named(store):
     store.put("w/there", b"1")
-    calls = [
-        lambda: store.get(key),
-        lambda: store.get(key, start=1),
-        lambda: store.get(key, start=-1),
-        lambda: store.get(key, start=2, end=2),
-        lambda: store.head(key),
-        lambda: store.open_input(key),
-        lambda: store.open_input(key, size_bytes=3).read(),
-    ]
-    for call in calls:
-        with pytest.raises(ObjectNotFound) as caught:
-            call()
-        assert caught.value.key == key
-        assert key in str(caught.value)
-    assert store.get_many([key]) == [None]
+    for key in ("missing", "w/missing", "w/db/deep/missing", "w", "w/there/below"):
+        calls = [
+            partial(store.get, key),
+            partial(store.get, key, start=1),
+            partial(store.get, key, start=-1),
+            partial(store.get, key, start=2, end=2),
+            partial(store.head, key),
+            partial(store.open_input, key),
+            lambda key=key: store.open_input(key, size_bytes=3).read(),
+        ]
+        for call in calls:
+            with pytest.raises(ObjectNotFound) as caught:
+                call()
+            assert caught.value.key == key
+            assert key in str(caught.value)
+        assert store.get_many([key]) == [None]
 
 
 def test_an_empty_root_lists_as_empty(store):
@@ -283,12 +287,14 @@ def test_after_is_exclusive_and_need_not_exist(store, listed):
 
 def test_a_listing_goes_on_over_pages(store):
     count = 1_100 if store.backend == "s3" else 2_500
-    keys = [f"w/log/{number:020d}.transaction" for number in range(count)]
+    folders = [f"w{number:020d}" for number in range(count)]
+    keys = [f"root/{folder}/x" for folder in folders]
     put_all(store, keys)
-    assert keys_of(store.list("w/log/")) == keys
-    assert keys_of(store.list("w/log/", after=keys[1_049])) == keys[1_050:]
-    assert store.list("w/log/", after=keys[-1]) == []
-    assert len(store.get_many(keys[:300])) == 300
+    assert keys_of(store.list("root/")) == keys
+    assert keys_of(store.list("root/", after=keys[1_049])) == keys[1_050:]
+    assert store.list("root/", after=keys[-1]) == []
+    assert store.list_folders("root/") == folders
+    assert store.get_many(keys[:300]) == [b"x"] * 300
 
 
 def test_a_listing_shows_all_that_was_acknowledged_before_it(opener):
@@ -320,12 +326,6 @@ def test_folders_are_listed_by_name(store, listed):
     assert store.list_folders("nothing/") == []
 
 
-def test_folders_are_listed_over_pages(store):
-    count = 1_050 if store.backend == "s3" else 1_500
-    put_all(store, [f"w{number:05d}/x" for number in range(count)])
-    assert store.list_folders("") == [f"w{number:05d}" for number in range(count)]
-
-
 # --- odd names ---
 
 
@@ -354,27 +354,28 @@ def test_odd_names_are_names_like_any_other(store):
     assert store.list("") == []
 
 
-@pytest.mark.parametrize("key", BAD_KEYS, ids=ascii)
-def test_a_key_outside_the_grammar_goes_nowhere(store, key):
+def test_a_key_outside_the_grammar_goes_nowhere(store):
     store.put("b", b"1")
-    calls = [
-        lambda: store.put(key, b"x"),
-        lambda: store.put(key, b"x", if_absent=True),
-        lambda: store.get(key),
-        lambda: store.get(key, start=0, end=1),
-        lambda: store.get_many(["b", key]),
-        lambda: store.head(key),
-        lambda: store.delete([key]),
-        lambda: store.delete([key], ordered=False),
-        lambda: store.open_input(key, size_bytes=1),
-        lambda: store.object_url(key),
-        lambda: store.list(key + "/"),
-        lambda: store.list_folders(key + "/"),
-    ]
-    for call in calls:
-        with pytest.raises(InvalidPath):
-            call()
-    assert keys_of(store.list("")) == ["b"]
+    store.put("w/b", b"1")
+    for key in BAD_KEYS:
+        calls = [
+            partial(store.put, key, b"x"),
+            partial(store.put, key, b"x", if_absent=True),
+            partial(store.get, key),
+            partial(store.get, key, start=0, end=1),
+            partial(store.get_many, ["b", key]),
+            partial(store.head, key),
+            partial(store.delete, [key]),
+            partial(store.delete, [key], ordered=False),
+            partial(store.open_input, key, size_bytes=1),
+            partial(store.object_url, key),
+            partial(store.list, key + "/"),
+            partial(store.list_folders, key + "/"),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidPath):
+                raise AssertionError(f"{key!a}: {call} gave {call()}")
+    assert keys_of(store.list("")) == ["b", "w/b"]
 
 
 def test_a_listing_prefix_without_its_slash_is_refused(store):

@@ -192,12 +192,11 @@ def test_half_an_answer_is_never_taken_for_the_whole(store, proxy, fault):
     assert [info.key for info in store.list("w/")] == ["w/a"]
 
 
-@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError")])
-def test_a_lasting_fault_ends_soon_with_a_typed_error(store, proxy, status, code):
-    proxy.rule = lambda request: s3_error(status, code)
+def test_a_lasting_fault_ends_soon_with_a_typed_error(store, proxy):
+    proxy.rule = lambda request: s3_error(503, "SlowDown")
     store.policy = RetryPolicy()
     start_s = time.monotonic()
-    with pytest.raises(StorageError, match=code) as caught:
+    with pytest.raises(StorageError, match="SlowDown") as caught:
         store.put("w/a", b"1")
     assert time.monotonic() - start_s < 12
     assert caught.value.key == "w/a"
@@ -437,8 +436,9 @@ def test_a_host_that_never_answers_ends_soon(moto):
             filler.setblocking(False)
             filler.connect_ex(silent.getsockname())
         endpoint_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        options = {"endpoint_url": endpoint_url, "config_kwargs": {"connect_timeout": 0.5}}
+        options = {"endpoint_url": endpoint_url, "config_kwargs": {"connect_timeout": 0.3}}
         store = open_store("s3://b/root", moto.storage_options | options)
+        store.policy = RetryPolicy(attempts=4, first_wait_s=0.01)
         start_s = time.monotonic()
         with pytest.raises(StorageError, match="doesn't answer"):
             store.list("")
