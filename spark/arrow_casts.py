@@ -53,8 +53,11 @@ def convert(column: Column, physical: pa.DataType, target: pa.DataType, name: st
     if kinds.is_struct(physical) and kinds.is_struct(target):
         return _struct(column, physical, target, name)
     if is_list(physical) and is_list(target):
+        # By way of a copy: on the reader's own vectors, `transform` takes each value before it asks
+        # whether it is null, and fails where all elements of a row group are null.
         return F.transform(
-            column, lambda each: convert(each, physical.value_type, target.value_type, name)
+            F.flatten(F.array(column)),
+            lambda each: convert(each, physical.value_type, target.value_type, name),
         )
     if kinds.is_map(physical) and kinds.is_map(target):
         return F.transform_values(

@@ -50,7 +50,7 @@ def hadoop_scheme(spark: SparkSession, scheme: str) -> str | None:
 
 
 def hadoop_files(spark: SparkSession, files: Iterable[KnownFile]) -> list[KnownFile]:
-    """Spell URLs as Hadoop does; a scheme without connector stays, for Spark to name in its error."""
+    """Spell URLs as Hadoop does; a scheme without a connector stays, for Spark to complain of."""
     names: dict[str, str] = {}
     known = []
     for url, size_bytes in files:

@@ -1,0 +1,135 @@
+"""The session: its settings, what it says when something is missing, and which URLs it can open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from lakelog.spark.session import session
+from lakelog.spark.urls import hadoop_files, hadoop_scheme, supports_url
+
+pytestmark = pytest.mark.spark
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+def test_settings(spark):
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.ui.enabled") == "false"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_a_running_session_is_taken_and_settings_are_changed(spark, settings):
+    settings("spark.sql.ansi.enabled", True)
+    again = session(**{"spark.sql.ansi.enabled": False})
+    assert again.sparkContext is spark.sparkContext
+    assert spark.conf.get("spark.sql.ansi.enabled") == "false"
+
+
+QUIET = """
+from lakelog.spark.session import session
+spark = session(app_name="quiet", master="local[1]", **{"spark.sql.shuffle.partitions": 3})
+assert spark.sparkContext.appName == "quiet", spark.sparkContext.appName
+assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+print(spark.range(10).repartition(3).count())
+"""
+
+
+def test_a_new_session_says_next_to_nothing():
+    done = run(QUIET, PYTHONWARNINGS="ignore")
+    assert done.stdout == "10\n", done.stderr
+    assert " WARN " not in done.stderr
+    assert " INFO " not in done.stderr
+    assert len(done.stderr.splitlines()) <= 5, done.stderr
+
+
+MISSING = """
+from lakelog.errors import MissingDependency
+from lakelog.spark.session import session
+try:
+    session()
+except MissingDependency as error:
+    print(error)
+"""
+
+
+def test_no_java(tmp_path):
+    done = run(MISSING, PATH=str(tmp_path), JAVA_HOME="")
+    assert "Spark needs Java, and there is none" in done.stdout, done.stderr
+    assert "JAVA_HOME" in done.stdout
+
+
+def test_java_home_that_is_none(tmp_path):
+    done = run(MISSING, JAVA_HOME=str(tmp_path))
+    assert f"there is none [{tmp_path}]" in done.stdout, done.stderr
+
+
+def test_a_java_that_does_not_start(tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexit 1\n")
+    java.chmod(0o755)
+    done = run(MISSING, JAVA_HOME=str(tmp_path))
+    assert "Spark doesn't start on it" in done.stdout, done.stderr
+
+
+def test_no_pyspark(tmp_path):
+    (tmp_path / "pyspark.py").write_text("raise ImportError('not here')\n")
+    done = run(MISSING, PYTHONPATH=str(tmp_path))
+    assert 'pip install "lakelog[spark]"' in done.stdout, done.stderr
+
+
+def test_importing_the_modules_needs_no_pyspark(tmp_path):
+    (tmp_path / "pyspark.py").write_text("raise ImportError('not here')\n")
+    code = (
+        "import lakelog.spark.session, lakelog.spark.native, lakelog.spark.urls, sys;"
+        "assert 'py4j' not in sys.modules; print('fine')"
+    )
+    assert run(code, PYTHONPATH=str(tmp_path)).stdout == "fine\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("/tmp/lake", True),
+        ("file:///tmp/lake", True),
+        ("local:///tmp/lake", True),
+        ("hdfs://host/lake", True),  # the client is in Spark's own jars
+        ("memory://lake", False),
+        ("nonsense://lake", False),
+        ("abfs://container/lake", False),
+        ("gs://bucket/lake", False),
+    ],
+)
+def test_supported_urls(spark, url, expected):
+    assert supports_url(spark, url) is expected
+
+
+def test_s3_is_supported_where_its_connector_is(spark, monkeypatch):
+    """Without hadoop-aws no; with any class of Hadoop's in that place, by the name of s3a."""
+    assert supports_url(spark, "s3://bucket/lake") is False
+    configuration = spark._jsc.hadoopConfiguration()
+    configuration.set("fs.s3a.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+    try:
+        assert hadoop_scheme(spark, "s3") == "s3a"
+        assert supports_url(spark, "S3://bucket/lake") is True
+        assert hadoop_files(spark, [("s3://b/k 1", 1), ("s3a://b/k", 2), ("/x", 3)]) == [
+            ("s3a://b/k 1", 1),
+            ("s3a://b/k", 2),
+            ("file:///x", 3),
+        ]
+    finally:
+        configuration.unset("fs.s3a.impl")
+    assert hadoop_files(spark, [("s3://b/k", 1)]) == [("s3://b/k", 1)]
