@@ -1,0 +1,191 @@
+"""The frame: no flipped bit, no cut and no forged size gets past it."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import tracemalloc
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lakelog.catalog.frame import (
+    MAX_ATTACHMENT_BYTES,
+    MAX_MESSAGE_BYTES,
+    FrameKind,
+    decode_frame,
+    encode_frame,
+)
+from lakelog.errors import CorruptObject, UnsupportedFeature
+
+KEY = "w/db/transactions/x"
+SMALL = encode_frame(FrameKind.TRANSACTION, b"a small message", b"attached")[0]
+PACKED = encode_frame(FrameKind.TRANSACTION, b"compresses well " * 80, b"attached")[0]
+FRAMES = [pytest.param(SMALL, id="stored"), pytest.param(PACKED, id="zstd")]
+
+
+def forge(
+    stored=b"",
+    decoded=None,
+    attached=b"",
+    *,
+    magic=b"LKLG",
+    version=1,
+    kind=1,
+    codec=0,
+    zero=0,
+    lengths=None,
+):
+    """A frame with any header and a right digest: what an attacker could write."""
+    sizes = lengths or (len(stored), len(stored) if decoded is None else decoded, len(attached))
+    head = struct.pack("<4sBBBBIIQ", magic, version, kind, codec, zero, *sizes)
+    return head + hashlib.sha256(head + stored + attached).digest() + stored + attached
+
+
+def decode(data, kind=FrameKind.TRANSACTION):
+    return decode_frame(data, kind, KEY)
+
+
+@given(st.binary(max_size=3000), st.binary(max_size=300), st.sampled_from(FrameKind))
+def test_frames_round_trip(message, attachments, kind):
+    data, digest = encode_frame(kind, message, attachments)
+    frame = decode_frame(data, kind, KEY)
+    assert frame.message == message
+    assert bytes(frame.attachments) == attachments
+    assert frame.digest == digest
+    assert encode_frame(kind, message, attachments) == (data, digest)
+
+
+def test_the_forged_frame_of_these_tests_is_otherwise_right():
+    assert forge(b"a small message", attached=b"attached") == SMALL
+    assert decode(forge(b"x")).message == b"x"
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_every_flipped_bit_is_detected(frame):
+    for position in range(len(frame)):
+        for bit in range(8):
+            broken = bytearray(frame)
+            broken[position] ^= 1 << bit
+            with pytest.raises((CorruptObject, UnsupportedFeature)) as caught:
+                decode(bytes(broken))
+            assert isinstance(caught.value, CorruptObject), (position, bit)
+            assert caught.value.key == KEY
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_every_truncation_is_detected(frame):
+    for length in range(len(frame)):
+        with pytest.raises(CorruptObject):
+            decode(frame[:length])
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_bytes_too_many_are_detected(frame):
+    for extra in (b"\x00", b"LKLG", frame):
+        with pytest.raises(CorruptObject):
+            decode(frame + extra)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_every_lost_and_every_doubled_byte_is_detected(frame):
+    for position in range(len(frame)):
+        with pytest.raises(CorruptObject):
+            decode(frame[:position] + frame[position + 1 :])
+        with pytest.raises(CorruptObject):
+            decode(frame[: position + 1] + frame[position:])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_by_type(data):
+    with pytest.raises(CorruptObject):
+        decode(data)
+
+
+def test_each_kind_is_refused_under_the_name_of_another():
+    for kind in FrameKind:
+        data, _ = encode_frame(kind, b"message")
+        for other in set(FrameKind) - {kind}:
+            with pytest.raises(CorruptObject, match="kind"):
+                decode(data, other)
+
+
+def test_a_message_cannot_pass_for_an_attachment():
+    """The digest takes in the lengths: the border between the two can't be moved unseen."""
+    moved = bytearray(SMALL)
+    moved[8:24] = struct.pack("<IIQ", len(b"a small mess"), 12, len(b"ageattached"))
+    with pytest.raises(CorruptObject, match="digest"):
+        decode(bytes(moved))
+
+
+@pytest.mark.parametrize("version", [0, 2, 255])
+def test_a_version_of_the_future_is_refused_by_name(version):
+    with pytest.raises(UnsupportedFeature, match=f"version {version}"):
+        decode(forge(b"x", version=version))
+
+
+def test_a_codec_of_the_future_is_refused_by_name():
+    with pytest.raises(UnsupportedFeature, match="codec 2"):
+        decode(forge(b"x", codec=2))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        forge(b"x", magic=b"LKLH"),
+        forge(b"x", kind=9),
+        forge(b"x", zero=1),
+        forge(b"x", decoded=2),
+        forge(b"x", decoded=0),
+        forge(b"not zstd", decoded=8, codec=1),
+        forge(b"", decoded=8, codec=1),
+    ],
+    ids=["magic", "kind", "reserved", "longer", "shorter", "not zstd", "empty zstd"],
+)
+def test_a_wrong_header_with_a_right_digest_is_refused(data):
+    with pytest.raises(CorruptObject):
+        decode(data)
+
+
+@pytest.mark.parametrize("decoded", [0, 1, 79, 81, 4096])
+def test_zstd_must_decode_to_the_declared_length(decoded):
+    packed = pa.Codec("zstd").compress(b"x" * 80, asbytes=True)
+    assert decode(forge(packed, decoded=80, codec=1)).message == b"x" * 80
+    with pytest.raises(CorruptObject):
+        decode(forge(packed, decoded=decoded, codec=1))
+
+
+def test_a_bomb_is_refused_before_it_takes_memory():
+    bomb = pa.Codec("zstd").compress(bytes(256 << 20), asbytes=True)
+    assert len(bomb) < 100_000
+    lies = [256 << 20, MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES + 1, 2**32 - 1, 100]
+    frames = [forge(bomb, decoded=lie, codec=1) for lie in lies]
+    tracemalloc.start()
+    before = pa.total_allocated_bytes()
+    try:
+        for frame in frames:
+            with pytest.raises(CorruptObject):
+                decode(frame)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+        assert pa.total_allocated_bytes() == before
+    finally:
+        tracemalloc.stop()
+
+
+def test_sizes_over_the_caps_are_refused():
+    big = bytes(MAX_MESSAGE_BYTES + 1)
+    with pytest.raises(CorruptObject, match="cap"):
+        decode(forge(big))
+    with pytest.raises(ValueError, match="cap"):
+        encode_frame(FrameKind.TRANSACTION, big)
+    with pytest.raises(CorruptObject):
+        decode(forge(b"x", lengths=(1, 1, MAX_ATTACHMENT_BYTES + 1)))
+    with pytest.raises(CorruptObject):
+        decode(forge(b"x", lengths=(1, 1, 2**64 - 1)))
+
+
+def test_the_largest_message_passes():
+    message = bytes(MAX_MESSAGE_BYTES)
+    data, _ = encode_frame(FrameKind.CHECKPOINT, message)
+    assert decode_frame(data, FrameKind.CHECKPOINT, KEY).message == message

@@ -1,0 +1,228 @@
+"""Arrow IPC read without trust: honest segments of any type pass, forged sizes and damage don't."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import io
+import struct
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.ipc import decode_ipc, decode_segment, encode_ipc
+from lakelog.catalog.ipc_guard import check_ipc_sizes
+from lakelog.catalog.segments import FILES
+from lakelog.catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
+from lakelog.errors import CorruptObject
+
+KEY = "w/db/transactions/x.checkpoint"
+ROWS = 1000
+ANY = pa.schema([])
+HONEST = {
+    "no columns": pa.table({}),
+    "no rows": pa.table({"a": pa.array([], pa.int64()), "s": pa.array([], pa.string())}),
+    "ints": pa.table({"a": pa.array(range(ROWS), pa.int64())}),
+    "small ints": pa.table({"a": pa.array([i % 100 for i in range(ROWS)], pa.int8())}),
+    "nulls": pa.table({"a": pa.nulls(ROWS), "b": pa.nulls(ROWS, pa.int32())}),
+    "bools": pa.table({"a": [True, None, False] * 300}),
+    "strings": pa.table({"s": [f"row {i}" for i in range(ROWS)]}),
+    "wide strings": pa.table({"s": ["é" * 5_000] * ROWS}),
+    "large strings": pa.table({"s": pa.array(["x"] * ROWS, pa.large_string())}),
+    "string views": pa.table({"s": pa.array(["x" * 40, None] * 500, pa.string_view())}),
+    "binary": pa.table({"b": pa.array([bytes(40)] * ROWS, pa.binary(40))}),
+    "lists": pa.table({"l": pa.array([[1, 2], None, []] * 300, pa.list_(pa.int16()))}),
+    "fixed lists": pa.table({"l": pa.array([[1, 2]] * ROWS, pa.list_(pa.int16(), 2))}),
+    "structs": pa.table({"t": [{"a": 1, "b": "x"}] * ROWS}),
+    "maps": pa.table({"m": pa.array([[("k", 1)]] * 9, pa.map_(pa.string(), pa.int64()))}),
+    "decimals": pa.table({"d": pa.array([decimal.Decimal("1.20")] * 9, pa.decimal128(38, 2))}),
+    "times": pa.table({"t": pa.array([dt.datetime(2024, 1, 1)] * 9, pa.timestamp("ns", "UTC"))}),
+    "dictionary": pa.table({"d": pa.array(["a", "b", None] * 300).dictionary_encode()}),
+    "many columns": pa.table({f"c{i}": pa.array([i] * 20, pa.float64()) for i in range(3000)}),
+    "many batches": pa.table({"a": pa.array([0] * 200_000, pa.int64())}),
+}
+
+
+def plain_ipc(table):
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("encode", [encode_ipc, plain_ipc])
+def test_honest_tables_pass(name, encode):
+    table = HONEST[name]
+    data = encode(table)
+    check_ipc_sizes(data, table.num_rows, KEY)
+    check_ipc_sizes(memoryview(data), table.num_rows, KEY)
+    found = decode_ipc(data, ANY, table.num_rows, KEY)
+    assert found.equals(table)
+
+
+def test_a_segment_is_encoded_alike_whatever_its_chunks():
+    table = HONEST["strings"]
+    parts = pa.concat_tables([table.slice(0, 7), table.slice(7)])
+    assert encode_ipc(parts) == encode_ipc(table)
+
+
+def forged(table, honest, lie):
+    """The file with every declared length of `honest` bytes replaced by `lie`."""
+    data = encode_ipc(table)
+    mark = struct.pack("<q", honest)
+    assert data.count(mark) >= 1
+    return data.replace(mark, struct.pack("<q", lie))
+
+
+@pytest.mark.parametrize("lie", [2**25, 2**31, 2**40, 2**62, 2**63 - 1])
+@pytest.mark.parametrize(
+    ("name", "honest"),
+    [
+        ("ints", 8 * ROWS),
+        ("dictionary", 900 * 4),
+        ("strings", 4 * (ROWS + 1)),
+        ("fixed lists", 4000),
+    ],
+)
+def test_a_bomb_is_refused_before_arrow_allocates(name, honest, lie):
+    data = forged(HONEST[name], honest, lie)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(CorruptObject, match="would decode to") as caught:
+        check_ipc_sizes(data, HONEST[name].num_rows, KEY)
+    assert caught.value.key == KEY
+    with pytest.raises(CorruptObject):
+        decode_ipc(data, ANY, HONEST[name].num_rows, KEY)
+    assert pa.total_allocated_bytes() == before
+
+
+def test_a_bomb_of_many_buffers_is_refused():
+    """Each alone is modest; together they are not."""
+    table = pa.table({f"c{i}": pa.array(range(997), pa.int64()) for i in range(64)})
+    assert decode_ipc(encode_ipc(table), ANY, 997, KEY).equals(table)
+    with pytest.raises(CorruptObject, match="would decode to"):
+        check_ipc_sizes(forged(table, 8 * 997, 2 << 20), 997, KEY)
+
+
+def test_a_real_bomb_is_refused():
+    """Not forged: 1 GiB of zeros in a few rows, which zstd makes small."""
+    big = pa.array([bytes(32 << 20)] * 4, pa.binary())
+    data = encode_ipc(pa.table({"b": big}))
+    assert len(data) < 100_000
+    with pytest.raises(CorruptObject, match="would decode to"):
+        decode_ipc(data, ANY, 4, KEY)
+
+
+@pytest.mark.parametrize("lie", [0, -1, -2, -(2**62), 7999, 8001])
+def test_a_small_lie_about_a_length_is_found_by_arrow(lie):
+    with pytest.raises(CorruptObject):
+        decode_ipc(forged(HONEST["ints"], 8 * ROWS, lie), ANY, ROWS, KEY)
+
+
+SMALL = pa.table(
+    {
+        "path": ["data/a", "data/b", "data/c"],
+        "n": pa.array([1, None, 3]),
+        "l": pa.array([["x"], None, []], pa.list_(pa.string())),
+    }
+)
+
+
+def test_every_truncation_is_refused_by_type():
+    data = encode_ipc(SMALL)
+    for length in range(len(data)):
+        with pytest.raises(CorruptObject):
+            decode_ipc(data[:length], ANY, 3, KEY)
+
+
+def test_damage_behind_the_digest_is_refused_by_type_or_harmless():
+    """A flipped bit is found by the frame's digest. A hostile writer could still mean it."""
+    data = encode_ipc(SMALL)
+    for position in range(len(data)):
+        for bit in range(8):
+            broken = bytearray(data)
+            broken[position] ^= 1 << bit
+            try:
+                table = decode_ipc(bytes(broken), ANY, 3, KEY)
+            except CorruptObject:
+                continue
+            table.validate(full=True)
+            table.to_pylist()
+
+
+@pytest.mark.parametrize("data", [b"", b"ARROW1", b"ARROW1\0\0" * 20, bytes(100), b"x" * 1000])
+def test_what_is_not_arrow_is_refused(data):
+    with pytest.raises(CorruptObject, match="not Arrow IPC"):
+        check_ipc_sizes(data, 1, KEY)
+
+
+# --- What a segment must be -----------------------------------------------------------------------
+
+
+def files(**changes):
+    columns = {
+        "path": ["data/a", "data/b"],
+        "partition": ["", ""],
+        "size_bytes": [1, 2],
+        "row_count": [1, 2],
+        "revision": [0, 0],
+        "schema_fingerprint": [bytes(16)] * 2,
+        "first_clock": [0, 0],
+        "last_clock": [0, 0],
+        "footer_bytes": [8, 8],
+        "row_groups": [1, 1],
+    }
+    columns.update(changes)
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, FILES.field(name).type)
+        for name, column in columns.items()
+    ]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def test_a_sound_segment_decodes():
+    found = decode_segment(encode_ipc(files()), SegmentRef.FILES, 2, KEY)
+    assert found.column("path").to_pylist() == ["data/a", "data/b"]
+
+
+def test_columns_of_later_versions_are_kept():
+    table = files().append_column("min:int64:a", pa.array([1, None]))
+    found = decode_segment(encode_ipc(table), SegmentRef.FILES, 2, KEY)
+    assert found.column("min:int64:a").to_pylist() == [1, None]
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        pytest.param(files(), 1, id="fewer rows declared"),
+        pytest.param(files(), 3, id="more rows declared"),
+        pytest.param(files().drop_columns(["size_bytes"]), 2, id="column missing"),
+        pytest.param(files(size_bytes=pa.array([1, 2], pa.int32())), 2, id="other type"),
+        pytest.param(files(path=pa.array(["data/a", None])), 2, id="null"),
+        pytest.param(files(path=["data/b", "data/a"]), 2, id="not sorted"),
+        pytest.param(files(path=["data/a", "data/a"]), 2, id="twice"),
+        pytest.param(files(path=["data/a", "data/../../w2"]), 2, id="bad path"),
+        pytest.param(files(size_bytes=[1, -2]), 2, id="negative size"),
+        pytest.param(files(row_count=[-1, 2]), 2, id="negative rows"),
+    ],
+)
+def test_a_segment_that_breaks_a_rule_is_refused(table, rows):
+    with pytest.raises(CorruptObject) as caught:
+        decode_segment(encode_ipc(table), SegmentRef.FILES, rows, KEY)
+    assert caught.value.key == KEY
+
+
+def test_text_that_is_not_utf8_is_refused():
+    offsets = pa.py_buffer(struct.pack("<iii", 0, 6, 12))
+    paths = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"data/\xffdata/\xfe"))
+    with pytest.raises(CorruptObject):
+        decode_segment(encode_ipc(files(path=paths)), SegmentRef.FILES, 2, KEY)
+
+
+@pytest.mark.parametrize("bounds", [(0, 6, 1 << 20), (0, 7, 6), (-5, 6, 12), (0, -6, 12)])
+def test_offsets_outside_their_buffer_are_refused(bounds):
+    data = plain_ipc(files())
+    honest = struct.pack("<iii", 0, 6, 12)
+    assert data.count(honest) == 1
+    lie = data.replace(honest, struct.pack("<iii", *bounds))
+    with pytest.raises(CorruptObject):
+        decode_segment(lie, SegmentRef.FILES, 2, KEY)
