@@ -125,7 +125,10 @@ def encode_files(
                 f"Parquet can't hold this data: {error}", hint="Cast the column first"
             ) from error
         body = sink.getvalue()
-        yield EncodedFile(body, file_facts(collected[0], schema, body.size))
+        facts = file_facts(collected[0], schema, body.size)
+        # Metadata that comes from a writer doesn't know its own serialized size.
+        facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
+        yield EncodedFile(body, facts)
         number += 1
 
 
