@@ -6,6 +6,7 @@ It costs two requests for each file when planning.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 # Spark makes a task of each path, up to this number. Ten thousand tasks cost twenty times the
 # listing itself.
 _TASKS = "8"
+# What Hadoop's globs give a meaning to. Spark has an option against globbing, but Connect ignores it,
+# and then `a*.parquet` reads other files too.
+_GLOB = re.compile(r"([\[\]{}*?\\])")
 
 
 def relation(
@@ -43,7 +47,7 @@ def relation(
     Raises:
         InvalidPath: A file's name starts with `_` or `.`: Spark would leave it out without a word.
 
-    Requests: one HEAD and one LIST for each file, now (Connect: at each analysis of the plan).
+    Requests: one HEAD and one LIST for each file, now (Connect may repeat them).
     """
     for path, _ in files:
         if path.rpartition("/")[2].startswith(("_", ".")):
@@ -52,12 +56,13 @@ def relation(
                 key=path,
                 hint="Read on a classic session, where the file index takes such names",
             )
-    # No globbing: raw names may hold `[`, `{` or `*`. No partition discovery: `day=1` in a path is
-    # no column here.
-    fixed = {"__globPaths__": "false", "recursiveFileLookup": "true"}
+    # No partition discovery: `day=1` in a path is no column here.
+    settings = dict(options or {}) | {"recursiveFileLookup": "true"}
     with _few_listing_tasks(spark):
-        reader = spark.read.schema(schema).options(**(dict(options or {}) | fixed))
-        return reader.parquet(*(path for path, _ in files))
+        reader = spark.read.schema(schema).options(**settings)
+        frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path, _ in files))
+        _ = frame.schema  # Connect looks the files up only when asked, and then keeps the answer
+        return frame
 
 
 @contextmanager

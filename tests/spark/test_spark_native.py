@@ -214,6 +214,7 @@ def test_column_names_as_they_come(spark, write, way, name):
     [
         "a b%20c.parquet",
         "x[0-9]{a,b}*?.parquet",
+        "back\\slash\\[.parquet",
         "ünï/日本.parquet",
         "day=2024-01-01/hour=1/t.parquet",
     ],
