@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Final
 from ..errors import UsageError
 from .codec import encode_transaction
 from .files import batch_rows
-from .frame import MAX_MESSAGE_BYTES
+from .frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
 from .ipc import encode_ipc
+from .segments import rows_per_segment
 from .wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .state import State
 
 BATCH_FROM_FILES: Final = 256
+BATCH_FROM_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -100,7 +102,10 @@ def build_transaction(
     )
     actions = [action for intent in intents for action in intent.actions]
     attachments = b""
-    if sum(action.WhichOneof("kind") == "add" for action in actions) > BATCH_FROM_FILES:
+    files = sum(action.WhichOneof("kind") == "add" for action in actions)
+    if files and (
+        files > BATCH_FROM_FILES or sum(a.ByteSize() for a in actions) > BATCH_FROM_BYTES
+    ):
         actions, attachments = _batched(state, actions)
         _recount(message, actions)
     message.actions.extend(actions)
@@ -110,15 +115,18 @@ def build_transaction(
             hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes "
             "over several transactions",
         )
+    if len(attachments) > MAX_ATTACHMENT_BYTES:
+        raise UsageError(
+            f"The statistics of the added files take {len(attachments)} bytes",
+            hint=f"At most {MAX_ATTACHMENT_BYTES} bytes fit: add fewer files per transaction",
+        )
     return encode_transaction(message, attachments)
 
 
 def _batched(state: State, actions: Sequence[wire.Action]) -> tuple[list[wire.Action], bytes]:
-    """The same actions with adds in columns: schemas first, then removes and the odd add, then one
-    batch a table."""
+    """The same actions with adds in columns: schemas first, then removes and the odd add, then the
+    batches of each table."""
     removed = {action.remove.path for action in actions if action.WhichOneof("kind") == "remove"}
-    for files in state.tables.values():
-        removed |= files.removed
     by_table: dict[str, list[wire.Add]] = {}
     rest: list[wire.Action] = []
     for action in actions:
@@ -128,7 +136,8 @@ def _batched(state: State, actions: Sequence[wire.Action]) -> tuple[list[wire.Ac
             rest.append(action)
     schemas = _schemas(state, actions)
     attachments = bytearray()
-    for table, adds in by_table.items():
+    pieces = [(table, adds) for table, all_adds in by_table.items() for adds in _split(all_adds)]
+    for table, adds in pieces:
         files, groups = batch_rows(adds, state.revision + 1, schemas)
         batch = wire.AddBatch(table=table)
         for piece, rows in ((batch.files, files), (batch.row_groups, groups)):
@@ -140,6 +149,20 @@ def _batched(state: State, actions: Sequence[wire.Action]) -> tuple[list[wire.Ac
             attachments.extend(data)
         rest.append(wire.Action(add_batch=batch))
     return rest, bytes(attachments)
+
+
+def _split(adds: Sequence[wire.Add]) -> Iterator[list[wire.Add]]:
+    """Adds in pieces that decode in bounded memory, as the segments of a checkpoint do."""
+    part: list[wire.Add] = []
+    rows = columns = 0
+    for add in adds:
+        rows += max(1, len(add.row_groups))
+        columns = max(columns, *(5 * len(group.columns) for group in add.row_groups), 0)
+        if part and rows > rows_per_segment(columns):
+            yield part
+            part, rows = [], max(1, len(add.row_groups))
+        part.append(add)
+    yield part
 
 
 def _schemas(state: State, actions: Sequence[wire.Action]) -> dict[bytes, object]:

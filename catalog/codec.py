@@ -16,6 +16,8 @@ from .files import Batch, Run
 from .frame import FrameKind, decode_frame, encode_frame
 from .ipc import REQUIRED, encode_ipc
 from .names import LogObject, check_path, parse_log_object
+from .schema import fingerprint
+from .segments import MAX_NUMBER
 from .wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from .wire import lakelog_transaction_pb2 as wire
 
@@ -95,9 +97,7 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
                 action.add_batch, frame.attachments, message.revision, key
             )
         elif kind == "schema":
-            _require(
-                len(action.schema.fingerprint) == 16, key, "a schema fingerprint is not 16 bytes"
-            )
+            _check_schema(action.schema, key)
         elif kind == "tombstone":
             raise UnsupportedFeature(
                 f"{key} holds a soft delete, which needs the feature 'tombstones'",
@@ -143,18 +143,24 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
     _require(len(commit.members) > 0, key, "has a commit without members")
     for member in commit.members:
         _require(len(member.transaction_id) == 16, key, "has a transaction id that is not 16 bytes")
-        _require(member.operation in OPERATIONS, key, f"has the operation {member.operation!r}")
+        _require(0 < len(member.operation) <= 64, key, f"has the operation {member.operation!r}")
 
 
 def _check_add(add: wire.Add, key: str) -> None:
     _checked_path(add.path, key)
     _require(bool(add.table), key, f"adds {add.path} to no table")
     _require(len(add.schema_fingerprint) == 16, key, f"adds {add.path} without a schema")
-    _require(
-        add.size_bytes < 1 << 62 and add.row_count < 1 << 62,
-        key,
-        f"adds {add.path} with an absurd size",
+    numbers = (add.size_bytes, add.row_count, add.footer_bytes)
+    sane = all(number < MAX_NUMBER for number in numbers) and all(
+        group.row_count < MAX_NUMBER for group in add.row_groups
     )
+    _require(sane, key, f"adds {add.path} with an absurd size")
+
+
+def _check_schema(schema: wire.Schema, key: str) -> None:
+    _require(bool(schema.table), key, "holds a schema of no table")
+    mark = fingerprint(schema.arrow_schema)
+    _require(schema.fingerprint == mark, key, "holds a schema that its fingerprint doesn't name")
 
 
 def _decode_batch(batch: wire.AddBatch, attachments: memoryview, revision: int, key: str) -> Batch:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import CorruptObject
 from . import segments
-from .ipc_guard import check_ipc_sizes
+from .ipc_guard import ROW_BYTES, check_ipc_sizes
 from .path_check import check_paths
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
 
@@ -24,6 +25,9 @@ REQUIRED: Final = {
     SegmentRef.SCHEMAS: segments.SCHEMAS,
     SegmentRef.HISTORY: segments.HISTORY,
 }
+# A schema message may be as long as a transaction message; a history row lists its members.
+_ROW_BYTES: Final[dict[int, int]] = {SegmentRef.SCHEMAS: 8 << 20, SegmentRef.HISTORY: 1 << 20}
+_NUMBERS: Final = frozenset({"size_bytes", "row_count", "revision", "footer_bytes", "row_groups"})
 
 
 def encode_ipc(table: pa.Table) -> bytes:
@@ -42,6 +46,7 @@ def decode_ipc(
     key: str,
     *,
     columns: Sequence[str] | None = None,
+    row_bytes: int = ROW_BYTES,
 ) -> pa.Table:
     """Read and check a segment.
 
@@ -51,10 +56,11 @@ def decode_ipc(
         rows: How many rows the reference to it says.
         key: Named in errors.
         columns: Decode only these (and all of `required` must be among them or are not checked).
+        row_bytes: What a row may decode to; see `check_ipc_sizes`.
     Raises:
         CorruptObject: Not Arrow, other columns, or another number of rows.
     """
-    check_ipc_sizes(data, rows, key)
+    check_ipc_sizes(data, rows, key, row_bytes=row_bytes)
     try:
         options = None
         if columns is not None:
@@ -64,7 +70,7 @@ def decode_ipc(
             options = pa.ipc.IpcReadOptions(included_fields=found)
         with pa.ipc.open_file(pa.py_buffer(data), options=options) as reader:
             table = reader.read_all()
-        table.validate()
+        table.validate(full=True)  # offsets inside their buffers, text that is UTF-8
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise CorruptObject(
             f"{key} holds a segment that is not Arrow IPC: {error}", key=key
@@ -101,7 +107,12 @@ def decode_segment(
     Raises:
         CorruptObject: Not a segment of this kind.
     """
-    table = decode_ipc(data, REQUIRED[kind], rows, key, columns=columns)  # type: ignore[index]
+    required = REQUIRED[kind]  # type: ignore[index]
+    row_bytes = _ROW_BYTES.get(kind, ROW_BYTES)
+    table = decode_ipc(data, required, rows, key, columns=columns, row_bytes=row_bytes)
     if kind == SegmentRef.FILES:
         check_paths(table.column("path"), key)
+    for name in _NUMBERS.intersection(table.schema.names):
+        if (pc.min(table.column(name)).as_py() or 0) < 0:
+            raise CorruptObject(f"{key} holds a segment with a negative {name}", key=key)
     return table

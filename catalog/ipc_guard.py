@@ -13,27 +13,34 @@ import struct
 from ..errors import CorruptObject
 
 MAX_DECODED_BYTES = 2 << 30
-BYTES_PER_ROW = 16_384
+ROW_BYTES = 16_384
+BUFFER_BYTES = 128  # a row of a statistics column: two or three buffers, a bound of 64 bytes
 SLACK_BYTES = 1 << 20
+_V5 = 4
 
 
-def check_ipc_sizes(data: memoryview | bytes, rows: int, key: str) -> None:
+def check_ipc_sizes(
+    data: memoryview | bytes, rows: int, key: str, *, row_bytes: int = ROW_BYTES
+) -> None:
     """Raise unless the decoded size of an Arrow IPC file is in proportion to its rows.
 
     Args:
         data: Arrow IPC file bytes.
         rows: How many rows it is said to have.
         key: Named in errors.
+        row_bytes: What one row may take, beside 128 bytes for each buffer of a record batch.
     Raises:
-        CorruptObject: It would decode to more than 16 KiB a row (and 1 MiB), or 2 GiB; or isn't
-            Arrow IPC.
+        CorruptObject: It would decode to more than that (and 1 MiB), or to more than 2 GiB; or
+            isn't Arrow IPC.
     """
     view = memoryview(data)
     try:
-        decoded = sum(_batch_bytes(view, offset, size) for offset, size in _blocks(view))
+        sizes = [_batch_bytes(view, offset, size) for offset, size in _blocks(view)]
     except (struct.error, IndexError, ValueError) as error:
         raise CorruptObject(f"{key} holds a segment that is not Arrow IPC", key=key) from error
-    if decoded > min(MAX_DECODED_BYTES, rows * BYTES_PER_ROW + SLACK_BYTES):
+    decoded = sum(size for size, _ in sizes)
+    row_bytes += BUFFER_BYTES * max((buffers for _, buffers in sizes), default=0)
+    if decoded > min(MAX_DECODED_BYTES, rows * row_bytes + SLACK_BYTES):
         raise CorruptObject(
             f"{key} holds a segment that would decode to {decoded} bytes for {rows} rows", key=key
         )
@@ -88,14 +95,17 @@ def _blocks(view: memoryview) -> list[tuple[int, int]]:
     return found
 
 
-def _batch_bytes(view: memoryview, offset: int, size: int) -> int:
+def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
+    """Decoded size of a batch, and its number of buffers."""
     if offset < 0 or size < 8 or offset + size > len(view):
         raise ValueError("block outside the file")
     message = view[offset + 8 : offset + size]
     top = _Table(message, _uint32(message, 0))
-    kind_at, header = top.field(1), top.indirect(2)
+    version_at, kind_at, header = top.field(0), top.field(1), top.indirect(2)
     if not kind_at or not header:
         raise ValueError("message without header")
+    if not version_at or struct.unpack_from("<h", message, version_at)[0] != _V5:
+        raise ValueError("not metadata V5: V4 can hide compression from this check")
     batch = _Table(message, header)
     if message[kind_at] == 2:  # DictionaryBatch wraps a RecordBatch
         batch = _Table(message, batch.indirect(1))
@@ -115,7 +125,7 @@ def _batch_bytes(view: memoryview, offset: int, size: int) -> int:
             struct.unpack_from("<q", view, body + at)[0] if compressed and length >= 8 else length
         )
         total += declared if declared > 0 else length
-    return total
+    return total, count
 
 
 def _uint16(view: memoryview, at: int) -> int:

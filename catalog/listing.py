@@ -48,9 +48,18 @@ class Listing:
         """The key of a name."""
         return self.folder + item.name
 
+    def names_at(self, revision: int) -> list[LogObject]:
+        """Transactions and checkpoints of a revision, sorted."""
+        found = [*self.transactions.get(revision, ()), *self.checkpoints.get(revision, ())]
+        return sorted(found)
+
     def forks(self) -> list[int]:
-        """Revisions with more than one transaction, ascending."""
-        return sorted(revision for revision, names in self.transactions.items() if len(names) > 1)
+        """Revisions whose transactions and checkpoints don't all have one uuid, ascending."""
+        many = {r for r, names in self.transactions.items() if len(names) > 1}
+        for revision in self.checkpoints:
+            if len({item.uuid8 for item in self.names_at(revision)}) > 1:
+                many.add(revision)
+        return sorted(many)
 
     def run_start(self, target: int) -> int:
         """The lowest revision from which all transactions up to `target` are there; target + 1 if
@@ -70,13 +79,13 @@ class Listing:
 
     def readable(self) -> str:
         """In words, which revisions can be read: `0-4, 7-9`."""
-        good = []
-        for revision in range(self.head + 1):
-            start = self.run_start(revision)
-            if start == 0 or any(start - 1 <= c <= revision for c in self.checkpoints):
-                good.append(revision)
         spans: list[list[int]] = []
-        for revision in good:
+        base = -1  # the newest revision before the next one whose state is known; -2 for none
+        for revision in sorted(self.transactions.keys() | self.checkpoints.keys()):
+            follows = revision in self.transactions and base == revision - 1
+            base = revision if follows or revision in self.checkpoints else -2
+            if base < 0:
+                continue
             if spans and spans[-1][1] == revision - 1:
                 spans[-1][1] = revision
             else:
@@ -127,7 +136,7 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
     Args:
         target: The revision; None for the head. The listing must not be empty then.
     Raises:
-        ForkError: Two transactions stand on a revision up to the target.
+        ForkError: Objects with two uuids stand on a revision up to the target.
         RevisionNotFound: The log ends before the target.
         SnapshotPruned: The target lies before what prune has left.
         MissingTransaction: A transaction in the middle is not there (list once more before
@@ -159,10 +168,11 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
 
 
 def fork_error(listing: Listing, revision: int) -> ForkError:
-    """The error that names both transactions of a revision."""
-    keys = tuple(listing.key(item) for item in sorted(listing.transactions[revision]))
+    """The error that names the rival objects of a revision."""
+    rivals = {item.uuid8: item for item in reversed(listing.names_at(revision))}
+    keys = tuple(listing.key(item) for item in sorted(rivals.values()))
     return ForkError(
-        f"Two transactions stand on revision {revision} of {listing.writer}/{listing.database}: "
+        f"Two commits stand on revision {revision} of {listing.writer}/{listing.database}: "
         f"{' and '.join(keys)}",
         keys=keys,
         hint="Two processes used one writer id on a store without put-if-absent. Stop one; "

@@ -17,6 +17,7 @@ MAX_PATH_BYTES: Final = (
     892  # object stores take keys of 1,024 bytes; `<writer>/<database>/` and a margin come before
 )
 MAX_SEGMENT_BYTES: Final = 255
+MAX_REVISION: Final = (1 << 62) - 1  # fits 64 signed bits everywhere, with room to add
 
 _ID = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LOG_OBJECT = re.compile(
@@ -58,7 +59,7 @@ def parse_log_object(name: str) -> LogObject | None:
     """The parsed name, or None for a name that isn't ours (it is then ignored and never
     deleted)."""
     match = _LOG_OBJECT.fullmatch(name)
-    if match is None:
+    if match is None or int(match["revision"]) > MAX_REVISION:
         return None
     kind: Kind = match["kind"] or "segment"  # type: ignore[assignment]
     return LogObject(int(match["revision"]), match["uuid8"], kind, int(match["number"] or 0))

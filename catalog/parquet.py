@@ -32,7 +32,7 @@ class EncodedFile:
 
     Attributes:
         body: Its bytes.
-        facts: Its `Add` without path, table, partition, clocks and what it replaces.
+        facts: Its `Add` without path, table, partition and clocks.
     """
 
     body: pa.Buffer

@@ -7,6 +7,7 @@ Source: docs/format.md, section 5.3; design of column identity from seed 003.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 GENERATION: Final = b"lakelog.generation"
+_GENERATION: Final = re.compile(rb"0|[1-9][0-9]{0,8}")
 _INTS: Final = ("int8", "int16", "int32", "int64")
 _UINTS: Final = ("uint8", "uint16", "uint32", "uint64")
 _UNITS: Final = ("s", "ms", "us", "ns")
@@ -37,22 +39,33 @@ def normalize(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
+def fingerprint(message: bytes) -> bytes:
+    """The name of a schema in a log: the first 16 bytes of the SHA-256 of its message."""
+    return hashlib.sha256(message).digest()[:16]
+
+
 def encode_schema(schema: pa.Schema) -> tuple[bytes, bytes]:
     """The fingerprint (16 bytes) and the Arrow IPC schema message of a schema."""
     message: bytes = normalize(schema).serialize().to_pybytes()
-    return hashlib.sha256(message).digest()[:16], message
+    return fingerprint(message), message
 
 
 def decode_schema(message: bytes) -> pa.Schema:
     """The schema of an Arrow IPC schema message.
 
     Raises:
-        ValueError: The message is none.
+        ValueError: The message is none, or holds a name or generation that can't be.
     """
     try:
-        return pa.ipc.read_schema(pa.py_buffer(message))
-    except (pa.ArrowException, OSError) as error:
+        schema = pa.ipc.read_schema(pa.py_buffer(message))
+        names = schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"not an Arrow schema: {error}") from error
+    for name, field in zip(names, schema):
+        mark = (field.metadata or {}).get(GENERATION, b"0")
+        if _GENERATION.fullmatch(mark) is None:
+            raise ValueError(f"column {name!r} has the generation {mark!r}")
+    return schema
 
 
 def check_writable(schema: pa.Schema) -> None:

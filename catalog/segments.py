@@ -28,7 +28,6 @@ FILES: Final = pa.schema(
         pa.field("last_clock", pa.int64(), nullable=False),
         pa.field("footer_bytes", pa.int64(), nullable=False),
         pa.field("row_groups", pa.int32(), nullable=False),
-        pa.field("replaces", pa.list_(pa.string())),
     ]
 )
 ROW_GROUPS: Final = pa.schema(
@@ -66,11 +65,24 @@ HISTORY: Final = pa.schema(
     ]
 )
 MIN_EXACT, MAX_EXACT = 1, 2
+ROWS_PER_SEGMENT: Final = 131_072
+CELLS_PER_SEGMENT: Final = 1 << 24
+MAX_NUMBER: Final = 1 << 62  # counts and sizes are below this, so sums of a few fit 64 bits
+_COUNTS: Final = {
+    "nulls": "null_count",
+    "bloom_offset": "bloom_offset",
+    "bloom_bytes": "bloom_bytes",
+}
+
+
+def rows_per_segment(columns: int) -> int:
+    """How many rows of so many columns go into one segment: it must decode in bounded memory."""
+    return min(ROWS_PER_SEGMENT, max(1024, CELLS_PER_SEGMENT // max(1, columns)))
 
 
 def statistic_name(what: str, column: str, kind: pa.DataType | None = None) -> str:
-    """The name of a statistics column: `nulls::temp`, `min:double:temp`, `max:double:temp`,
-    `exact:double:temp`.
+    """The name of a statistics column: `nulls::temp`, `bloom_offset::temp`, `bloom_bytes::temp`,
+    `min:double:temp`, `max:double:temp`, `exact:double:temp`.
 
     The type is part of the name, so files that disagree on a column's type never share a bound.
     """
@@ -82,7 +94,7 @@ class _Statistics:
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
-        self.nulls: dict[str, list[int | None]] = {}
+        self.counts: dict[tuple[str, str], list[int | None]] = {}
         self.bounds: dict[
             tuple[str, str], tuple[pa.DataType, list[Any], list[Any], list[int | None]]
         ] = {}
@@ -92,10 +104,9 @@ class _Statistics:
             if item.column >= len(schema):
                 continue
             field = schema.field(item.column)
-            if item.HasField("null_count"):
-                if field.name not in self.nulls:
-                    self.nulls[field.name] = [None] * self.rows
-                self.nulls[field.name][row] = item.null_count
+            for what, attribute in _COUNTS.items():
+                if item.HasField(attribute):
+                    self._count(row, what, field.name, getattr(item, attribute))
             kind = bound_type(field.type)
             if kind is None or not (item.HasField("min") or item.HasField("max")):
                 continue
@@ -108,11 +119,17 @@ class _Statistics:
             high[row] = item.max if item.HasField("max") else None
             exact[row] = (MIN_EXACT if item.min_exact else 0) | (MAX_EXACT if item.max_exact else 0)
 
+    def _count(self, row: int, what: str, name: str, value: int) -> None:
+        if value >= MAX_NUMBER:
+            return  # absurd: unknown
+        if (what, name) not in self.counts:
+            self.counts[what, name] = [None] * self.rows
+        self.counts[what, name][row] = value
+
     def append_to(self, table: pa.Table) -> pa.Table:
-        for name in sorted(self.nulls):
-            table = table.append_column(
-                statistic_name("nulls", name), pa.array(self.nulls[name], pa.int64())
-            )
+        for what, name in sorted(self.counts):
+            values = pa.array(self.counts[what, name], pa.int64())
+            table = table.append_column(statistic_name(what, name), values)
         for name, _ in sorted(self.bounds):
             kind, low, high, exact = self.bounds[name, _]
             for what, column in (
@@ -142,7 +159,6 @@ def files_table(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:
             pa.array([add.last_clock for add in adds], pa.int64()),
             pa.array([add.footer_bytes for add in adds], pa.int64()),
             pa.array([len(add.row_groups) for add in adds], pa.int32()),
-            pa.array([list(add.replaces) or None for add in adds], pa.list_(pa.string())),
         ],
         schema=FILES,
     )

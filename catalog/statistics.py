@@ -80,7 +80,8 @@ def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
     if types.is_binary(kind):
         return pa.array(values, pa.binary())
     if types.is_boolean(kind):
-        return pa.array([None if value is None else value == b"\x01" for value in values], kind)
+        flags = {b"\x00": False, b"\x01": True}
+        return pa.array([None if value is None else flags.get(value) for value in values], kind)
     if types.is_decimal(kind):
         fixed = [value if value is not None and len(value) == 16 else None for value in values]
         raw = pa.array(fixed, pa.binary(16))

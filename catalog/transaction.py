@@ -104,7 +104,7 @@ class Transaction:
         )
         self._path(meta)  # a bad name is refused before the first byte is written
         self._learn(table, schema)
-        paths = []
+        paths: list[str] = []
         for encoded in encode_files(batches, schema, meta, file_bytes=file_bytes):
             path = self._path(replace(meta, number=self._files))
             self._files += 1
@@ -112,7 +112,8 @@ class Transaction:
             add = encoded.facts
             add.path, add.table, add.partition = path, table, partition
             add.first_clock, add.last_clock = first, last
-            add.replaces.extend(self._removed)
+            if meta.number == 0 and not paths:  # once: each of many files naming many is quadratic
+                add.replaces.extend(self._removed)
             self._intent.actions.append(wire.Action(add=add))
             paths.append(path)
         return paths
