@@ -1,15 +1,72 @@
-"""Garbage collection: delete data files that no retained revision names."""
+"""Garbage collection: delete data files that no retained revision names, nor a commit to come.
+
+A committer first puts its data files (F), then the transaction that names them (T). Collection
+lists the data files (D), then reads the log (L), then deletes (X). In this order, and here is why.
+An F that D does not show is no candidate. For one that it shows, F came before D ended, and T comes
+
+1. before L began: L sees T, so F is named and stays. This is what the order buys: with the log read
+   first, an F that was put and committed between L and D would look like an orphan.
+2. after L began, or never. Nobody can know which, so F goes only if "after" is impossible (rule A)
+   or is promised not to happen (rule B).
+
+Rule A, on stores with put-if-absent, for names made by lakelog: the epoch in the name is below that
+of the head that L saw. Every committer asks for the one name after the head it knows. If that head
+is older than L's, the name is taken: it replays and sees the higher epoch, by which an owner is
+fenced for good and a guest's files are void (`EpochChanged`). If it is L's head or a later one, it
+knew the epoch before it asked. (That a taken name might have been pruned meanwhile is what the
+prune floor rules out.) So T can't come after L: F is an orphan at once, and no clock is asked.
+
+Rule B, for everything else (files of the live epoch or of one to come, foreign names, any name on a
+store without put-if-absent): F is at least `Margins.gc_grace_s` old by the store's clock. A file of
+unknown age, or from the future, is young. The promise is the committer's: it commits a file, or
+adds one that it found, within the grace period after the file was written.
+
+L sees T also where T or a later transaction removes F again: what counts is every path that is live
+at the oldest readable revision or is added by any later one, since all of these can still be read.
+While prune runs beside us the oldest one moves up: L may then hold more than is needed, never less.
+While somebody commits, L may end before the newest transaction: that is case 2.
+
+Execution does all of it again, D and L and the rules, and keeps of the plan what is an orphan still
+and was not changed: a plan may be days old. It deletes in batches, and before each one reads what
+was committed since. What is committed between that look and the deletion is case 2 again, whose
+rules don't depend on how long that takes.
+
+Doubt is a refusal, and nothing is deleted: a log that is not there (it may be lost, and the data
+files are what it is rebuilt from), a fork, a hole, an object that is damaged or of the future.
+
+No file of this log has an epoch above that of the head and 1: who opens a log takes the next one.
+Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays.
+
+Rule A takes it that a file with a name made by lakelog is added by the transaction that wrote it.
+Who adds such a file again, though no retained revision names it (out of a backup, from another
+log), must give it another name, or keep gc from running meanwhile. A rebuild must make everything
+it found visible with one object.
+
+Source: docs/maintenance.md; design, section 8.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.names import base_folder, parse_data_file
+from .plan import Deletion, Facts, Kept, Plan, Report, is_data_path
+from .retained import Retained, digests_of, follow, read_retained
+from .session import Session, is_old, open_execution, open_session, outdated, span_text
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from ..catalog.ambient import Ambient
     from ..catalog.margins import Margins
     from ..catalog.reader import Catalog
-    from ..store import Store
-    from .plan import Plan, Progress, Report
+    from ..store import ObjectInfo, Store
+    from .plan import Progress
+
+_AT_ONCE: Final = 1_000
+_DATA: Final = "data/"
+_MADE_BY_US_SLASHES: Final = 3  # data/<partition>/<table>/<file>
 
 
 def plan_gc(
@@ -21,8 +78,47 @@ def plan_gc(
     margins: Margins | None = None,
     progress: Progress | None = None,
 ) -> Plan:
-    """Which data files of a writer and database no retained revision names."""
-    raise NotImplementedError
+    """Which data files of a writer and database no retained revision names, and nobody will.
+
+    Args:
+        source: The catalog, or its store.
+        ambient, margins: Those of the catalog if not given.
+        progress: Called with (done, total, what).
+    Returns:
+        The plan, by key. What stays is in `kept`, with the names of young and unknown files.
+    Raises:
+        WriterNotFound: There is no such log, so nothing is known to be an orphan.
+        ForkError, MissingTransaction, CorruptError: A retained revision can't be read.
+    Requests: those of the probe unless the store was probed before; 1 LIST of the data files and 1
+        of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its segments and
+        each later transaction.
+    """
+    session = open_session(
+        source, writer, database, ambient=ambient, margins=margins, progress=progress
+    )
+    exclusive = session.exclusive()
+    now = session.now()
+    found = _look(session, exclusive, now)
+    state = found.retained.state
+    facts = Facts(
+        head=state.revision,
+        head_digest=state.digest.hex(),
+        epoch=state.epoch,
+        oldest=found.retained.oldest,
+        exclusive=exclusive,
+    )
+    orphans = found.orphans()
+    return Plan(
+        kind="gc",
+        url=session.store.url,
+        writer=writer,
+        database=database,
+        actions=orphans,
+        kept=found.kept(),
+        notes=() if orphans else ("There is nothing to delete",),
+        facts=facts,
+        made_at=now,
+    )
 
 
 def execute_gc(
@@ -33,5 +129,192 @@ def execute_gc(
     margins: Margins | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check a plan again, and delete what it says."""
-    raise NotImplementedError
+    """Look at everything again, and delete what the plan names and is still an orphan.
+
+    It may be repeated after a failure. What was named by a commit meanwhile, was changed, or is too
+    young by the store's clock is left and reported.
+
+    Args:
+        source: The catalog that the plan was made for, or its store.
+        progress: Called with (done, total, what).
+    Raises:
+        PlanOutdated: The log was replaced since. Nothing was deleted.
+        UsageError, InvalidPath: Not a plan for this.
+        ForkError, MissingTransaction, CorruptError: A retained revision can't be read; what was
+            deleted before that came to light were orphans.
+        StorageError: Part was deleted; execute again.
+    Requests: as `plan_gc`; 1 PUT, 1 HEAD and 1 DELETE for the clock; for each 1,000 files 1 LIST, 1
+        GET a new transaction and 1 DELETE (1 DELETE a file where the store has no batches).
+    """
+    session = open_execution(
+        source, plan, "gc", ambient=ambient, margins=margins, progress=progress
+    )
+    if not plan.actions:
+        return Report("gc", plan.writer, plan.database, 0, 0)
+    exclusive = session.exclusive()
+    now = session.store_now()
+    found = _look(session, exclusive, now)
+    _check_facts(plan, found.retained)
+    left: dict[str, str] = {}
+    todo: list[Deletion] = []
+    for action in plan.actions:
+        why = _left_why(action, found)
+        if not why:
+            todo.append(action)
+        elif action.key in found.infos:
+            left[action.key] = why
+    deleted, late = _delete(session, todo, found.retained)
+    left |= late
+    return Report(
+        "gc",
+        plan.writer,
+        plan.database,
+        len(deleted),
+        sum(orphan.size_bytes for orphan in deleted),
+        sum(action.key not in found.infos for action in plan.actions),
+        _grouped(left, found.infos),
+    )
+
+
+_NAMED_NOW: Final = "named by a commit since the plan was made"
+_CHANGED: Final = "not the object that was planned: its size is another one"
+_GONE: Final = "gone"
+
+
+def _left_why(action: Deletion, found: _Found) -> str:
+    """Why a planned object is left alone after all; empty if it may go."""
+    info = found.infos.get(action.key)
+    if info is None:
+        return _GONE
+    if action.key in found.named:
+        return _NAMED_NOW
+    if info.size_bytes != action.size_bytes:
+        return _CHANGED
+    orphan, why = found.verdicts[action.key]
+    return "" if orphan else why
+
+
+def _delete(
+    session: Session, todo: list[Deletion], retained: Retained
+) -> tuple[list[Deletion], dict[str, str]]:
+    """Delete in batches; what was named by a commit just before its batch stays.
+
+    Returns:
+        What was deleted; and why each of the others was not, by key.
+    """
+    cut = len(base_folder(session.writer, session.database))
+    deleted: list[Deletion] = []
+    late: dict[str, str] = {}
+    for low in range(0, len(todo), _AT_ONCE):
+        batch = todo[low : low + _AT_ONCE]
+        retained = follow(session, retained)
+        named = retained.references([orphan.key[cut:] for orphan in batch])
+        going = [orphan for orphan, is_named in zip(batch, named, strict=True) if not is_named]
+        late |= {o.key: _NAMED_NOW for o, is_named in zip(batch, named, strict=True) if is_named}
+        session.store.delete([orphan.key for orphan in going], ordered=False)
+        deleted += going
+        session.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
+    return deleted, late
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One look at the store: what is there, what the log names, and what follows.
+
+    Attributes:
+        infos: All objects below data/, by key.
+        retained: What the log names.
+        named: Keys of objects that it names.
+        verdicts: Of the others, by key: whether it is an orphan, and why or why not.
+    """
+
+    infos: dict[str, ObjectInfo]
+    retained: Retained
+    named: set[str]
+    verdicts: dict[str, tuple[bool, str]]
+
+    def orphans(self) -> tuple[Deletion, ...]:
+        """What may go, by key."""
+        going = [self.infos[key] for key, (orphan, _) in self.verdicts.items() if orphan]
+        going.sort(key=lambda info: info.key)
+        return tuple(Deletion(i.key, i.size_bytes, self.verdicts[i.key][1]) for i in going)
+
+    def kept(self) -> tuple[Kept, ...]:
+        """What stays."""
+        reasons = {key: why for key, (orphan, why) in self.verdicts.items() if not orphan}
+        tracked = Kept.of(_NAMED, [self.infos[key] for key in self.named], named=False)
+        return ((tracked,) if self.named else ()) + _grouped(reasons, self.infos)
+
+
+_NAMED: Final = "named by a retained revision"
+_UNKNOWN: Final = "unknown name: no Parquet file by its name"
+_OTHER_LOG: Final = (
+    "of an epoch that this log has not come to: it was written for another log, or this log was lost "
+    "and begun anew (then rebuild it)"
+)
+
+
+def _look(session: Session, exclusive: bool, now: dt.datetime) -> _Found:
+    base = base_folder(session.writer, session.database)
+    listed = session.store.list(base + _DATA)  # first: see the argument above
+    session.tell(len(listed), len(listed), "data files listed")
+    retained = read_retained(session)
+    mask = retained.references([info.key[len(base) :] for info in listed])
+    named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
+    rules = Rules(retained.state.epoch, exclusive, now, session.margins)
+    verdicts = {
+        info.key: rules.judge(info, info.key[len(base) :])
+        for info in listed
+        if info.key not in named
+    }
+    return _Found({info.key: info for info in listed}, retained, named, verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules A and B on what a look found.
+
+    Attributes:
+        epoch: Of the head.
+        exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
+        now: The time to judge ages by.
+        margins: With the grace period.
+    """
+
+    epoch: int
+    exclusive: bool
+    now: dt.datetime
+    margins: Margins
+
+    def judge(self, info: ObjectInfo, path: str) -> tuple[bool, str]:
+        """Whether a file that no retained revision names is an orphan, and why or why not.
+
+        Args:
+            path: Its path relative to `<writer>/<database>/`.
+        """
+        if not is_data_path(path):
+            return False, _UNKNOWN
+        name = parse_data_file(path) if path.count("/") == _MADE_BY_US_SLASHES else None
+        if name is not None and name.epoch > self.epoch + 1:
+            return False, _OTHER_LOG
+        if self.exclusive and name is not None and name.epoch < self.epoch:
+            return True, f"orphan: written under epoch {name.epoch}, superseded by {self.epoch}"
+        grace = span_text(self.margins.gc_grace_s)
+        if is_old(info, self.now, self.margins.gc_grace_s):
+            return True, f"orphan: written at least {grace} ago, and no retained revision names it"
+        return False, f"young: written within the grace period of {grace}, or at a time not known"
+
+
+def _check_facts(plan: Plan, retained: Retained) -> None:
+    facts, state = plan.facts, retained.state
+    if state.revision < facts.head or state.epoch < facts.epoch:
+        raise outdated(plan, f"the log ended at revision {facts.head}, now at {state.revision}")
+    if digests_of(state).get(facts.head) != facts.head_digest:
+        raise outdated(plan, f"revision {facts.head} was pruned, or is another transaction now")
+
+
+def _grouped(left: dict[str, str], infos: dict[str, ObjectInfo]) -> tuple[Kept, ...]:
+    groups: dict[str, list[ObjectInfo]] = {}
+    for key, why in left.items():
+        groups.setdefault(why, []).append(infos[key])
+    return tuple(Kept.of(why, groups[why], named=True) for why in sorted(groups))

@@ -1,29 +1,28 @@
 """What a destructive step is going to do: an immutable value with a reason for each object. Pure.
 
-Planning reads and decides; nothing is deleted before somebody hands the plan to `execute`, and that checks it again.
-A plan can be shown, saved and executed later; a saved plan is data of unknown origin, so every key in it must be one
-that a step of its kind may delete at all.
+Planning reads and decides; nothing is deleted before somebody hands the plan to `execute`, which
+checks it again. A plan can be shown, saved and executed later; a saved plan is data of unknown
+origin, so every key in it must be one that a step of its kind may delete at all.
 
 Source: docs/maintenance.md; design, section 8.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
-from ..catalog.names import (
-    base_folder,
-    check_id,
-    check_path,
-    log_folder,
-    parse_log_object,
-)
+from ..catalog.names import base_folder, check_id, check_path, log_folder, parse_log_object
 from ..errors import InvalidPath, UsageError
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable
+
+    from ..store import ObjectInfo
 
 Kind = Literal["prune", "gc"]
 KINDS: Final[tuple[Kind, ...]] = ("prune", "gc")
@@ -33,6 +32,7 @@ Progress = Callable[[int, int, str], None]
 
 SHOWN_NAMES: Final = 100
 _SUFFIX: Final = ".parquet"
+_ANEW: Final = "Make a new plan"
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -67,6 +67,17 @@ class Kept:
     size_bytes: int
     names: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, reason: str, infos: Iterable[ObjectInfo], *, named: bool) -> Kept:
+        """The summary of these objects.
+
+        Args:
+            named: Whether to name them, as far as there is room.
+        """
+        listed = sorted(infos, key=lambda info: info.key)
+        names = tuple(info.key for info in listed[:SHOWN_NAMES]) if named else ()
+        return cls(reason, len(listed), sum(info.size_bytes for info in listed), names)
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -79,7 +90,8 @@ class Facts:
         oldest: Oldest revision that could be read.
         exclusive: Whether the store has put-if-absent (gc); False where nobody asked.
         keep_from: prune: the oldest revision that retention wants; -1 for gc.
-        checkpoint: prune: key of the checkpoint that the log will begin with; empty if there is none, and for gc.
+        checkpoint: prune: key of the checkpoint that the log will begin with; empty if there is
+            none, and for gc.
     """
 
     head: int
@@ -128,11 +140,12 @@ class Plan:
 
     def table(self) -> pa.Table:
         """The deletions as a table: key, size_bytes, reason; in the order of `actions`."""
-        return pa.table({
+        columns = {
             "key": pa.array([action.key for action in self.actions], pa.string()),
             "size_bytes": pa.array([action.size_bytes for action in self.actions], pa.int64()),
             "reason": pa.array([action.reason for action in self.actions], pa.string()),
-        })
+        }
+        return pa.table(columns)
 
     def text(self, *, limit: int = SHOWN_NAMES) -> str:
         """The plan for people, in lines.
@@ -140,8 +153,8 @@ class Plan:
         Args:
             limit: So many deletions are shown one by one.
         """
-        where = f"{self.writer}/{self.database}"
-        lines = [f"{self.kind} of {where} in {self.url}: {_amount(self.objects, self.size_bytes)} to delete"]
+        what = f"{self.kind} of {self.writer}/{self.database} in {self.url}"
+        lines = [f"{what}: {_amount(self.objects, self.size_bytes)} to delete"]
         lines += [
             f"  delete {action.key} ({size_text(action.size_bytes)}): {action.reason}"
             for action in self.actions[:limit]
@@ -197,8 +210,8 @@ class Report:
 
     def text(self) -> str:
         """The report for people, in lines."""
-        where = f"{self.writer}/{self.database}"
-        lines = [f"{self.kind} of {where}: {_amount(self.deleted_objects, self.deleted_bytes)} deleted"]
+        what = f"{self.kind} of {self.writer}/{self.database}"
+        lines = [f"{what}: {_amount(self.deleted_objects, self.deleted_bytes)} deleted"]
         if self.gone_objects:
             lines.append(f"  {self.gone_objects} of the plan were gone already")
         for kept in self.kept:
@@ -215,23 +228,26 @@ def check_plan(plan: Plan) -> Plan:
 
     Raises:
         UsageError: An unknown kind, or one key twice.
-        InvalidName, InvalidPath: A writer, database or key that breaks the rules of names, or a key elsewhere.
+        InvalidName, InvalidPath: A writer, database or key that breaks the rules of names, or a key
+            that lies elsewhere.
     """
     if plan.kind not in KINDS:
         raise UsageError(f"Unknown kind of plan {plan.kind!r}", hint=f"One of {', '.join(KINDS)}")
     check_id(plan.writer, "writer")
     check_id(plan.database, "database")
+    problem_of = _log_problem if plan.kind == "prune" else _data_problem
     seen: set[str] = set()
     for action in plan.actions:
-        problem = _log_problem(plan, action.key) if plan.kind == "prune" else _data_problem(plan, action.key)
+        problem = problem_of(plan, action.key)
         if problem:
             raise InvalidPath(
-                f"A {plan.kind} plan of {plan.writer}/{plan.database} can't delete {action.key!r}: {problem}",
+                f"No {plan.kind} plan of {plan.writer}/{plan.database} may delete {action.key!r}: "
+                f"{problem}",
                 key=action.key,
                 hint="The plan was not made by lakelog, or was changed. Make a new one",
             )
         if action.key in seen:
-            raise UsageError("The plan names one object twice", key=action.key, hint="Make a new plan")
+            raise UsageError("The plan names an object twice", key=action.key, hint=_ANEW)
         seen.add(action.key)
     return plan
 
@@ -257,7 +273,10 @@ def _data_problem(plan: Plan, key: str) -> str:
 
 
 def is_data_path(path: str) -> bool:
-    """Whether a path, relative to `<writer>/<database>/`, may be that of a data file: the only names gc may delete."""
+    """Whether a path, relative to `<writer>/<database>/`, may be that of a data file.
+
+    No others are ever deleted by gc.
+    """
     try:
         check_path(path)
     except InvalidPath:

@@ -31,10 +31,14 @@ def encode_plan(plan: Plan) -> str:
         "notes": list(plan.notes),
         "kept": [dataclasses.asdict(kept) for kept in plan.kept],
     }
-    fields = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
-    rows = [json.dumps(dataclasses.asdict(action), ensure_ascii=False) for action in plan.actions]
+    fields = [f'"{name}": {_dump(value)}' for name, value in head.items()]
+    rows = [_dump(dataclasses.asdict(action)) for action in plan.actions]
     fields.append('"actions": [' + ",".join(f"\n{row}" for row in rows) + "]")
     return "{" + ",\n".join(fields) + "}\n"
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def decode_plan(text: str | bytes) -> Plan:
@@ -90,7 +94,8 @@ def _record(kind: type[_T], item: Any) -> _T:
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         if field.name not in item:
             raise _bad(f"a {kind.__name__} has no {field.name}")
-        values[field.name] = _checked(item[field.name], str(field.type), f"{kind.__name__}.{field.name}")
+        where = f"{kind.__name__}.{field.name}"
+        values[field.name] = _checked(item[field.name], str(field.type), where)
     extra = set(item) - set(values)
     if extra:
         raise _bad(f"a {kind.__name__} has unknown fields: {', '.join(sorted(extra))}")
@@ -101,7 +106,8 @@ def _checked(value: Any, annotation: str, where: str) -> Any:
     if annotation.startswith("tuple"):
         return _strings(value, where)
     wanted = {"int": int, "bool": bool, "str": str}[annotation]
-    if type(value) is not wanted or (wanted is int and value < (0 if "size" in where else -1)):
+    least = 0 if where.endswith(("size_bytes", "objects")) else -1
+    if type(value) is not wanted or (isinstance(value, int) and value < least):
         raise _bad(f"{where} is {str(value)[:60]!r}")
     return value
 
@@ -113,4 +119,6 @@ def _strings(value: Any, where: str) -> tuple[str, ...]:
 
 
 def _bad(problem: str) -> UsageError:
-    return UsageError(f"This is not a plan of lakelog: {problem}", hint="Make a new plan and save it again")
+    return UsageError(
+        f"This is not a plan of lakelog: {problem}", hint="Make a new plan and save it again"
+    )

@@ -1,15 +1,54 @@
-"""Prune: take the beginning of a log away, down to a checkpoint that has been read back."""
+"""Prune: take the beginning of a log away, down to a checkpoint that has been read back.
+
+What may go: with C the checkpoint that the log will begin with, every transaction, checkpoint and
+unneeded segment of a revision below C. Transaction C itself stays: it says what checkpoint C is.
+
+Which C: the newest checkpoint that is not above the oldest revision to keep. A revision is kept if
+retention asks for it, or if it was the head at any time within the floor (`Margins.prune_floor_s`):
+- a reader that listed the log, or opened its newest snapshot, within the floor finds it there;
+- a committer asks for the name after the head it has seen, and lists again once it has been idle
+  for half the floor. So the name that it asks for was not taken and pruned since: put-if-absent
+  means what it should. This is why an execution judges ages by the store's clock, not by ours.
+
+What C must prove, when the plan is made and again when it is executed (`prune_verify`): it can be
+read whole, it is the checkpoint of its transaction, all later transactions follow from it, and, as
+far as the older log can still be read, replaying that gives the same state.
+
+In which order: ascending by revision, and within one first the transaction, then the checkpoint,
+then its segments. So wherever it stops, what is left is the end of a log, without a hole, and no
+checkpoint is there without its segments. What an interrupted run leaves, the next one takes.
+
+Segments wait longer. A checkpoint under way may refer to segments of the one before it, which its
+writer saw as the newest one. So a segment goes only when it and checkpoint C are older than the
+floor: by then every such writer has finished or has listed again.
+
+Source: docs/maintenance.md; docs/format.md, section 6.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.names import parse_log_object
+from ..errors import UnsupportedFeature
+from .log_names import LogNames, check_names, with_listing
+from .plan import Facts, Kept, Plan, Report
+from .prune_choice import Ask, Selection, choose, floor_revision, select
+from .prune_verify import prove
+from .session import Session, open_execution, open_session, outdated, span_text
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from ..catalog.ambient import Ambient
     from ..catalog.margins import Margins
     from ..catalog.reader import Catalog
     from ..store import Store
-    from .plan import Plan, Progress, Report
+    from .plan import Progress
+
+_AT_ONCE: Final = 100
+_REFS: Final = "_refs/"
 
 
 def plan_prune(
@@ -23,8 +62,31 @@ def plan_prune(
     margins: Margins | None = None,
     progress: Progress | None = None,
 ) -> Plan:
-    """What may go from the beginning of a log."""
-    raise NotImplementedError
+    """What may go from the beginning of a log.
+
+    Args:
+        source: The catalog, or its store.
+        keep_revisions: So many of the newest revisions stay readable; at least 1.
+        keep_days: Every point in time within the last so many days stays readable, by commit times.
+            With both given, what either asks for stays.
+        ambient, margins: Those of the catalog if not given.
+        progress: Called with (done, total, what).
+    Returns:
+        The plan, in the order of deletion. Without actions it says in `notes` why, and what to do.
+    Raises:
+        UsageError: Neither retention is given, or one is out of range.
+        WriterNotFound: There is no such log.
+        ForkError, MissingTransaction, CorruptError: What would survive is not in order.
+        UnsupportedFeature: The catalog uses what this lakelog doesn't know.
+    Requests: 2 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
+        segment of the one that the log will begin with. keep_days also reads the newest state.
+    """
+    session = open_session(
+        source, writer, database, ambient=ambient, margins=margins, progress=progress
+    )
+    ask = Ask.checked(keep_revisions, keep_days)
+    _refuse_refs(session)
+    return with_listing(session, lambda names: _plan(session, names, ask))
 
 
 def execute_prune(
@@ -35,5 +97,118 @@ def execute_prune(
     margins: Margins | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check a plan again, and delete what it says."""
-    raise NotImplementedError
+    """Check a plan again, by the store's clock, and delete what it says, in its order.
+
+    It may be repeated after a failure. What is no longer certain to be unneeded stays.
+
+    Args:
+        source: The catalog that the plan was made for, or its store.
+        progress: Called with (done, total, what).
+    Raises:
+        PlanOutdated: The surviving checkpoint is gone, the log was replaced, or by the store's
+            clock a revision is too young. Nothing was deleted.
+        UsageError, InvalidPath: Not a plan for this.
+        ForkError, MissingTransaction, CorruptError: What would survive is not in order. Nothing was
+            deleted.
+        StorageError: Part was deleted; execute again.
+    Requests: as `plan_prune`, then 1 PUT, 1 HEAD and 1 DELETE for the clock, 1 DELETE an object.
+    """
+    session = open_execution(
+        source, plan, "prune", ambient=ambient, margins=margins, progress=progress
+    )
+    if not plan.actions:
+        return Report("prune", plan.writer, plan.database, 0, 0)
+    _refuse_refs(session)
+    now = session.store_now()
+    fresh = with_listing(session, lambda names: _check(session, names, plan, now))
+    planned = {action.key for action in plan.actions}
+    todo = [action for action in fresh.selection.actions if action.key in planned]
+    for low in range(0, len(todo), _AT_ONCE):
+        session.store.delete([action.key for action in todo[low : low + _AT_ONCE]])
+        session.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
+    listed = {info.key: info for info in fresh.names.infos.values()}
+    left = planned & listed.keys() - {action.key for action in todo}
+    kept = Kept.of("needed, or too young, by now", [listed[key] for key in left], named=True)
+    return Report(
+        "prune",
+        plan.writer,
+        plan.database,
+        len(todo),
+        sum(action.size_bytes for action in todo),
+        len(planned - listed.keys()),
+        (kept,) if left else (),
+    )
+
+
+def _plan(session: Session, names: LogNames, ask: Ask) -> Plan:
+    listing = names.listing
+    check_names(listing)
+    now = session.now()
+    choice = choose(session, names, ask, now)
+    first = choice.first
+    if first is None:
+        state, needed, note = session.log.load(listing=listing), set[str](), ""
+    else:
+        proof = prove(session, names, first)
+        state, needed, note = proof.state, proof.needed, proof.note
+    selection = select(names, first, needed, now, session.margins)
+    facts = Facts(
+        head=listing.head,
+        head_digest=state.digest.hex(),
+        epoch=state.epoch,
+        oldest=listing.oldest_readable(),
+        keep_from=choice.keep_from,
+        checkpoint="" if first is None else listing.key(first),
+    )
+    return Plan(
+        kind="prune",
+        url=session.store.url,
+        writer=session.writer,
+        database=session.database,
+        actions=selection.actions,
+        kept=selection.kept,
+        notes=tuple(text for text in (choice.note, note) if text),
+        facts=facts,
+        made_at=now,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    names: LogNames
+    selection: Selection
+
+
+def _check(session: Session, names: LogNames, plan: Plan, now: dt.datetime) -> _Fresh:
+    """What may go now, if the plan's facts still hold."""
+    listing = names.listing
+    check_names(listing)
+    first = parse_log_object(plan.facts.checkpoint.removeprefix(session.log.folder))
+    assert first is not None  # `check_plan` saw to it
+    if first.name not in names.infos or first.revision not in listing.transactions:
+        raise outdated(plan, f"checkpoint {first.revision} or its transaction is gone")
+    if listing.head < plan.facts.head:
+        raise outdated(plan, f"the log ended at revision {plan.facts.head}, now at {listing.head}")
+    proof = prove(session, names, first)
+    if proof.digests.get(plan.facts.head) != plan.facts.head_digest:
+        raise outdated(plan, f"revision {plan.facts.head} is another transaction now")
+    floor = floor_revision(names, now, session.margins)
+    if floor < first.revision:
+        raise outdated(
+            plan,
+            f"by the store's clock, revision {max(0, floor)} was still the newest one within the "
+            f"last {span_text(session.margins.prune_floor_s)} (is this machine's clock ahead?)",
+        )
+    return _Fresh(names, select(names, first, proof.needed, now, session.margins))
+
+
+def _refuse_refs(session: Session) -> None:
+    """Refs pin revisions, and this version can't read them: with any there, nothing is pruned."""
+    names = session.store.list_folders(_REFS)
+    if names:
+        raise UnsupportedFeature(
+            f"The catalog has refs ({', '.join(names[:5])}), and this lakelog doesn't know which "
+            "revisions they pin",
+            key=_REFS,
+            hint="Upgrade lakelog. Nothing was deleted",
+        )

@@ -1,0 +1,136 @@
+"""The names of a log as maintenance sees them, and what they must be for anything to be deleted.
+
+Source: docs/format.md, section 4; docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ..catalog.listing import Listing, fork_error, read_listing
+from ..errors import CorruptObject, ForkError, MissingTransaction, ObjectNotFound, WriterNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..store import ObjectInfo
+    from .session import Session
+
+_T = TypeVar("_T")
+_ATTEMPTS: Final = 4
+_PAUSE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class LogNames:
+    """The names of one log, and what the store says of the objects.
+
+    Attributes:
+        listing: The parsed names.
+        infos: By name, without the folder.
+    """
+
+    listing: Listing
+    infos: dict[str, ObjectInfo]
+
+    def same_names(self, other: LogNames | None) -> bool:
+        """Whether another listing showed the very same names."""
+        return other is not None and self.infos.keys() == other.infos.keys()
+
+
+def list_log(session: Session) -> LogNames:
+    """All names of the log.
+
+    Requests: 1 LIST per 1,000 names on S3.
+    """
+    folder = session.log.folder
+    infos = {info.key[len(folder) :]: info for info in session.store.list(folder)}
+    return LogNames(read_listing(session.writer, session.database, infos), infos)
+
+
+def with_listing(session: Session, work: Callable[[LogNames], _T]) -> _T:
+    """Do `work` on a listing of the log, and again on a new one if the log moved under it.
+
+    A listing races with writers and with prune: what it shows may be gone, and what it doesn't show
+    may be there. Only what a second look confirms is an error.
+
+    Raises:
+        MissingTransaction: Listed objects are not there, several times.
+        LakelogError: What `work` raises.
+    """
+    before: LogNames | None = None
+    for attempt in range(_ATTEMPTS):
+        names = list_log(session)
+        try:
+            return work(names)
+        except (MissingTransaction, ObjectNotFound, CorruptObject) as error:
+            confirmed = isinstance(error, CorruptObject) and names.same_names(before)
+            if confirmed or attempt == _ATTEMPTS - 1:
+                if isinstance(error, ObjectNotFound):
+                    raise _never_there(session, names.listing, error) from error
+                raise
+        before = names
+        session.ambient.sleep_s(_PAUSE_S * (attempt + 1))
+    raise AssertionError("unreachable")
+
+
+def _never_there(session: Session, listing: Listing, error: ObjectNotFound) -> MissingTransaction:
+    return MissingTransaction(
+        f"{error.key} of {session.where} was listed but could not be read, several times",
+        key=error.key,
+        readable=listing.readable(),
+        hint="Is something deleting objects there? Try again, or run `lakelog doctor`",
+    )
+
+
+def check_names(listing: Listing) -> None:
+    """Refuse a log that isn't there, or that is not one line of history.
+
+    Raises:
+        WriterNotFound: No log; it may be lost, and then the data files are all there is.
+        ForkError: Two transactions, or two checkpoints, stand on one revision.
+    """
+    where = f"{listing.writer}/{listing.database}"
+    if listing.head < 0:
+        raise WriterNotFound(
+            f"{where} has no log",
+            key=listing.folder,
+            hint="Check the writer and the database. If the log was lost, rebuild it before any "
+            "maintenance: without it no data file can be told from an orphan",
+        )
+    for revision in listing.forks():
+        raise fork_error(listing, revision)
+    for revision, names in sorted(listing.checkpoints.items()):
+        uuids = {item.uuid8 for item in (*names, *listing.transactions.get(revision, ()))}
+        if len(uuids) > 1:
+            keys = [listing.key(item) for item in (*listing.transactions.get(revision, ()), *names)]
+            raise ForkError(
+                f"Objects of two histories stand on revision {revision} of {where}: "
+                f"{' and '.join(keys)}",
+                keys=tuple(keys),
+                hint="One of them is left from a fork or a log that was replaced. Run "
+                "`lakelog check`; nothing is deleted until it is clear which one counts",
+            )
+
+
+def check_no_gap(listing: Listing) -> None:
+    """Refuse a log with a hole, or with anything readable below its beginning.
+
+    Prune takes objects from the beginning in ascending order, so not even an interrupted one leaves
+    a hole: one is damage, and what lies below it may still be wanted by a repair.
+
+    Raises:
+        MissingTransaction: Names the first one that is missing below the head.
+    """
+    first = listing.run_start(listing.head)
+    stray = [r for r in listing.transactions if r < first]
+    stray += [c for c in listing.checkpoints if c < first - 1]
+    if stray:
+        raise MissingTransaction(
+            f"Transaction {first - 1} of {listing.writer}/{listing.database} is missing, and "
+            f"objects of revision {max(stray)} and before are there",
+            key=f"{listing.folder}{first - 1:020d}",
+            readable=listing.readable(),
+            hint="Restore the object from a copy, or prune the log up to a checkpoint after it",
+        )

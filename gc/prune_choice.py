@@ -1,0 +1,196 @@
+"""Which checkpoint the log shall begin with, and what may then go. Decides on names and times.
+
+Source: docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.names import parse_log_object
+from ..errors import UsageError
+from .log_names import LogNames, check_no_gap
+from .plan import Deletion, Kept
+from .session import Session, is_old, span_text
+
+if TYPE_CHECKING:
+    from ..catalog.listing import Listing
+    from ..catalog.margins import Margins
+    from ..catalog.names import LogObject
+    from ..store import ObjectInfo
+
+_ORDER: Final = {"transaction": 0, "checkpoint": 1, "segment": 2}
+_MAX_DAYS: Final = 365_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What the user wants to keep.
+
+    Attributes:
+        revisions: So many of the newest ones, or None.
+        days: What was readable at any time within so many days, or None.
+    """
+
+    revisions: int | None
+    days: float | None
+
+    @classmethod
+    def checked(cls, revisions: int | None, days: float | None) -> Ask:
+        """The wishes, if they are some.
+
+        Raises:
+            UsageError: Neither is given, or one is out of range.
+        """
+        if revisions is None and days is None:
+            raise UsageError(
+                "What shall be kept is not given",
+                hint="Give keep_revisions, keep_days, or both (then what either asks for stays)",
+            )
+        if revisions is not None and (type(revisions) is not int or revisions < 1):
+            raise UsageError(f"keep_revisions is {revisions!r}", hint="Keep at least 1 revision")
+        if days is not None and not (math.isfinite(days) and 0 <= days <= _MAX_DAYS):
+            raise UsageError(f"keep_days is {days!r}", hint="Give a number of days, 0 or more")
+        return cls(revisions, days)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The answer.
+
+    Attributes:
+        first: The checkpoint that the log will begin with; None if none helps.
+        keep_from: The oldest revision that must stay readable.
+        note: Why nothing, or no more, can go.
+    """
+
+    first: LogObject | None
+    keep_from: int
+    note: str
+
+
+def choose(session: Session, names: LogNames, ask: Ask, now: dt.datetime) -> Choice:
+    """The newest checkpoint that is not above the oldest revision to keep.
+
+    Raises:
+        MissingTransaction: The log has a hole that no such checkpoint lies above.
+        LakelogError: With `days`, the newest state can't be read.
+    """
+    listing = names.listing
+    wanted = listing.head
+    if ask.revisions is not None:
+        wanted = min(wanted, max(0, listing.head - ask.revisions + 1))
+    if ask.days is not None:
+        wanted = min(wanted, _revision_at(session, listing, now - dt.timedelta(days=ask.days)))
+    floor = floor_revision(names, now, session.margins)
+    keep_from = min(wanted, floor)
+    lowest = listing.run_start(listing.head)
+    usable = [c for c in listing.checkpoints if lowest <= c <= keep_from]
+    if not usable:
+        check_no_gap(listing)
+    first = listing.checkpoints[max(usable)][0] if usable else None
+    return Choice(first, keep_from, _note(listing, first, wanted, floor, session.margins))
+
+
+def _note(
+    listing: Listing, first: LogObject | None, wanted: int, floor: int, margins: Margins
+) -> str:
+    oldest = listing.oldest_readable()
+    keep_from = min(wanted, floor)
+    why = f"Revision {keep_from} and later ones are to be kept"
+    if floor < wanted:
+        why = (
+            f"What was the newest revision within the last {span_text(margins.prune_floor_s)} by "
+            f"the store's clock stays whatever is asked for: {max(0, keep_from)} and later ones"
+        )
+    if keep_from <= oldest:
+        return f"{why}, and the log begins with revision {oldest}"
+    begins = oldest if first is None else first.revision
+    if begins == keep_from:
+        return ""
+    return (
+        f"{why}, but there is no checkpoint between revisions {begins + 1} and {keep_from}, so all"
+        f" after {begins} is needed to read {keep_from}. `lakelog checkpoint` writes one at the "
+        "newest revision; what lies before it can go once that revision is the oldest to keep"
+    )
+
+
+def _revision_at(session: Session, listing: Listing, at: dt.datetime) -> int:
+    """The newest revision at a time; 0 if the history doesn't go back so far."""
+    state = session.log.load(listing=listing)
+    at_us = (at - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+    return state.history.revision_at(at_us) or 0
+
+
+def floor_revision(names: LogNames, now: dt.datetime, margins: Margins) -> int:
+    """The revision that was the head when the floor began; no higher one may go, nor this one.
+
+    That is the one before the first revision whose transaction is young (or of unknown age).
+    """
+    listing = names.listing
+    for revision in range(listing.run_start(listing.head), listing.head + 1):
+        for item in listing.transactions.get(revision, ()):
+            if not is_old(names.infos[item.name], now, margins.prune_floor_s):
+                return revision - 1
+    return listing.head
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What goes, in the order of deletion, and what stays."""
+
+    actions: tuple[Deletion, ...]
+    kept: tuple[Kept, ...]
+
+
+def select(
+    names: LogNames, first: LogObject | None, needed: set[str], now: dt.datetime, margins: Margins
+) -> Selection:
+    """Sort the objects of a log into those that go and those that stay.
+
+    Args:
+        first: The checkpoint that the log will begin with; None: everything stays.
+        needed: Names of the segments that retained checkpoints refer to.
+    """
+    going: list[LogObject] = []
+    groups: dict[str, list[ObjectInfo]] = {}
+
+    def young(name: str) -> bool:
+        return not is_old(names.infos[name], now, margins.prune_floor_s)
+
+    for name, info in names.infos.items():
+        item = parse_log_object(name)
+        if item is None:
+            groups.setdefault(_UNKNOWN, []).append(info)
+        elif first is None or item.revision >= first.revision:
+            groups.setdefault(_RETAINED, []).append(info)
+        elif name in needed:
+            groups.setdefault(_NEEDED, []).append(info)
+        elif item.kind == "segment" and (young(name) or young(first.name)):
+            groups.setdefault(_YOUNG, []).append(info)
+        else:
+            going.append(item)
+    going.sort(key=lambda item: (item.revision, _ORDER[item.kind], item.uuid8, item.number))
+    begin = 0 if first is None else first.revision
+    actions = [_deletion(item, names.infos[item.name], begin) for item in going]
+    kept = [Kept.of(why, groups[why], named=why != _RETAINED) for why in sorted(groups)]
+    return Selection(tuple(actions), tuple(kept))
+
+
+_RETAINED: Final = "retained: of a revision that is to be read, or of a later one"
+_UNKNOWN: Final = "unknown name: not made by lakelog"
+_NEEDED: Final = "segment that a retained checkpoint refers to"
+_YOUNG: Final = (
+    "segment that a checkpoint under way may refer to: it, or the checkpoint that the log will "
+    "begin with, is younger than the prune floor"
+)
+
+
+def _deletion(item: LogObject, info: ObjectInfo, begin: int) -> Deletion:
+    reason = f"lies before revision {begin}, with whose checkpoint the log will begin"
+    if item.kind == "segment":
+        reason = f"no checkpoint from revision {begin} on refers to it"
+    return Deletion(info.key, info.size_bytes, reason)

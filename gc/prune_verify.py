@@ -1,0 +1,155 @@
+"""Proof that a log can begin with a checkpoint: read back, matched, and followed to the head.
+
+The checkpoint is about to be the only witness of what lies before it. So, while the older log is
+still there, it is replayed from its very beginning and compared. A log that was always pruned so
+has been verified without a break since revision 0.
+
+Source: docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.checkpoint import referenced
+from ..catalog.codec import decode_checkpoint
+from ..catalog.files import sorted_by_path
+from ..errors import CorruptError, CorruptObject, UnsupportedFeature
+from .log_names import check_names
+from .retained import digests_of, read_base, replay
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..catalog.listing import Listing
+    from ..catalog.names import LogObject
+    from ..catalog.state import State
+    from .log_names import LogNames
+    from .session import Session
+
+_COMPARED: Final = (
+    "path",
+    "partition",
+    "size_bytes",
+    "row_count",
+    "revision",
+    "schema_fingerprint",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found.
+
+    Attributes:
+        state: At the head.
+        digests: Hex digests of the transactions, by revision, as far as the history goes back.
+        needed: Names of all segments that checkpoints from the first one on refer to.
+        note: What could not be compared, or empty.
+    """
+
+    state: State
+    digests: dict[int, str]
+    needed: set[str]
+    note: str
+
+
+def prove(session: Session, names: LogNames, first: LogObject) -> Proof:
+    """Check that all from a checkpoint on can be read without anything before it.
+
+    Args:
+        first: The checkpoint; its transaction must be listed.
+    Raises:
+        ForkError, MissingTransaction, CorruptError: It can't be, or is not the same.
+        ObjectNotFound: Something vanished since the listing.
+    Requests: 1 GET for each listed transaction from the beginning of the log, 2 for the checkpoint,
+        1 for each of its segments and for each later checkpoint.
+    """
+    listing = names.listing
+    check_names(listing)
+    state = read_base(session, listing, first)
+    note = _compare_with_log(session, listing, first, state)
+    replay(session, listing, state, listing.head)
+    digests = digests_of(state)
+    needed: set[str] = set()
+    for revision in sorted(c for c in listing.checkpoints if c >= first.revision):
+        item = listing.checkpoints[revision][0]
+        needed |= _check_checkpoint(session, names, item, digests.get(revision))
+    return Proof(state, digests, needed, note)
+
+
+def _compare_with_log(session: Session, listing: Listing, first: LogObject, state: State) -> str:
+    """Replay what lies before the checkpoint and compare; what prevented it, or nothing."""
+    goal = first.revision
+    start = listing.run_start(goal)
+    bases = [c for c in listing.checkpoints if start - 1 <= c < goal]
+    if start > 0 and not bases:
+        # A log that begins here has nothing to compare with; leftovers of a prune are no log.
+        return ""
+    base = None if start == 0 else listing.checkpoints[min(bases)][0]
+    try:
+        replayed = replay(session, listing, read_base(session, listing, base), goal)
+    except UnsupportedFeature:
+        raise
+    except CorruptError as error:
+        return (
+            f"The log before revision {goal} is damaged ({error.message}), so its checkpoint could "
+            "not be compared with it. `lakelog check` says what can still be repaired from it"
+        )
+    different = differences(replayed, state)
+    if different:
+        raise CorruptObject(
+            f"The checkpoint of revision {goal} doesn't hold what the log before it says: "
+            f"{', '.join(different)}",
+            key=listing.key(first),
+            hint="Nothing was deleted. Remove the checkpoint once `lakelog check` confirms it, and "
+            "write a new one",
+        )
+    return ""
+
+
+def differences(one: State, other: State) -> list[str]:
+    """In what two states of one revision differ, in words; statistics are not compared."""
+    found: list[str] = []
+    facts = (
+        "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
+        "transaction_ids", "reader_features", "writer_features", "app_versions",
+    )  # fmt: skip
+    found += [name for name in facts if getattr(one, name) != getattr(other, name)]
+    schemas = [{mark: e.message for mark, e in state.schemas.items()} for state in (one, other)]
+    if schemas[0] != schemas[1]:
+        found.append("schemas")
+    for table in sorted({*one.tables, *other.tables}):
+        if _files(one, table) != _files(other, table):
+            found.append(f"files of table {table!r}")
+    return found
+
+
+def _files(state: State, table: str) -> pa.Table | None:
+    files = state.tables.get(table)
+    if files is None or not files.count:
+        return None
+    return sorted_by_path(files.table().select(_COMPARED)).combine_chunks()
+
+
+def _check_checkpoint(
+    session: Session, names: LogNames, item: LogObject, digest: str | None
+) -> set[str]:
+    """The segments that a retained checkpoint refers to; all of them must be there."""
+    key = names.listing.key(item)
+    decoded = decode_checkpoint(session.store.get(key), key)
+    if decoded.message.digest.hex() != digest:
+        raise CorruptObject(
+            f"Checkpoint {key} is of another history than the transaction of its revision",
+            key=key,
+            hint="Nothing was deleted. Remove it once `lakelog check` confirms it",
+        )
+    segments = {name for name, _ in referenced(decoded)}
+    for name in sorted(segments - names.infos.keys()):
+        raise CorruptObject(
+            f"{key} refers to {name}, which is not there",
+            key=names.listing.folder + name,
+            hint="Nothing was deleted. Remove the checkpoint once `lakelog check` confirms it",
+        )
+    return segments

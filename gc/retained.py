@@ -1,0 +1,219 @@
+"""Reading a log for maintenance: whole and strictly, where a reader would make do with a part.
+
+A reader needs one checkpoint and what follows it. Who deletes must know all that is retained: every
+transaction is read and must be the next link of the chain, and any doubt (a fork, a gap, a damaged
+object, a feature of the future) is an error and not a reason to go on with less.
+
+Source: docs/format.md, section 4; docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..catalog.codec import DecodedTransaction, decode_transaction
+from ..catalog.listing import Listing, plan_read
+from ..catalog.state import State, apply, check_features, start
+from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, UnsupportedFeature
+from .log_names import check_names, check_no_gap, with_listing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..catalog.names import LogObject
+    from .session import Session
+
+_READ_AT_ONCE: Final = 256
+
+
+def read_base(session: Session, listing: Listing, base: LogObject | None) -> State:
+    """The state that a stretch of the log begins with, checked against its own transaction.
+
+    Args:
+        base: A checkpoint; None for the empty state before revision 0.
+    Raises:
+        ObjectNotFound: It vanished since the listing.
+        CorruptError: It can't be relied on.
+    Requests: 1 GET for the checkpoint, 1 for each spilled segment, 1 for its transaction if listed.
+    """
+    if base is None:
+        return start(session.writer, session.database)
+    state = session.log.checkpoint_state(base)
+    check_features(state, writing=True)
+    for item in listing.transactions.get(base.revision, ()):
+        _match(state, session.log.transaction(item), listing.key(base))
+    return state
+
+
+def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
+    message = transaction.message
+    facts = {
+        "revision": (state.revision, message.revision),
+        "uuid": (state.uuid, message.uuid),
+        "digest": (state.digest, transaction.digest),
+        "epoch": (state.epoch, message.epoch),
+        "commit time": (state.committed_at_us, message.commit.committed_at_us),
+        "successor": (state.successor_uuid, message.commit.successor_uuid),
+    }
+    wrong = [name for name, (ours, theirs) in facts.items() if ours != theirs]
+    if wrong:
+        raise CorruptObject(
+            f"Checkpoint {key} is not that of {transaction.key}: {', '.join(wrong)} differ",
+            key=key,
+            hint="Remove the checkpoint once `lakelog check` confirms it, and write a new one",
+        )
+
+
+def replay(
+    session: Session,
+    listing: Listing,
+    state: State,
+    goal: int,
+    watch: Callable[[DecodedTransaction], None] | None = None,
+) -> State:
+    """Apply every transaction after a state up to a revision, in place.
+
+    Args:
+        goal: The last revision.
+        watch: Is shown each transaction before it is applied.
+    Raises:
+        ObjectNotFound, MissingTransaction: One isn't there.
+        CorruptError: One is damaged, doesn't follow, or needs what this lakelog doesn't know.
+    Requests: 1 GET a transaction.
+    """
+    first = state.revision + 1
+    for low in range(first, goal + 1, _READ_AT_ONCE):
+        items = _items(listing, range(low, min(goal + 1, low + _READ_AT_ONCE)))
+        for item, body in zip(items, _bodies(session, items), strict=True):
+            transaction = decode_transaction(body, listing.key(item))
+            _refuse_unknown(transaction)
+            if watch is not None:
+                watch(transaction)
+            apply(state, transaction)
+        session.tell(state.revision + 1 - first, goal + 1 - first, "transactions read")
+    check_features(state, writing=True)
+    return state
+
+
+def _items(listing: Listing, revisions: range) -> list[LogObject]:
+    missing = next((r for r in revisions if r not in listing.transactions), None)
+    if missing is not None:
+        raise MissingTransaction(
+            f"Transaction {missing} of {listing.writer}/{listing.database} is missing",
+            key=f"{listing.folder}{missing:020d}",
+            readable=listing.readable(),
+            hint="Restore the object from a copy, or rebuild the log",
+        )
+    return [listing.transactions[revision][0] for revision in revisions]
+
+
+def _bodies(session: Session, items: Sequence[LogObject]) -> list[bytes]:
+    keys = [session.log.folder + item.name for item in items]
+    found: list[bytes] = []
+    for key, body in zip(keys, session.store.get_many(keys), strict=True):
+        if body is None:
+            raise ObjectNotFound("no such object", key=key)
+        found.append(body)
+    return found
+
+
+def _refuse_unknown(transaction: DecodedTransaction) -> None:
+    """A reader may pass over an optional action of the future. It may name files, so we may not."""
+    if any(action.WhichOneof("kind") is None for action in transaction.message.actions):
+        raise UnsupportedFeature(
+            f"{transaction.key} holds an optional action of a kind this lakelog doesn't know",
+            key=transaction.key,
+            hint="Upgrade lakelog before any maintenance of this log",
+        )
+
+
+def digests_of(state: State) -> dict[int, str]:
+    """Hex digests of transactions by revision, as far as the state's history goes back."""
+    rows = state.history.table().select(["revision", "digest"]).to_pylist()
+    return {row["revision"]: row["digest"].hex() for row in rows}
+
+
+@dataclass(slots=True)
+class Retained:
+    """What the retained revisions of a log name.
+
+    Attributes:
+        oldest: The oldest revision that can be read.
+        state: At the head.
+        paths: Every path that is live in some retained revision, with repeats.
+    """
+
+    oldest: int
+    state: State
+    paths: list[pa.Array]
+
+    def references(self, paths: Sequence[str]) -> list[bool]:
+        """Which of these paths some retained revision names."""
+        if not paths:
+            return []
+        wanted = pa.array(paths, pa.string())
+        known = pa.chunked_array(self.paths, pa.string())
+        found: list[bool] = pc.is_in(wanted, value_set=known).to_pylist()
+        return found
+
+
+def read_retained(session: Session) -> Retained:
+    """Read all that is retained: the state at the oldest readable revision, all later transactions.
+
+    Raises:
+        WriterNotFound, ForkError, MissingTransaction, CorruptError: Something is in doubt.
+    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments and each later transaction.
+    """
+    return with_listing(session, lambda names: _read_retained(session, names.listing))
+
+
+def _read_retained(session: Session, listing: Listing) -> Retained:
+    check_names(listing)
+    check_no_gap(listing)
+    plan_read(listing)  # raises if the head can't be read
+    oldest = listing.oldest_readable()
+    from_start = listing.run_start(listing.head) == 0
+    state = read_base(session, listing, None if from_start else listing.checkpoints[oldest][0])
+    retained = Retained(oldest, state, _live_paths(state))
+    replay(session, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
+    return retained
+
+
+def follow(session: Session, retained: Retained) -> Retained:
+    """The same, with what was committed since; read anew if the log is no longer a continuation.
+
+    Requests: 1 LIST, 1 GET a new transaction; as `read_retained` if it was pruned past the head.
+    """
+    head = retained.state.revision
+    listing = session.log.names(after_revision=head - 1)
+    same = [item.uuid8 for item in listing.transactions.get(head, ())]
+    if (
+        same != [retained.state.uuid[:4].hex()]
+        or listing.forks()
+        or listing.run_start(listing.head) > head
+    ):
+        return read_retained(session)
+    news: list[pa.Array] = []
+    try:
+        state = retained.state.copy()
+        replay(session, listing, state, listing.head, lambda found: _add_paths(found, news))
+    except ObjectNotFound:
+        return read_retained(session)
+    return Retained(retained.oldest, state, retained.paths + news)
+
+
+def _live_paths(state: State) -> list[pa.Array]:
+    return [chunk for files in state.tables.values() for chunk in files.table()["path"].chunks]
+
+
+def _add_paths(transaction: DecodedTransaction, paths: list[pa.Array]) -> None:
+    message = transaction.message
+    adds = [a.add.path for a in message.actions if a.WhichOneof("kind") == "add"]
+    if adds:
+        paths.append(pa.array(adds, pa.string()))
+    for batch in transaction.batches.values():
+        paths.extend(batch.run.core.column("path").chunks)

@@ -1,0 +1,174 @@
+"""What every maintenance step works with: a store, whose log, a clock, margins, and who is told.
+
+Ages are judged by the store's own clock. A plan may still judge by the planner's; an execution asks
+the store, since a clock that runs ahead makes young objects look old, and those are the ones that a
+committer may be about to name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.ambient import SYSTEM, Ambient
+from ..catalog.log import Log
+from ..catalog.margins import DEFAULT_MARGINS, Margins
+from ..catalog.names import check_id
+from ..errors import AccessDenied, PlanOutdated, UsageError
+from ..store import ObjectInfo, Store, probe
+from .plan import Plan, Progress, check_plan
+
+if TYPE_CHECKING:
+    from ..catalog.reader import Catalog
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One maintenance step on one writer's database.
+
+    Attributes:
+        store: Where it lies.
+        log: For reading the log.
+        ambient: Clock, identities, waiting.
+        margins: How long things are left alone.
+        progress: Told how far it is, or None.
+    """
+
+    store: Store
+    log: Log
+    ambient: Ambient
+    margins: Margins
+    progress: Progress | None
+
+    @property
+    def writer(self) -> str:
+        """Whose log."""
+        return self.log.writer
+
+    @property
+    def database(self) -> str:
+        """Of which database."""
+        return self.log.database
+
+    @property
+    def where(self) -> str:
+        """Writer and database, for messages."""
+        return f"{self.log.writer}/{self.log.database}"
+
+    def tell(self, done: int, total: int, what: str) -> None:
+        """Say how far it is."""
+        if self.progress is not None:
+            self.progress(done, total, what)
+
+    def exclusive(self) -> bool:
+        """Whether the store is known to have put-if-absent: False where the probe may not write.
+
+        Requests: those of `store.probe`: none if this store object was probed before.
+        """
+        try:
+            return probe(self.store, f"{self.writer}/").put_if_absent
+        except AccessDenied:
+            return False
+
+    def now(self) -> dt.datetime:
+        """The time by the ambient clock."""
+        return _EPOCH + dt.timedelta(microseconds=self.ambient.now_us())
+
+    def store_now(self) -> dt.datetime:
+        """The time by the store's clock, or by the ambient one if that is behind it.
+
+        The store is asked by writing an object of the step's own and removing it again. A store
+        that gives no times is taken to be in 1970, where everything is young.
+
+        Requests: 1 PUT, 1 HEAD, 1 DELETE.
+        """
+        key = f"{self.writer}/_probe/{self.ambient.new_id().hex()}"
+        self.store.put(key, b"lakelog: what time is it?")
+        try:
+            modified_at = self.store.head(key).modified_at
+        finally:
+            self.store.delete([key])
+        return _EPOCH if modified_at is None else min(modified_at, self.now())
+
+
+def open_session(
+    source: Catalog | Store,
+    writer: str,
+    database: str,
+    *,
+    ambient: Ambient | None,
+    margins: Margins | None,
+    progress: Progress | None,
+) -> Session:
+    """What a step works with.
+
+    Args:
+        source: A catalog, whose ambient and margins are the defaults, or a store.
+    Raises:
+        InvalidName: Not the id of a writer or a database.
+    """
+    check_id(writer, "writer")
+    check_id(database, "database")
+    if isinstance(source, Store):
+        store, ambient, margins = source, ambient or SYSTEM, margins or DEFAULT_MARGINS
+    else:
+        store = source.store
+        ambient, margins = ambient or source._ambient, margins or source._margins
+    return Session(store, Log(store, writer, database, ambient), ambient, margins, progress)
+
+
+def open_execution(
+    source: Catalog | Store,
+    plan: Plan,
+    kind: str,
+    *,
+    ambient: Ambient | None,
+    margins: Margins | None,
+    progress: Progress | None,
+) -> Session:
+    """What the execution of a plan works with.
+
+    Raises:
+        UsageError: A plan of another kind or of another store.
+        InvalidPath: The plan names an object that no such plan may delete.
+    """
+    if plan.kind != kind:
+        raise UsageError(f"This is a {plan.kind} plan, not one of {kind}")
+    check_plan(plan)
+    session = open_session(
+        source, plan.writer, plan.database, ambient=ambient, margins=margins, progress=progress
+    )
+    if plan.url != session.store.url:
+        raise UsageError(
+            f"The plan is for {plan.url}, this is {session.store.url}",
+            key=session.store.url,
+            hint="Open the catalog that the plan was made for, or make a new plan",
+        )
+    return session
+
+
+def is_old(info: ObjectInfo, now: dt.datetime, limit_s: float) -> bool:
+    """Whether an object is known to be at least so old. Of unknown time or from the future: no."""
+    if info.modified_at is None:
+        return False
+    return (now - info.modified_at).total_seconds() >= max(0.0, limit_s)
+
+
+def outdated(plan: Plan, why: str) -> PlanOutdated:
+    """The error for a plan whose facts no longer hold."""
+    return PlanOutdated(
+        f"The {plan.kind} plan of {plan.writer}/{plan.database} no longer holds: {why}",
+        key=f"{plan.writer}/{plan.database}",
+        hint="Nothing was deleted. Make a new plan",
+    )
+
+
+def span_text(seconds: float) -> str:
+    """A length of time for people."""
+    for size_s, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= size_s:
+            return f"{seconds / size_s:.1f} {unit}"
+    return f"{seconds:.1f} seconds"
