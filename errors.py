@@ -81,6 +81,10 @@ class InvalidSchema(UsageError):
     """Data whose schema Parquet or this catalog can't hold."""
 
 
+class UnknownSchema(UsageError):
+    """A file was added with a schema that neither the log nor its transaction names before it."""
+
+
 class MissingDependency(UsageError):
     """An optional package is needed for this call; the hint names the extra to install."""
 

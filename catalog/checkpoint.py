@@ -17,17 +17,17 @@ import pyarrow.compute as pc
 from ..errors import CorruptObject
 from . import segments
 from .codec import DecodedCheckpoint, encode_checkpoint, encode_segment
-from .files import Run, TableFiles, sorted_by_path
+from .files import RawSegment, Run, TableFiles, sorted_by_path
 from .frame import MAX_ATTACHMENT_BYTES
 from .history import History
 from .ipc import decode_segment, encode_ipc
 from .names import LogObject
-from .schema import decode_schema
+from .parallel import parallel
+from .schema import decode_schema, fingerprint
 from .state import SchemaEntry, State
 from .wire import lakelog_checkpoint_pb2 as wire
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
 
-ROWS_PER_SEGMENT: Final = 131_072
 SPILL_FROM_BYTES: Final = 1 << 20
 MAX_INLINE_BYTES: Final = 16 << 20
 
@@ -158,9 +158,10 @@ def _without_empty_statistics(table: pa.Table, core: pa.Schema) -> pa.Table:
 
 
 def _cut(kind: int, name: str, table: pa.Table) -> list[_Piece]:
-    count = max(1, -(-table.num_rows // ROWS_PER_SEGMENT))
+    size = segments.rows_per_segment(table.num_columns)
+    count = max(1, -(-table.num_rows // size))
     return [
-        _Piece(kind, name, table.slice(index * ROWS_PER_SEGMENT, ROWS_PER_SEGMENT).combine_chunks())
+        _Piece(kind, name, table.slice(index * size, size).combine_chunks())
         for index in range(count)
     ]
 
@@ -213,33 +214,46 @@ def decode_state(
         app_versions={item.app_id: item.app_version for item in message.app_versions},
     )
     history: list[pa.Table] = []
-    for ref in message.segments:
-        data = (
-            fetched[ref.name]
-            if ref.name
-            else checkpoint.attachments[ref.offset : ref.offset + ref.length]
-        )
+    for ref, found in zip(message.segments, _decode_all(checkpoint, fetched), strict=True):
+        files = state.tables.setdefault(ref.table, TableFiles()) if ref.table else TableFiles()
         where = f"{key} ({ref.name or 'inline'})"
-        if ref.kind == SegmentRef.FILES:
-            files = state.tables.setdefault(ref.table, TableFiles())
+        if isinstance(found, Run):
             if ref.row_count:
-                files.runs.append(_run(data, ref, files, where))
+                _check_run(found, ref, files, where)
+                files.runs.append(found)
         elif ref.kind == SegmentRef.ROW_GROUPS:
-            state.tables.setdefault(ref.table, TableFiles()).row_groups.append(
-                (data, ref.row_count, where)
-            )
+            files.row_groups.append(found)
         elif ref.kind == SegmentRef.SCHEMAS:
-            _load_schemas(state, decode_segment(data, ref.kind, ref.row_count, where), where)
+            _load_schemas(state, found, where)
         else:
-            history.append(decode_segment(data, ref.kind, ref.row_count, where))
+            history.append(found)
     if history:
         state.history = History(pa.concat_tables(history))
-    _check_counts(message, state, key)
+    _check_whole(message, state, key)
     return state
 
 
-def _run(data: memoryview, ref: wire.SegmentRef, files: TableFiles, where: str) -> Run:
-    run = Run.of_segment(data, ref.row_count, where)
+def _decode_all(
+    checkpoint: DecodedCheckpoint, fetched: dict[str, memoryview]
+) -> list[Run | RawSegment | pa.Table]:
+    """Each segment in its form, in order; several are decoded at a time."""
+
+    def decode(ref: wire.SegmentRef) -> Run | RawSegment | pa.Table:
+        where = f"{checkpoint.key} ({ref.name or 'inline'})"
+        if ref.name:
+            data = fetched[ref.name]
+        else:
+            data = checkpoint.attachments[ref.offset : ref.offset + ref.length]
+        if ref.kind == SegmentRef.FILES:
+            return Run.of_segment(data, ref.row_count, where)
+        if ref.kind == SegmentRef.ROW_GROUPS:
+            return data, ref.row_count, where
+        return decode_segment(data, ref.kind, ref.row_count, where)
+
+    return parallel(decode, checkpoint.message.segments, at_once=4)
+
+
+def _check_run(run: Run, ref: wire.SegmentRef, files: TableFiles, where: str) -> None:
     paths = run.core.column("path")
     if (paths[0].as_py(), paths[-1].as_py()) != (ref.first_path, ref.last_path):
         raise CorruptObject(f"{where} holds other paths than its reference says", key=where)
@@ -248,13 +262,14 @@ def _run(data: memoryview, ref: wire.SegmentRef, files: TableFiles, where: str) 
         and not files.runs[-1].core.column("path")[-1].as_py().encode() < ref.first_path.encode()
     ):
         raise CorruptObject(f"{where} overlaps the segment before it", key=where)
-    return run
 
 
 def _load_schemas(state: State, table: pa.Table, where: str) -> None:
     for row in table.to_pylist():
         try:
             schema = decode_schema(row["arrow_schema"])
+            if row["fingerprint"] != fingerprint(row["arrow_schema"]):
+                raise ValueError("it is not the one that its fingerprint names")
         except ValueError as error:
             raise CorruptObject(f"{where} holds a schema that is none", key=where) from error
         state.schemas[row["table"], row["fingerprint"]] = SchemaEntry(
@@ -267,10 +282,13 @@ def _load_schemas(state: State, table: pa.Table, where: str) -> None:
         )
 
 
-def _check_counts(message: wire.Checkpoint, state: State, key: str) -> None:
+def _check_whole(message: wire.Checkpoint, state: State, key: str) -> None:
     found = sum(files.count for files in state.tables.values())
     if found != message.counts.files:
         raise CorruptObject(f"{key} counts {message.counts.files} files and holds {found}", key=key)
+    for table, files in state.tables.items():
+        if any((table, mark) not in state.schemas for mark in files.fingerprints()):
+            raise CorruptObject(f"{key} holds a file of {table!r} without its schema", key=key)
 
 
 assert MAX_INLINE_BYTES < MAX_ATTACHMENT_BYTES

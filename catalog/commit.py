@@ -40,7 +40,7 @@ from .codec import decode_transaction
 from .listing import fork_error
 from .names import LogObject
 from .outcome import CommitInfo, epoch_changed, fenced, outcome_unknown
-from .state import State, apply, check_features, validate
+from .state import State, apply, check_features, check_next, validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,7 +209,8 @@ class Committer:
         )
         item = LogObject(self.state.revision + 1, uuid[:4].hex(), "transaction")
         key = self.log.folder + item.name
-        decoded = decode_transaction(body, key)  # what a reader would refuse is never written
+        decoded = decode_transaction(body, key)
+        check_next(self.state, decoded)  # what a reader would refuse is never written
         ids = [intent.transaction_id for intent in intents]
         asked_at_s = self._ambient.monotonic_s()
         self._own.update(ids)

@@ -9,13 +9,13 @@ costs what it changes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import segments
-from .ipc import decode_segment
+from .ipc import decode_segment, encode_ipc
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
 
 if TYPE_CHECKING:
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
     from .wire import lakelog_transaction_pb2 as wire
 
-_CORE = tuple(segments.FILES.names)
+# What opening a snapshot and listing its files needs; the rest is decoded when it is asked for.
+CORE_COLUMNS: Final = (
+    "path",
+    "partition",
+    "size_bytes",
+    "row_count",
+    "revision",
+    "schema_fingerprint",
+)
+MANY_PATHS: Final = 256
 
 
 class Run:
@@ -47,20 +56,27 @@ class Run:
         Raises:
             CorruptObject: Not a segment of files, or not sorted.
         """
-        core = decode_segment(data, SegmentRef.FILES, rows, key, columns=_CORE)
+        core = decode_segment(data, SegmentRef.FILES, rows, key, columns=CORE_COLUMNS)
         return cls(core, data, key)
 
     @classmethod
     def of_table(cls, table: pa.Table, key: str) -> Run:
         """A run from a table with the columns of `segments.FILES` and any statistics columns,
         sorted by path."""
-        return cls(table.select(_CORE), table, key)
+        return cls(table.select(CORE_COLUMNS), table, key)
 
     def full(self) -> pa.Table:
         """All columns, statistics included."""
         if isinstance(self._raw, pa.Table):
             return self._raw
         return decode_segment(self._raw, SegmentRef.FILES, self._rows, self.key)
+
+    def without(self, gone: pa.Array) -> Run:
+        """This run, or one without these paths."""
+        hit = pc.is_in(self.core.column("path"), gone)
+        if not pc.any(hit).as_py():
+            return self
+        return Run.of_table(self.full().filter(pc.invert(hit)), self.key)
 
     def find(self, path: str) -> int:
         """Row of a path, or -1. Binary search: about 20 look-ups in a million rows."""
@@ -120,6 +136,17 @@ class TableFiles:
             return True
         return path not in self.removed and any(run.find(path) >= 0 for run in self.runs)
 
+    def live_among(self, paths: Sequence[str]) -> set[str]:
+        """The given paths that are live. Many are looked up by one array operation a run."""
+        if len(paths) <= MANY_PATHS:
+            return {path for path in paths if path in self}
+        values = pa.array(paths, pa.string())
+        found: set[str] = set()
+        for run in self.runs:
+            column = run.core.column("path")
+            found.update(column.filter(pc.is_in(column, values)).to_pylist())
+        return (found - self.removed) | {path for path in paths if path in self.added}
+
     def size_of(self, path: str) -> tuple[int, int] | None:
         """Rows and bytes of a live file, or None."""
         if path in self.added:
@@ -136,21 +163,42 @@ class TableFiles:
         return None
 
     def overlaps(self, run: Run) -> bool:
-        """Whether a path of `run` is in this table, or was in one of its runs (a run can't hide a
-        removed path)."""
+        """Whether a path of `run` is live in this table."""
         paths = run.core.column("path")
-        if len(paths) <= 256:
-            return any(path in self.removed or path in self for path in paths.to_pylist())
-        known = [pa.array([*self.added, *self.removed], pa.string())]
-        known += [other.core.column("path") for other in self.runs]
+        if len(paths) <= MANY_PATHS:
+            return any(path in self for path in paths.to_pylist())
         values = paths.combine_chunks()
-        return any(pc.any(pc.is_in(other, values)).as_py() for other in known if len(other))
+        if pc.any(pc.is_in(pa.array(list(self.added), pa.string()), values)).as_py():
+            return True
+        for other in self.runs:
+            known = other.core.column("path")
+            shared = known.filter(pc.is_in(known, values)).to_pylist()
+            if any(path not in self.removed for path in shared):
+                return True
+        return False
 
     def append(self, batch: Batch) -> None:
-        """Add a run that does not overlap."""
+        """Add a run that does not overlap. It may bring back paths that were removed."""
+        if self.removed:
+            back = self.removed.intersection(batch.run.core.column("path").to_pylist())
+            if back:
+                self._forget(back)
         self.runs.append(batch.run)
         if batch.row_groups is not None:
             self.row_groups.append(batch.row_groups)
+
+    def _forget(self, paths: set[str]) -> None:
+        """Rewrite the runs without these removed paths, so that a later run may hold them."""
+        gone = pa.array(sorted(paths), pa.string())
+        self.runs = [run.without(gone) for run in self.runs]
+        kept = []
+        for raw, rows, key in self.row_groups:
+            groups = decode_segment(raw, SegmentRef.ROW_GROUPS, rows, key)
+            left = groups.filter(pc.invert(pc.is_in(groups.column("path"), gone)))
+            same = left.num_rows == rows
+            kept.append((raw, rows, key) if same else (encode_ipc(left), left.num_rows, key))
+        self.row_groups = kept
+        self.removed -= paths
 
     def remove(self, path: str) -> None:
         """Take out a live file."""
@@ -164,18 +212,19 @@ class TableFiles:
         return in_runs - len(self.removed) + len(self.added)
 
     def fingerprints(self) -> set[bytes]:
-        """Fingerprints of the schemas of live files (and perhaps of some that were just
-        removed)."""
+        """Fingerprints of the schemas of live files."""
         found = {add.schema_fingerprint for add, _ in self.added.values()}
         for run in self.runs:
-            found.update(pc.unique(run.core.column("schema_fingerprint")).to_pylist())
+            marks = self._alive(run.core).column("schema_fingerprint")
+            found.update(pc.unique(marks).to_pylist())
         return found
 
     def table(self, schemas: dict[bytes, pa.Schema] | None = None) -> pa.Table:
         """All live files.
 
         Args:
-            schemas: With it, statistics columns are included (see `segments.with_statistics`).
+            schemas: With it, all columns are included, those of statistics too (see
+                `segments.with_statistics`); without it, those of `CORE_COLUMNS`.
         Returns:
             Columns of `segments.FILES` (and statistics). Rows of runs by path, then recent ones by
             commit.
@@ -184,6 +233,8 @@ class TableFiles:
         if self.added or not parts:
             adds = [add for add, _ in self.added.values()]
             recent = segments.files_table(adds, [revision for _, revision in self.added.values()])
+            if schemas is None:
+                recent = recent.select(CORE_COLUMNS)
             parts.append(
                 recent if schemas is None else segments.with_statistics(recent, adds, schemas)
             )

@@ -28,6 +28,7 @@ from .checkpoint import decode_state, referenced
 from .codec import DecodedTransaction, decode_checkpoint, decode_transaction, open_segment
 from .listing import Listing, ReadPlan, plan_read, read_listing
 from .names import LogObject, log_folder
+from .parallel import parallel
 from .state import State, apply, check_features, start
 
 if TYPE_CHECKING:
@@ -156,17 +157,16 @@ class Log:
         probe.reader_features = frozenset(decoded.message.required_reader_features)
         check_features(probe)
         wanted = referenced(decoded)
-        fetched: dict[str, memoryview] = {}
-        if wanted:
-            keys = [self.folder + name for name, _ in wanted]
-            for (name, digest), segment_key, data in zip(
-                wanted, keys, self.store.get_many(keys), strict=True
-            ):
-                if data is None:
-                    raise CorruptObject(
-                        f"{key} refers to {segment_key}, which is not there", key=segment_key
-                    )
-                fetched[name] = open_segment(data, digest, segment_key)
+        bodies = self.store.get_many([self.folder + name for name, _ in wanted])
+
+        def opened(item: tuple[tuple[str, bytes], bytes | None]) -> tuple[str, memoryview]:
+            (name, digest), data = item
+            where = self.folder + name
+            if data is None:
+                raise CorruptObject(f"{key} refers to {where}, which is not there", key=where)
+            return name, open_segment(data, digest, where)
+
+        fetched = dict(parallel(opened, zip(wanted, bodies, strict=True), at_once=4))
         return decode_state(decoded, fetched, self.writer, self.database)
 
     def checkpoint_state(self, item: LogObject) -> State:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +32,7 @@ from .history import history_row, rows_to_table
 from .log import Log
 from .margins import DEFAULT_MARGINS, Margins
 from .names import check_id, is_id
+from .parallel import parallel
 from .snapshot import Snapshot
 from .writer import Writer
 
@@ -41,22 +41,10 @@ if TYPE_CHECKING:
     from .state import State
 
 AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
-_PARALLEL: Final = 16
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 class HistoryWarning(UserWarning):
     """Part of a log can't be read; its history shows the rest."""
-
-
-def parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """`function` of each item, several at a time, in order; the first error is raised."""
-    listed = list(items)
-    if len(listed) < 2:
-        return [function(item) for item in listed]
-    with ThreadPoolExecutor(min(_PARALLEL, len(listed))) as pool:
-        return list(pool.map(function, listed))
 
 
 class Catalog:

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 from ..errors import TableNotFound, UsageError
 from .cut import DIGEST_BYTES, Cut, Position
+from .files import TableFiles
 from .log import Log
 from .names import base_folder
+from .parallel import parallel
 from .scan import FilePart, scan_files
 from .schema import FileSchema, distinct, unify
 from .state import State
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from ..store import Store
     from .ambient import Ambient
 
-_OUTPUT = ("path", "partition", "size_bytes", "row_count", "revision", "first_clock", "last_clock")
+_OUTPUT = ("partition", "size_bytes", "row_count", "revision")
+_MORE = ("first_clock", "last_clock")
 
 
 class Snapshot:
@@ -66,8 +69,6 @@ class Snapshot:
 
         Requests: 1 LIST for each writer; 1 GET for each new transaction.
         """
-        from .reader import parallel
-
         logs = [
             Log(self._store, state.writer, self.database, self._ambient) for state in self._states
         ]
@@ -97,11 +98,12 @@ class Snapshot:
         """The live files of a table.
 
         Args:
-            statistics: Also the columns of statistics, as docs/format.md, section 6.1 names them.
+            statistics: Also first_clock, last_clock, and the columns of statistics as
+                docs/format.md, section 6.1 names them.
         Returns:
             writer, path (relative to `<writer>/<database>/`), url (as an engine opens it),
-            partition, size_bytes (exact), row_count, revision (that added it), first_clock,
-            last_clock. In order of writer; within one the order is not specified.
+            partition, size_bytes (exact), row_count, revision (that added it). In order of writer;
+            within one the order is not specified.
         Raises:
             TableNotFound: The cut doesn't know the table.
         """
@@ -112,10 +114,8 @@ class Snapshot:
             if table in state.tables
         ]
         if not parts:
-            from . import segments
-
             empty = State(writer="", database=self.database)
-            parts = [self._output(empty, segments.FILES.empty_table())]
+            parts = [self._output(empty, TableFiles().table({} if statistics else None))]
         return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
@@ -194,8 +194,9 @@ class Snapshot:
                 pa.scalar(prefix), rows.column("path"), pa.scalar("")
             ),
         }
-        columns |= {name: rows.column(name) for name in _OUTPUT[1:]}
-        columns |= {name: rows.column(name) for name in rows.schema.names if ":" in name}
+        columns |= {name: rows.column(name) for name in _OUTPUT}
+        more = (name for name in rows.schema.names if name in _MORE or ":" in name)
+        columns |= {name: rows.column(name) for name in more}
         return pa.table(columns)
 
 

@@ -16,14 +16,21 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import BrokenChain, CorruptObject, DuplicateFile, FileNotLive, UnsupportedFeature
+from ..errors import (
+    BrokenChain,
+    CorruptObject,
+    DuplicateFile,
+    FileNotLive,
+    UnknownSchema,
+    UnsupportedFeature,
+)
 from .files import Batch, TableFiles
 from .history import History, history_row
 from .names import first_slot_uuid
 from .schema import decode_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .codec import DecodedTransaction
     from .wire import lakelog_transaction_pb2 as wire
@@ -108,8 +115,7 @@ def replay(state: State, transactions: Iterable[DecodedTransaction]) -> State:
 
 
 def apply(state: State, transaction: DecodedTransaction) -> None:
-    """Move a state one revision on, in place. On an error the state is unusable and must be
-    dropped.
+    """Move a state one revision on, in place. An error leaves the state as it was.
 
     Raises:
         BrokenChain: Not the next link: revision, uuid, digest, epoch or commit time don't follow.
@@ -117,27 +123,11 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
         CorruptObject: An action doesn't fit the state.
     Source: docs/format.md, section 4.2.
     """
-    message, key = transaction.message, transaction.key
-    _check_link(state, message, key)
-    added = removed = rows = size = 0
+    message = transaction.message
+    check_next(state, transaction)
+    did = _Changes()
     for position, action in enumerate(message.actions):
-        kind = action.WhichOneof("kind")
-        if kind == "add":
-            _add(state, action.add, message.revision, key)
-            added, rows, size = added + 1, rows + action.add.row_count, size + action.add.size_bytes
-        elif kind == "remove":
-            _remove(state, action.remove.path, key)
-            removed += 1
-        elif kind == "schema":
-            _learn_schema(state, action.schema, message.revision, key)
-        elif kind == "add_batch":
-            batch = transaction.batches[position]
-            _add_batch(state, action.add_batch.table, batch, key)
-            added += batch.run.core.num_rows
-            rows += _sum(batch, "row_count")
-            size += _sum(batch, "size_bytes")
-        elif kind == "upgrade":
-            _upgrade(state, action.upgrade, key)
+        _change(state, action, transaction, position, did)
     for member in message.commit.members:
         if member.app_id:
             state.app_versions[member.app_id] = max(
@@ -153,12 +143,78 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     row = history_row(
         message,
         transaction.digest,
-        added=added,
-        removed=removed,
-        rows_added=rows,
-        bytes_added=size,
+        added=did.added,
+        removed=did.removed,
+        rows_added=did.rows,
+        bytes_added=did.size_bytes,
     )
     state.history.append(row)
+
+
+@dataclass(slots=True)
+class _Changes:
+    added: int = 0
+    removed: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+
+def _change(
+    state: State,
+    action: wire.Action,
+    transaction: DecodedTransaction,
+    position: int,
+    did: _Changes,
+) -> None:
+    """One action that was checked before."""
+    kind = action.WhichOneof("kind")
+    if kind == "add":
+        add = action.add
+        files = state.tables.setdefault(add.table, TableFiles())
+        files.added[add.path] = (add, transaction.message.revision)
+        did.added += 1
+        did.rows += add.row_count
+        did.size_bytes += add.size_bytes
+    elif kind == "remove":
+        table = state.table_of(action.remove.path)
+        assert table is not None, f"{transaction.key} was checked"
+        state.tables[table].remove(action.remove.path)
+        did.removed += 1
+    elif kind == "schema":
+        _learn_schema(state, action.schema, transaction.message.revision, transaction.key)
+    elif kind == "add_batch":
+        batch = transaction.batches[position]
+        state.tables.setdefault(action.add_batch.table, TableFiles()).append(batch)
+        did.added += batch.run.core.num_rows
+        did.rows += _sum(batch, "row_count")
+        did.size_bytes += _sum(batch, "size_bytes")
+    elif kind == "upgrade":
+        state.reader_features |= frozenset(action.upgrade.required_reader_features)
+        state.writer_features |= frozenset(action.upgrade.required_writer_features)
+
+
+def check_next(state: State, transaction: DecodedTransaction) -> None:
+    """Everything that `apply` asks of a transaction, without changing anything.
+
+    A committer calls it on its own object before the put: what a reader would refuse is never
+    written.
+
+    Raises:
+        As `apply`.
+    """
+    _check_link(state, transaction.message, transaction.key)
+    try:
+        validate(state, transaction.message.actions, transaction.batches)
+    except (DuplicateFile, FileNotLive, UnknownSchema) as error:
+        raise CorruptObject(
+            f"{transaction.key} doesn't fit the log: {error.message}", key=transaction.key
+        ) from error
+    for action in transaction.message.actions:
+        kind = action.WhichOneof("kind")
+        if kind == "upgrade":
+            _check_upgrade(state, action.upgrade, transaction.key)
+        elif kind == "schema":
+            _decode_schema(action.schema, transaction.key)
 
 
 def _check_link(state: State, message: wire.Transaction, key: str) -> None:
@@ -202,10 +258,8 @@ def check_features(state: State, *, writing: bool = False) -> None:
         )
 
 
-def _upgrade(state: State, upgrade: wire.Upgrade, key: str) -> None:
-    state.reader_features |= frozenset(upgrade.required_reader_features)
-    state.writer_features |= frozenset(upgrade.required_writer_features)
-    unknown = state.reader_features - READER_FEATURES
+def _check_upgrade(state: State, upgrade: wire.Upgrade, key: str) -> None:
+    unknown = frozenset(upgrade.required_reader_features) - READER_FEATURES
     if unknown:
         raise UnsupportedFeature(
             f"{key} requires {', '.join(sorted(unknown))} from here on",
@@ -216,14 +270,13 @@ def _upgrade(state: State, upgrade: wire.Upgrade, key: str) -> None:
 
 def _learn_schema(state: State, schema: wire.Schema, revision: int, key: str) -> None:
     mark = (schema.table, schema.fingerprint)
-    if mark in state.schemas:
+    known = state.schemas.get(mark)
+    if known is not None:  # named again: only its key and sort order can be new
+        state.schemas[mark] = replace(
+            known, key=tuple(schema.key), sort_order=tuple(schema.sort_order)
+        )
         return
-    try:
-        decoded = decode_schema(schema.arrow_schema)
-    except ValueError as error:
-        raise CorruptObject(
-            f"{key} holds a schema of table {schema.table!r} that is none", key=key
-        ) from error
+    decoded = _decode_schema(schema, key)
     state.schemas[mark] = SchemaEntry(
         schema.table,
         decoded,
@@ -234,62 +287,84 @@ def _learn_schema(state: State, schema: wire.Schema, revision: int, key: str) ->
     )
 
 
-def _add(state: State, add: wire.Add, revision: int, key: str) -> None:
-    if (add.table, add.schema_fingerprint) not in state.schemas:
+def _decode_schema(schema: wire.Schema, key: str) -> pa.Schema:
+    try:
+        return decode_schema(schema.arrow_schema)
+    except ValueError as error:
         raise CorruptObject(
-            f"{key} adds {add.path} with a schema that the log doesn't know", key=key
-        )
-    if state.table_of(add.path) is not None:
-        raise CorruptObject(f"{key} adds {add.path} a second time", key=key)
-    state.tables.setdefault(add.table, TableFiles()).added[add.path] = (add, revision)
-
-
-def _remove(state: State, path: str, key: str) -> None:
-    table = state.table_of(path)
-    if table is None:
-        raise CorruptObject(f"{key} removes {path}, which is not live", key=key)
-    state.tables[table].remove(path)
-
-
-def _add_batch(state: State, table: str, batch: Batch, key: str) -> None:
-    known = {mark for name, mark in state.schemas if name == table}
-    if not set(batch.run.core.column("schema_fingerprint").unique().to_pylist()) <= known:
-        raise CorruptObject(f"{key} adds files with a schema that the log doesn't know", key=key)
-    if any(files.overlaps(batch.run) for files in state.tables.values()):
-        raise CorruptObject(f"{key} adds a file a second time", key=key)
-    state.tables.setdefault(table, TableFiles()).append(batch)
+            f"{key} holds a schema of table {schema.table!r} that is none", key=key
+        ) from error
 
 
 def _sum(batch: Batch, column: str) -> int:
     return pc.sum(batch.run.core.column(column)).as_py() or 0
 
 
-def validate(state: State, actions: Sequence[wire.Action]) -> None:
-    """Check actions against a state without changing it, before they are written.
+def validate(
+    state: State, actions: Sequence[wire.Action], batches: Mapping[int, Batch] | None = None
+) -> None:
+    """Check actions against a state without changing it.
 
     Args:
-        actions: Adds, removes and schemas of one transaction, in order.
+        actions: Of one transaction, in order.
+        batches: The decoded `AddBatch` actions, by position.
     Raises:
         DuplicateFile: A path that is live already, or is added twice.
         FileNotLive: A path that is not live at that point.
+        UnknownSchema: A file without a schema.
     """
+    live = _live_among(state, actions)
+    known = set(state.schemas)
     fate: dict[str, bool] = {}
-    for action in actions:
+    fresh = TableFiles()  # the batches of this very transaction
+    for position, action in enumerate(actions):
         kind = action.WhichOneof("kind")
-        if kind == "add":
-            path = action.add.path
-            if fate.get(path, False) or (path not in fate and state.table_of(path) is not None):
-                raise DuplicateFile(
-                    f"{path} is in the log already", key=path, hint="Give the file another name"
-                )
-            fate[path] = True
+        if kind == "schema":
+            known.add((action.schema.table, action.schema.fingerprint))
+        elif kind == "add":
+            add = action.add
+            _check_schema(known, add.table, {add.schema_fingerprint}, add.path)
+            if fate.get(add.path, add.path in live or add.path in fresh):
+                raise _duplicate(add.path)
+            fate[add.path] = True
         elif kind == "remove":
             path = action.remove.path
-            if not fate.get(path, True) or (path not in fate and state.table_of(path) is None):
+            if not fate.get(path, path in live or path in fresh):
                 raise FileNotLive(
-                    f"{path} is not live in {state.writer}/{state.database} at revision "
-                    f"{state.revision}",
+                    f"{path} is not live in {state.writer}/{state.database} "
+                    f"at revision {state.revision}",
                     key=path,
                     hint="List the live files with `files`; it may have been removed meanwhile",
                 )
             fate[path] = False
+        elif kind == "add_batch":
+            batch = (batches or {})[position]
+            marks = set(batch.run.core.column("schema_fingerprint").unique().to_pylist())
+            _check_schema(known, action.add_batch.table, marks, batch.run.key)
+            tables = [*state.tables.values(), fresh]
+            if any(files.overlaps(batch.run) for files in tables) or any(
+                batch.run.find(path) >= 0 for path in fate
+            ):
+                raise _duplicate(f"A file of the batch in {batch.run.key}")
+            fresh.append(batch)
+
+
+def _check_schema(known: set[tuple[str, bytes]], table: str, marks: set[bytes], what: str) -> None:
+    if any((table, mark) not in known for mark in marks):
+        raise UnknownSchema(f"{what} has a schema that the log doesn't know", key=what)
+
+
+def _live_among(state: State, actions: Sequence[wire.Action]) -> set[str]:
+    """Which of the paths that actions name are live now; one array operation if there are many."""
+    paths = [
+        action.add.path if action.WhichOneof("kind") == "add" else action.remove.path
+        for action in actions
+        if action.WhichOneof("kind") in ("add", "remove")
+    ]
+    return {path for files in state.tables.values() for path in files.live_among(paths)}
+
+
+def _duplicate(path: str) -> DuplicateFile:
+    return DuplicateFile(
+        f"{path} is in the log already", key=path, hint="Give the file another name"
+    )

@@ -1,0 +1,57 @@
+# `make demo` and `make test` are all there is to know: each sets up what it needs, in this folder, once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint soak bench proto clean
+
+help:
+	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
+	@echo "make test    every test but the long ones"
+	@echo "make lint    ruff and strict mypy"
+	@echo "make soak    the long tests"
+	@echo "make bench   the figures, beside the peer's"
+	@echo "make proto   regenerate the wire code from proto/"
+	@echo "make clean   remove what make has set up"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "lakelog needs Python 3.11 or newer: make PYTHON=/path/to/python3 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up for the demo (lakelog and Spark; once, about two minutes) ..."
+	@$(PIP) --editable '.[spark]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up for the tests (Spark, a local S3 server, the peers; once, about three minutes) ..."
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	@$(BIN)/lakelog demo demo-lake
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "not long" $(ARGS)
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m long --timeout 0 $(ARGS)
+
+# mypy must see the package under its own name, whatever this folder is called.
+lint: $(VENV)/.dev
+	@mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/lakelog
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python bench/run.py $(ARGS)
+
+proto: $(VENV)/.dev
+	$(BIN)/python catalog/wire/generate.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info build
