@@ -114,7 +114,7 @@ class Snapshot:
             if table in state.tables
         ]
         if not parts:
-            empty = State(writer="", database=self.database)
+            empty = State(self._states[0].writer, self.database)
             parts = [self._output(empty, TableFiles().table({} if statistics else None))]
         return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
 
