@@ -24,7 +24,7 @@ _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 # Spark makes a task of each path, up to this number. Ten thousand tasks cost twenty times the
 # listing itself.
 _TASKS = "8"
-# What Hadoop's globs give a meaning to. Spark has an option against globbing, but Connect ignores it,
+# What Hadoop's globs give a meaning to. Spark has an option against globbing; Connect ignores it,
 # and then `a*.parquet` reads other files too.
 _GLOB = re.compile(r"([\[\]{}*?\\])")
 

@@ -59,7 +59,8 @@ def test_reads_by_paths_with_one_warning(write):
     )
     lines = done.stdout.splitlines()
     assert lines[:1] == [
-        "['Spark Connect gives no access to the JVM: Spark looks up each of the files when it plans']"
+        "['Spark Connect gives no access to the JVM: "
+        "Spark looks up each of the files when it plans']"
     ], done.stderr[-3000:]
     assert lines[1:] == [
         "pyspark.sql.connect.dataframe",

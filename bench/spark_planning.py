@@ -1,0 +1,98 @@
+"""How long Spark takes to plan a query over many known files: our file index beside Spark's own
+road.
+
+    python bench/spark_planning.py [--files 1000 10000] [--repeat 3]
+
+Writes one small Parquet file and hard-links it, so that all files exist and Spark's look-ups
+succeed. Each number is the time from paths and sizes to the finished physical plan of a filtered
+query; no row is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from lakelog.spark import file_index, parquet_paths
+from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.session import session
+
+SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
+LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+SPARKS_OWN = "10000"  # the default of Spark for LISTING
+
+
+def make_files(folder: Path, count: int) -> list[tuple[str, int]]:
+    first = folder / "first.parquet"
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), first)
+    size = first.stat().st_size
+    files = []
+    for at in range(count):
+        path = folder / f"{at % 100:02d}" / f"{at:08d}-3f2b8c1e-0001.parquet"
+        path.parent.mkdir(exist_ok=True)
+        os.link(first, path)
+        files.append((f"file://{path}", size))
+    return files
+
+
+def seconds(spark, make) -> float:
+    start = time.perf_counter()
+    frame = make().where("a > 3").select("b")
+    frame._jdf.queryExecution().executedPlan()
+    return time.perf_counter() - start
+
+
+def by_paths(spark, files, tasks: str):
+    spark.conf.set(LISTING, tasks)
+    return spark.read.schema(SCHEMA).parquet(*(path for path, _ in files))
+
+
+def measure(spark, files, repeat: int) -> dict[str, float]:
+    ways = {
+        "file index": lambda: file_index.relation(spark, schema=SCHEMA, files=files),
+        "parquet_paths (8 listing tasks)": lambda: parquet_paths.relation(
+            spark, schema=SCHEMA, files=files
+        ),
+        "spark.read.parquet(*paths)": lambda: by_paths(spark, files, SPARKS_OWN),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(repeat):
+        for name, way in ways.items():
+            if turn and statistics.median(times[name]) > 10:
+                continue  # one measurement of what takes half a minute is enough
+            times[name].append(seconds(spark, way))
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000])
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    spark = session("planning", **{LISTING: SPARKS_OWN})
+    print(
+        f"Spark {spark.version}, {os.cpu_count()} cores, local files, median seconds",
+        file=sys.stderr,
+    )
+    with tempfile.TemporaryDirectory() as name:
+        files = make_files(Path(name), max(options.files))
+        measure(spark, files[:100], 2)  # loads the classes
+        rows = {count: measure(spark, files[:count], options.repeat) for count in options.files}
+    ways = list(next(iter(rows.values())))
+    print("| files | " + " | ".join(ways) + " | times faster |")
+    print("| --- |" + " --- |" * (len(ways) + 1))
+    for count, times in rows.items():
+        cells = " | ".join(f"{times[way]:.3f} s" for way in ways)
+        print(f"| {count:,} | {cells} | {times[ways[-1]] / times[ways[0]]:.0f}x |")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
