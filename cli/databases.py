@@ -10,7 +10,9 @@ from .opening import open_catalog
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION: Final = "List the databases of a catalog: all names under which some writer has committed."
+DESCRIPTION: Final = (
+    "List the databases of a catalog: all names under which some writer has committed."
+)
 EXAMPLES: Final = """
 lakelog databases s3://lake/catalog
 lakelog databases ./catalog --output json

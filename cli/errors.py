@@ -78,7 +78,7 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
         message, hint, code = f"{error}", None, STORAGE
     else:
         message = f"{type(error).__name__}: {error}"
-        hint = f"This is a fault of lakelog, not of your data. {TRACEBACK}=1 shows where; please report it"
+        hint = f"This is a fault of lakelog itself. {TRACEBACK}=1 shows where; please report it"
         code = INTERNAL
     _say("error", redact(message))
     if hint:
@@ -97,7 +97,7 @@ def warn(text: str) -> None:
 
 
 def show_warnings(redact: Callable[[str], str]) -> None:
-    """From now on Python warnings of lakelog's categories are printed as ours, each once; others are not shown.
+    """From now on print Python warnings of lakelog's categories as ours, each once, and no others.
 
     Call it inside `warnings.catch_warnings()`.
     """

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DESCRIPTION: Final = """\
-List the live files of a table, sorted by writer and path. Paths are relative to <writer>/<database>/;
-json and csv also have the URL of each file, as another engine opens it."""
+List the live files of a table, sorted by writer and path. Paths are relative to
+<writer>/<database>/; json and csv also have the URL of each file, as another engine opens it."""
 EXAMPLES: Final = """
 lakelog files s3://lake/catalog weather hourly
 lakelog files ./catalog weather hourly --as-of EWR=3,JFK=2
@@ -30,8 +30,6 @@ _COLUMNS: Final = (
     Column("row_count", "ROWS", style="count"),
     Column("size_bytes", "SIZE", style="size"),
     Column("revision", style="count"),
-    Column("first_clock", shown=False),
-    Column("last_clock", shown=False),
     Column("url", shown=False),
 )
 _TEXT: Final = (*(column for column in _COLUMNS if column.shown), Column("path"))

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DESCRIPTION: Final = """\
-Show the commits of a database, newest first: when, by which writer, what was done, how many files came and went.
-A time shown here can be given to `--as-of` and means the state just after that commit (by that writer's clock)."""
+Show the commits of a database, newest first: when, by which writer, what was done, how many
+files came and went. A time shown here can be given to `--as-of` and means the state just after
+that commit (by that writer's clock)."""
 EXAMPLES: Final = """
 lakelog log s3://lake/catalog weather
 lakelog log ./catalog weather --writer EWR --limit 10

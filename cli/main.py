@@ -1,4 +1,6 @@
-"""The command `lakelog`: finds the command's module, reads the arguments, and turns every error into an exit code."""
+"""The command `lakelog`: finds the command's module, reads the arguments, and turns every error
+into an exit code.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ usage: lakelog COMMAND URL [DATABASE [TABLE]] [options]
 """
 _OUTRO: Final = """\
 Results go to stdout (--output text, json or csv), progress and warnings to stderr.
-Exit codes: 0 done, 1 a check found problems, 2 usage, 3 not found, 4 conflict, 5 corrupt, 6 storage,
-7 outcome unknown.
+Exit codes: 0 done, 1 a check found problems, 2 usage, 3 not found, 4 conflict, 5 corrupt,
+6 storage, 7 outcome unknown.
 """
 
 
@@ -115,7 +117,9 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises instead of printing and exiting, and shows no value of an argument that it doesn't know."""
+    """Raises instead of printing and exiting, and shows no value of an argument that it doesn't
+    know.
+    """
 
     def error(self, message: str) -> NoReturn:
         name = self.prog.split()[-1]
@@ -132,7 +136,9 @@ def _name_only(word: str) -> str:
 
 def _unknown_command(name: str) -> Exception:
     if name.startswith("-"):
-        return errors.usage(f"unexpected: {_name_only(name)}", "", hint="The command comes first: `lakelog --help`")
+        return errors.usage(
+            f"unexpected: {_name_only(name)}", "", hint="The command comes first: `lakelog --help`"
+        )
     near = difflib.get_close_matches(name, [entry.name for entry in COMMANDS], 1, 0.5)
     meant = f"Did you mean {near[0]}? " if near else ""
     return errors.usage(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import WriterNotFound
+from ..errors import UsageError, WriterNotFound
 from . import output
 from .text import many
 
 if TYPE_CHECKING:
     import argparse
 
+    from ..catalog.listing import Listing
+    from ..catalog.log import Log
     from ..catalog.reader import Catalog
     from ..catalog.snapshot import Snapshot
 
@@ -33,14 +35,16 @@ def open_snapshot(args: argparse.Namespace) -> Snapshot:
     Raises:
         WriterNotFound: The writer has nothing at that point.
         LakelogError: As `Catalog.snapshot`.
-    Requests: as `Catalog.snapshot`; with a writer, that writer's only, and a point in time is resolved first.
+    Requests: as `Catalog.snapshot`; with a writer, that writer's only, and a point in time is
+        resolved first.
     """
     catalog = open_catalog(args)
     writer, as_of = args.writer, args.as_of
     if writer is None:
         return catalog.snapshot(args.database, as_of)
     if as_of is None:
-        return catalog.snapshot(args.database, {writer: _head(catalog, writer, args.database)})
+        _, listing = existing_log(catalog, writer, args.database)
+        return catalog.snapshot(args.database, {writer: listing.head})
     if not isinstance(as_of, dict):
         as_of = catalog.snapshot(args.database, as_of).cut.revisions
     if writer not in as_of:
@@ -52,12 +56,38 @@ def open_snapshot(args: argparse.Namespace) -> Snapshot:
     return catalog.snapshot(args.database, {writer: as_of[writer]})
 
 
-def _head(catalog: Catalog, writer: str, database: str) -> int:
+def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[Log, Listing]:
+    """A writer's log of a database, and its names.
+
+    Raises:
+        WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint says what there is.
+    Requests: 1 LIST.
+    """
     from ..catalog.log import Log
     from ..catalog.names import check_id
 
     log = Log(catalog.store, check_id(writer, "writer"), check_id(database, "database"))
-    return max(0, log.names().head)  # without a log `snapshot` says what there is instead
+    listing = log.names()
+    if listing.head < 0:
+        catalog.snapshot(database, {writer: 0})  # raises the error that fits
+    return log, listing
+
+
+def only_writer(catalog: Catalog, database: str, writer: str | None) -> str:
+    """The writer that was given, or the only one that the database has.
+
+    Raises:
+        UsageError: It has several.
+    """
+    if writer is not None:
+        return writer
+    writers = catalog.writers(database)
+    if len(writers) > 1:
+        raise UsageError(
+            f"Database {database!r} has {len(writers)} writers",
+            hint=f"Choose one with --writer: {', '.join(writers)}",
+        )
+    return writers[0]
 
 
 def print_cut(snapshot: Snapshot) -> None:
@@ -66,10 +96,12 @@ def print_cut(snapshot: Snapshot) -> None:
     cut = ",".join(f"{writer}={revision}" for writer, revision in revisions.items())
     output.line()
     many_writers = len(revisions) > _WRITERS_SHOWN
-    output.pairs([
-        ("as of", many(len(revisions), "writer") if many_writers else cut),
-        ("token", snapshot.token),
-    ])
+    output.pairs(
+        [
+            ("as of", many(len(revisions), "writer") if many_writers else cut),
+            ("token", snapshot.token),
+        ]
+    )
 
 
 def cut_fields(snapshot: Snapshot) -> dict[str, Any]:

@@ -23,17 +23,26 @@ _FORMS_OF_TIME: Final = (
 def add_url(parser: argparse.ArgumentParser) -> None:
     """`URL`, `--output` and `--option`: what every command takes."""
     parser.add_argument(
-        "url", metavar="URL", help="the catalog: a path, file://, memory://, s3://bucket/prefix, ..."
+        "url",
+        metavar="URL",
+        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...",
     )
     parser.add_argument(
-        "-o", "--output", choices=FORMS, default="text",
+        "-o",
+        "--output",
+        choices=FORMS,
+        default="text",
         help="text for people (default), json or csv for programs",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--option", metavar="KEY=VALUE", action="append", default=[],
-        help="a storage option, e.g. endpoint_url=http://127.0.0.1:9000 or client_kwargs.region_name=eu-west-1; may "
-        f"be repeated. Keep secrets out of the command line: {ENVIRONMENT} takes a JSON object",
-    )  # fmt: skip
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a storage option, e.g. endpoint_url=http://127.0.0.1:9000 or "
+        "client_kwargs.region_name=eu-west-1; may be repeated. Keep secrets out of the command "
+        f"line: {ENVIRONMENT} takes a JSON object",
+    )
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +63,12 @@ def add_writer(parser: argparse.ArgumentParser, text: str, *, required: bool = F
 def add_as_of(parser: argparse.ArgumentParser) -> None:
     """`--as-of`."""
     parser.add_argument(
-        "--as-of", metavar="POINT", type=point_in_time,
-        help="read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), or a revision "
-        "for each writer (EWR=3,JFK=2). Default: the newest",
-    )  # fmt: skip
+        "--as-of",
+        metavar="POINT",
+        type=point_in_time,
+        help="read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), "
+        "or a revision for each writer (EWR=3,JFK=2). Default: the newest",
+    )
 
 
 def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
@@ -94,7 +105,10 @@ def positive(text: str) -> float:
 
 
 def point_in_time(text: str) -> dt.datetime | str | dict[str, int]:
-    """What `--as-of` names: an aware time, a token (checked when it is used), or revisions by writer.
+    """What `--as-of` names.
+
+    Returns:
+        An aware time, a token (checked when it is used), or revisions by writer.
 
     Raises:
         NaiveTime: A time without a zone, or a date alone.
@@ -132,7 +146,9 @@ def _revisions(text: str) -> dict[str, int]:
     return found
 
 
-def storage_options(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def storage_options(
+    given: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
     """The storage options: those of the environment, then those of `--option` over them.
 
     No value is ever part of an error here: it may be a secret.
@@ -174,7 +190,9 @@ def _set(options: dict[str, Any], names: Sequence[str], value: Any) -> None:
 
 
 def _value(text: str) -> Any:
-    """true, false, null, an object or a list as JSON; all else is text, so that a key of digits stays one."""
+    """true, false, null, an object or a list as JSON; all else is text, so that a key of digits
+    stays one.
+    """
     if text in ("true", "false", "null") or text[:1] in ("{", "["):
         try:
             return json.loads(text)

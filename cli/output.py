@@ -1,6 +1,6 @@
 """Results on stdout, in one of three forms.
 
-text  for people: aligned columns, large numbers grouped, sizes in KiB and MiB. May change between versions.
+text  for people: aligned columns, grouped numbers, sizes in KiB and MiB. May change at any time.
 json  for programs: one array (a row a line) or one object; keys are stable.
 csv   for tables: a header, then rows. An empty field is null; an empty text is "".
 
@@ -35,13 +35,13 @@ class Column:
     Attributes:
         name: Key in json and header in csv; stable.
         title: Heading in text; the name if empty.
-        style: How text shows a value: as it is, as a count, as a size.
+        style: How text shows a value: as it is, as a count, as a size, as yes or no.
         shown: Whether text shows it at all.
     """
 
     name: str
     title: str = ""
-    style: Literal["plain", "count", "size"] = "plain"
+    style: Literal["plain", "count", "size", "yes"] = "plain"
     shown: bool = True
 
     @property
@@ -56,6 +56,8 @@ class Column:
             return text.count(value)
         if self.style == "size":
             return text.size(value)
+        if self.style == "yes":
+            return "yes" if value else "no"
         return text.cell(value if isinstance(value, str) else _flat(value))
 
 
@@ -65,7 +67,9 @@ def _flat(value: Any) -> str:
     return str(value)
 
 
-def rows(form: str, columns: Sequence[Column], records: Iterable[Mapping[str, Any]], *, empty: str = "") -> None:
+def rows(
+    form: str, columns: Sequence[Column], records: Iterable[Mapping[str, Any]], *, empty: str = ""
+) -> None:
     """Print a table.
 
     Args:
@@ -87,20 +91,32 @@ def rows(form: str, columns: Sequence[Column], records: Iterable[Mapping[str, An
     if not cells:
         line(empty or "(none)")
         return
-    table([column.heading for column in shown], cells, [column.style != "plain" for column in shown])
+    table(
+        [column.heading for column in shown],
+        cells,
+        [column.style in ("count", "size") for column in shown],
+    )
 
 
-def table(headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+def table(
+    headings: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    *,
+    indent: str = "",
+) -> None:
     """Print headings and rows of text, aligned."""
     wide = text.widths(cells, [text.width(heading) for heading in headings])
     for item in text.lines([headings], wide, right):
-        line(bold(item))
+        line(indent + bold(item))
     for item in text.lines(cells, wide, right):
-        line(item)
+        line(indent + item)
 
 
 def pairs(items: Iterable[tuple[str, str]], *, indent: str = "") -> None:
-    """Print names and values, one pair a line, the values aligned; a pair without a value is left out."""
+    """Print names and values, one pair a line, the values aligned; a pair without a value is left
+    out.
+    """
     kept = [(name, value) for name, value in items if value != ""]
     wide = max((len(name) for name, _ in kept), default=0)
     for name, value in kept:
@@ -132,7 +148,10 @@ class Stream:
             return
         if self._form == "json":
             for row in found:
-                line(("," if self._started else "[") + "\n" + to_json(dict(zip(self._names, row))), end="")
+                line(
+                    ("," if self._started else "[") + "\n" + to_json(dict(zip(self._names, row))),
+                    end="",
+                )
                 self._started = True
         elif self._form == "csv":
             write("".join(_csv_row(row) for row in found))
@@ -197,17 +216,16 @@ def _csv_row(values: Sequence[Any]) -> str:
 def _csv_field(value: Any) -> str:
     if value is None:
         return ""
-    if not isinstance(value, str):
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return str(value)
-        value = to_json(value)
-    if not value or _CSV_SPECIAL.search(value) or value != value.strip():
-        return '"' + value.replace('"', '""') + '"'
-    return value  # type: ignore[no-any-return]
+    field = value if isinstance(value, str) else to_json(value)
+    if not field or _CSV_SPECIAL.search(field) or field != field.strip():
+        return '"' + field.replace('"', '""') + '"'
+    return field
 
 
 def utc(at: dt.datetime | None) -> str | None:
-    """A time as text: ISO-8601, UTC, always with microseconds, so that it can be given back to `--as-of` exactly."""
+    """A time as text: ISO-8601, UTC, always with microseconds, so that it can be given back to
+    `--as-of` exactly.
+    """
     if at is None:
         return None
     return at.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
@@ -234,4 +252,3 @@ def line(value: str = "", *, end: str = "\n") -> None:
 def write(value: str) -> None:
     """Print."""
     sys.stdout.write(value)
-

@@ -1,4 +1,6 @@
-"""Progress on stderr, for work that takes long: on a terminal, or with LAKELOG_PROGRESS=1; else silence."""
+"""Progress on stderr, for work that takes long: on a terminal, or with LAKELOG_PROGRESS=1; else
+silence.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _FIRST_S: Final = 0.5  # quick work needs no progress
 
 
 class Progress:
-    """A counter that shows itself now and then. On a terminal it rewrites one line and leaves none behind.
+    """A counter that shows itself now and then.
+
+    On a terminal it rewrites one line and leaves none behind.
 
     Args:
         what: The work, e.g. `reading files`.

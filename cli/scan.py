@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION: Final = """\
-Print the rows of a table, in order of writer and file, as a stream: memory stays bounded whatever the size.
-json is one array with a row a line; in csv an empty field is null and "" is an empty text. Times with a zone are
-printed in UTC, binary values in base64, NaN and infinities as texts."""
+Print the rows of a table, in order of writer and file, as a stream: memory stays bounded
+whatever the size. json is one array with a row a line; in csv an empty field is null and "" is
+an empty text. Times with a zone are printed in UTC, binary values in base64, NaN and infinities
+as texts."""
 EXAMPLES: Final = """
 lakelog scan s3://lake/catalog weather hourly --limit 10
 lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv
@@ -29,9 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(
-        "-c", "--columns", metavar="A,B,C", action="append",
+        "-c",
+        "--columns",
+        metavar="A,B,C",
+        action="append",
         help="only these columns, in this order (repeat the option for a name that holds a comma)",
-    )  # fmt: skip
+    )
     options.add_limit(parser, "rows")
     options.add_as_of(parser)
     options.add_writer(parser, "only rows of this writer's files")
@@ -43,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
     known = snapshot.schema(args.table).names
     with snapshot.scan(args.table, _columns(args.columns, known)) as reader:
         names = reader.schema.names
-        stream = output.Stream(args.output, names, [is_number(field.type) for field in reader.schema])
+        stream = output.Stream(
+            args.output, names, [is_number(field.type) for field in reader.schema]
+        )
         left = args.limit
         with Progress("rows read") as progress:
             while left is None or left > 0:

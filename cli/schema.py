@@ -10,7 +10,7 @@ from ..errors import SchemaConflict
 from . import options, output
 from .opening import cut_fields, open_snapshot, print_cut
 from .output import Column
-from .text import count, many
+from .text import cell, count, many
 
 if TYPE_CHECKING:
     import argparse
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from ..catalog.snapshot import Snapshot
 
 DESCRIPTION: Final = """\
-Show the columns that rows of a table have: the schemas of all its live files, unified. Where files differ (a column
-missing, another type, a dropped and re-added column), it says whose files and how many.
+Show the columns that rows of a table have: the schemas of all its live files, unified. Where
+files differ (a column missing, another type, a dropped and re-added column), it says whose
+files and how many.
 
-Types with no safe common type are a conflict: the columns are shown all the same, and the exit code is 4."""
+Types with no safe common type are a conflict: the columns are shown all the same, and the exit
+code is 4."""
 EXAMPLES: Final = """
 lakelog schema s3://lake/catalog weather hourly
 lakelog schema ./catalog weather hourly --output json
@@ -31,10 +33,12 @@ lakelog schema ./catalog weather hourly --output json
 _COLUMNS: Final = (
     Column("column"),
     Column("type"),
-    Column("nullable"),
+    Column("nullable", style="yes"),
     Column("generation", shown=False),
     Column("files", style="count"),
 )
+
+_NAMED: Final = 5
 
 
 @dataclass(slots=True)
@@ -72,13 +76,15 @@ def run(args: argparse.Namespace) -> int:
     columns = _columns(unified, variants)
     differing = [_difference(variant, columns) for variant in variants]
     if args.output == "json":
-        output.json_object({
-            "table": args.table,
-            "conflict": conflict.message if conflict else None,
-            "columns": columns,
-            "variants": differing,
-            **cut_fields(snapshot),
-        })
+        output.json_object(
+            {
+                "table": args.table,
+                "conflict": conflict.message if conflict else None,
+                "columns": columns,
+                "variants": differing,
+                **cut_fields(snapshot),
+            }
+        )
     else:
         output.rows(args.output, _COLUMNS, columns)
     if args.output == "text":
@@ -101,7 +107,7 @@ def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
             mark = marks[id(part.schema)] = encode_schema(part.schema)[0]
         variant = found.setdefault(mark, _Variant(part.schema))
         variant.files[part.key.split("/", 1)[0]] += 1
-    return sorted(found.values(), key=lambda item: -item.files.total())
+    return sorted(found.values(), key=lambda item: (-item.files.total(), sorted(item.files)))
 
 
 def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[str, Any]]:
@@ -123,13 +129,15 @@ def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[s
         kind = str(unified.field(name).type) if unified is not None else " | ".join(types)
         everywhere = len(holding) == len(variants)
         strict = everywhere and not any(v.schema.field(name).nullable for v in holding)
-        columns.append({
-            "column": name,
-            "type": kind,
-            "nullable": not strict or not holding,
-            "generation": newest[name],
-            "files": sum(variant.files.total() for variant in holding),
-        })
+        columns.append(
+            {
+                "column": name,
+                "type": kind,
+                "nullable": not strict or not holding,
+                "generation": newest[name],
+                "files": sum(variant.files.total() for variant in holding),
+            }
+        )
     return columns
 
 
@@ -156,11 +164,28 @@ def _print_differences(differing: list[dict[str, Any]]) -> None:
     odd = [item for item in differing if item["missing"] or item["types"]]
     total = sum(item["files"] for item in differing)
     if not odd:
-        output.line(f"\nall {many(total, 'file')} agree" if total > 1 else f"\n{many(total, 'file')}")
+        output.line(
+            f"\nall {many(total, 'file')} agree" if total > 1 else f"\n{many(total, 'file')}"
+        )
         return
-    output.line(f"\n{count(sum(item['files'] for item in odd))} of {many(total, 'file')} differ")
-    for item in odd:
-        whose = ", ".join(f"{writer} {count(number)}" for writer, number in item["writers"].items())
-        changes = [f"without {', '.join(item['missing'])}"] if item["missing"] else []
-        changes += [f"{name} is {kind}" for name, kind in item["types"].items()]
-        output.pairs([(f"  {many(item['files'], 'file')} ({whose})", "; ".join(changes))])
+    output.line(f"\n{count(sum(item['files'] for item in odd))} of {many(total, 'file')} differ\n")
+    output.table(
+        ["FILES", "WRITERS", "DIFFERENCE"],
+        [[count(item["files"]), _writers(item["writers"]), _changes(item)] for item in odd],
+        [True, False, False],
+    )
+
+
+def _writers(files: dict[str, int]) -> str:
+    names = list(files)
+    return (
+        ", ".join(names)
+        if len(names) <= _NAMED
+        else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    )
+
+
+def _changes(item: dict[str, Any]) -> str:
+    changes = [f"no {', '.join(item['missing'])}"] if item["missing"] else []
+    changes += [f"{name} is {kind}" for name, kind in item["types"].items()]
+    return cell("; ".join(changes))

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ..catalog.snapshot import Snapshot
 
 DESCRIPTION: Final = """\
-List the tables of a database over all its writers, with their live files, rows, size and number of columns.
-The text form also prints the token of what was read: with `--as-of TOKEN` every command reads exactly that again."""
+List the tables of a database over all its writers, with their live files, rows, size and number
+of columns. The text form also prints the token of what was read: with `--as-of TOKEN` every
+command reads exactly that again."""
 EXAMPLES: Final = """
 lakelog tables s3://lake/catalog weather
 lakelog tables ./catalog weather --as-of 2013-06-30T00:00Z
@@ -59,7 +60,9 @@ def _record(snapshot: Snapshot, table: str) -> dict[str, Any]:
     try:
         columns = len(snapshot.schema(table))
     except SchemaConflict as error:
-        warnings.warn(f"{error.message}; `lakelog schema` shows whose files", CommandWarning, stacklevel=2)
+        warnings.warn(
+            f"{error.message}; `lakelog schema` shows whose files", CommandWarning, stacklevel=2
+        )
     return {
         "table": table,
         "files": files.num_rows,

@@ -22,12 +22,10 @@ def size(value: int) -> str:
     """A size in bytes for people: `512 B`, `31.2 KiB`."""
     if value < 1024:
         return f"{value} B"
-    number = float(value)
-    for unit in _UNITS:
-        number /= 1024
-        if number < 1023.95:
-            break
-    return f"{number:.1f} {unit}"
+    number, power = value / 1024, 0
+    while number >= 1023.95 and power < len(_UNITS) - 1:
+        number, power = number / 1024, power + 1
+    return f"{number:.1f} {_UNITS[power]}"
 
 
 def many(number: int, noun: str) -> str:
@@ -36,7 +34,7 @@ def many(number: int, noun: str) -> str:
 
 
 def printable(value: str) -> str:
-    """The text with control characters made visible: a name from the store can't move the cursor."""
+    """The text with control characters made visible: no name can move the cursor."""
     if value.isprintable():
         return value
     return "".join(_visible(char) for char in value)

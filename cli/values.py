@@ -1,6 +1,7 @@
 """Arrow columns as plain values that JSON, CSV and text can hold.
 
-Times go through Arrow itself: Python's have no nanoseconds and no year 12000, and Arrow would import pandas for them.
+Times go through Arrow itself: Python's have no nanoseconds and no year 12000, and Arrow would
+import pandas for them.
 
 | Arrow | plain |
 | --- | --- |
@@ -98,7 +99,7 @@ def _floats(column: pa.Array) -> list[Any]:
     if pa.types.is_float32(column.type):
         # 0.1 of 32 bits is not 0.1 of 64: show the shortest text that reads back as the same value.
         texts = column.cast(pa.string()).to_pylist()
-        values = [None if value is None else float(value) for value in texts]
+        values: list[Any] = [None if value is None else float(value) for value in texts]
     else:
         values = column.to_pylist()
     if pc.all(pc.is_finite(column)).as_py() is False:

@@ -1,0 +1,292 @@
+"""A transaction as JSON-ready values and as text, for `lakelog show`."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import LakelogError
+from . import output
+from .output import Column
+from .text import cell, count, many, size
+from .values import plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..catalog.codec import DecodedTransaction
+    from ..catalog.log import Log
+    from ..catalog.names import LogObject
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
+
+_FILES_SHOWN: Final = 50
+_FIELDS: Final = (
+    *("table", "path", "partition", "row_count", "size_bytes", "schema_fingerprint"),
+    *("first_clock", "last_clock", "footer_bytes", "row_groups", "replaces"),
+    *("statistics", "fields"),
+)
+_EMPTY: Final = dict.fromkeys(_FIELDS)
+COLUMNS: Final = tuple(Column(name) for name in ("action", "kind", *_FIELDS))
+
+
+def describe(log: Log, item: LogObject) -> dict[str, Any]:
+    """Every field of a transaction object.
+
+    Requests: 1 GET; if a file's schema isn't in this transaction, those of reading the log up to it
+        as well.
+    """
+    key = log.folder + item.name
+    found = log.transaction(item)
+    message = found.message
+    schemas = _schemas(log, found)
+    return {
+        "kind": "transaction",
+        "key": key,
+        "writer": log.writer,
+        "database": log.database,
+        "revision": message.revision,
+        "committed_at": output.utc_from_us(message.commit.committed_at_us),
+        "epoch": message.epoch,
+        "guest": message.guest,
+        "uuid": message.uuid.hex(),
+        "digest": found.digest.hex(),
+        "previous_uuid": message.previous_uuid.hex() or None,
+        "previous_digest": message.previous_digest.hex() or None,
+        "successor_uuid": message.commit.successor_uuid.hex(),
+        "members": [_member(member) for member in message.commit.members],
+        "actions": [
+            record
+            for number, action in enumerate(message.actions)
+            for record in _action(number, action, found, schemas)
+        ],
+    }
+
+
+def _schemas(log: Log, found: DecodedTransaction) -> dict[bytes, pa.Schema]:
+    """Schemas by fingerprint: those in the transaction, and if files need others, those of the log
+    before it.
+    """
+    from ..catalog.schema import decode_schema
+
+    schemas: dict[bytes, pa.Schema] = {}
+    needed: set[bytes] = set()
+    for action in found.message.actions:
+        kind = action.WhichOneof("kind")
+        if kind == "schema":
+            with contextlib.suppress(ValueError):
+                schemas[action.schema.fingerprint] = decode_schema(action.schema.arrow_schema)
+        elif kind == "add":
+            needed.add(action.add.schema_fingerprint)
+    if needed - set(schemas):
+        # A log that is broken further up must not hide what this one object says.
+        with contextlib.suppress(LakelogError):
+            state = log.load(found.message.revision)
+            schemas |= {mark: entry.schema for (_, mark), entry in state.schemas.items()}
+    return schemas
+
+
+def _member(member: wire.Member) -> dict[str, Any]:
+    return {
+        "transaction_id": member.transaction_id.hex(),
+        "operation": member.operation,
+        "app_id": member.app_id or None,
+        "app_version": member.app_version if member.app_id else None,
+        "action_count": member.action_count,
+        "summary": dict(sorted(member.summary.items())),
+    }
+
+
+def _action(
+    number: int, action: wire.Action, found: DecodedTransaction, schemas: dict[bytes, pa.Schema]
+) -> list[dict[str, Any]]:
+    """An action as one record; a batch of files as one a file. All have the same keys."""
+    kind = action.WhichOneof("kind")
+    base = {"action": number, "kind": kind, **_EMPTY}
+    if kind == "add":
+        return [base | _add(action.add, schemas)]
+    if kind == "add_batch":
+        return [
+            base | record
+            for record in _batch(action.add_batch.table, found.batches[number].run.core)
+        ]
+    if kind == "remove":
+        return [base | {"path": action.remove.path}]
+    if kind == "schema":
+        return [base | _schema(action.schema)]
+    from google.protobuf.json_format import MessageToDict
+
+    inner = getattr(action, kind) if kind else None
+    fields = None if inner is None else MessageToDict(inner, preserving_proto_field_name=True)
+    table = getattr(inner, "table", None)
+    return [base | {"kind": kind or "unknown", "table": table, "fields": fields}]
+
+
+def _add(add: wire.Add, schemas: dict[bytes, pa.Schema]) -> dict[str, Any]:
+    return {
+        "table": add.table,
+        "path": add.path,
+        "partition": add.partition,
+        "row_count": add.row_count,
+        "size_bytes": add.size_bytes,
+        "schema_fingerprint": add.schema_fingerprint.hex(),
+        "first_clock": add.first_clock,
+        "last_clock": add.last_clock,
+        "footer_bytes": add.footer_bytes,
+        "row_groups": len(add.row_groups),
+        "replaces": list(add.replaces),
+        "statistics": _statistics(add, schemas.get(add.schema_fingerprint)),
+    }
+
+
+def _statistics(add: wire.Add, schema: pa.Schema | None) -> list[dict[str, Any]] | None:
+    """Statistics of the whole file, a record a column; None if they or the schema aren't known."""
+    from ..catalog.segments import merge_row_groups
+
+    if schema is None or not add.row_groups:
+        return None
+    merged = merge_row_groups(add.row_groups, schema)
+    return [_column(item, schema) for item in merged if item.column < len(schema)]
+
+
+def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
+    from ..catalog.statistics import bound_type, decode_bounds
+
+    field = schema.field(item.column)
+    kind = bound_type(field.type)
+    low = high = None
+    if kind is not None:
+        raw = [getattr(item, name) if item.HasField(name) else None for name in ("min", "max")]
+        low, high = plain(decode_bounds(raw, kind))
+    return {
+        "column": field.name,
+        "nulls": item.null_count if item.HasField("null_count") else None,
+        "min": low,
+        "max": high,
+        "min_exact": item.min_exact if low is not None else None,
+        "max_exact": item.max_exact if high is not None else None,
+    }
+
+
+def _batch(table: str, core: pa.Table) -> list[dict[str, Any]]:
+    names = [name for name in core.schema.names if name in _EMPTY]
+    columns = {name: plain(core.column(name)) for name in names if name != "schema_fingerprint"}
+    columns["schema_fingerprint"] = [
+        mark.hex() for mark in core.column("schema_fingerprint").to_pylist()
+    ]
+    return [
+        {"table": table, **dict(zip(columns, row))} for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def _schema(schema: wire.Schema) -> dict[str, Any]:
+    from ..catalog.schema import decode_schema
+
+    try:
+        columns = {field.name: str(field.type) for field in decode_schema(schema.arrow_schema)}
+    except ValueError:
+        columns = {}
+    return {
+        "table": schema.table,
+        "schema_fingerprint": schema.fingerprint.hex(),
+        "fields": {
+            "columns": columns,
+            "key": list(schema.key),
+            "sort_order": list(schema.sort_order),
+        },
+    }
+
+
+def print_text(found: dict[str, Any], *, statistics: bool) -> None:
+    """Print a described transaction for people."""
+    guest = " (by a guest)" if found["guest"] else ""
+    output.pairs(
+        [
+            ("transaction", found["key"]),
+            ("revision", f"{found['revision']}"),
+            ("committed at", found["committed_at"]),
+            ("epoch", f"{found['epoch']}{guest}"),
+            ("uuid", found["uuid"]),
+            ("digest", found["digest"]),
+            ("previous uuid", found["previous_uuid"] or "none, it is the first"),
+            ("previous digest", found["previous_digest"] or ""),
+            ("successor uuid", found["successor_uuid"]),
+        ]
+    )
+    for member in found["members"]:
+        app = f"{member['app_id']} version {member['app_version']}" if member["app_id"] else ""
+        output.line()
+        output.line(f"{member['operation']}, {many(member['action_count'], 'action')}")
+        output.pairs(
+            [
+                ("transaction id", member["transaction_id"]),
+                ("application", app),
+                *((name, value) for name, value in member["summary"].items()),
+            ],
+            indent="  ",
+        )
+    output.line()
+    if not found["actions"]:
+        output.line("no actions")
+    for record in found["actions"][:_FILES_SHOWN]:
+        _print_action(record, statistics)
+    more = len(found["actions"]) - _FILES_SHOWN
+    if more > 0:
+        output.line(f"and {count(more)} more; --output csv lists them all")
+
+
+def _print_action(record: dict[str, Any], statistics: bool) -> None:
+    kind = record["kind"]
+    if kind in ("add", "add_batch"):
+        _print_file(record, statistics)
+    elif kind == "remove":
+        output.line(f"remove  {cell(record['path'])}")
+    elif kind == "schema":
+        columns = record["fields"]["columns"]
+        shown = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
+        output.line(f"schema  {cell(record['table'])}, {many(len(columns), 'column')}")
+        output.pairs(
+            [
+                ("fingerprint", record["schema_fingerprint"]),
+                ("columns", shown),
+                ("key", ", ".join(record["fields"]["key"])),
+                ("sort order", ", ".join(record["fields"]["sort_order"])),
+            ],
+            indent="        ",
+        )
+    else:
+        output.line(f"{kind}  {output.to_json(record['fields'])}")
+
+
+def _print_file(record: dict[str, Any], statistics: bool) -> None:
+    output.line(f"add     {record['path']}")
+    known = record["statistics"]
+    groups = record["row_groups"]
+    output.pairs(
+        [
+            ("table", record["table"]),
+            ("partition", record["partition"]),
+            ("holds", f"{many(record['row_count'], 'row')}, {size(record['size_bytes'])}"),
+            ("row groups", f"{count(groups)}, footer of {count(record['footer_bytes'])} bytes"),
+            ("clock", f"{record['first_clock']} to {record['last_clock']}"),
+            ("schema", record["schema_fingerprint"]),
+            ("replaces", ", ".join(record["replaces"] or [])),
+            ("statistics", f"of {many(len(known), 'column')}" if known else "none"),
+        ],
+        indent="        ",
+    )
+    if statistics and known:
+        heads = ["COLUMN", "NULLS", "MIN", "MAX"]
+        rows = [
+            [cell(item["column"]), _value(item["nulls"]), _bound(item, "min"), _bound(item, "max")]
+            for item in known
+        ]
+        output.table(heads, rows, [False, True, False, False], indent="        ")
+
+
+def _value(value: Any) -> str:
+    return "-" if value is None else cell(str(value))
+
+
+def _bound(item: dict[str, Any], name: str) -> str:
+    """A bound; `~` says that no row need have that very value."""
+    return _value(item[name]) + ("~" if item[f"{name}_exact"] is False else "")
