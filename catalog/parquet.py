@@ -6,6 +6,7 @@ Source: docs/format.md, sections 5.1, 5.2 and 8.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,12 +76,17 @@ def file_facts(
 
 
 def _primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, pa.Field, Any]]:
+    columns = [metadata.schema.column(leaf) for leaf in range(metadata.num_columns)]
+    paths = Counter(column.path for column in columns)
+    names = Counter(schema.names)
     positions = {field.name: position for position, field in enumerate(schema)}
     found = []
-    for leaf in range(metadata.num_columns):
-        column = metadata.schema.column(leaf)
+    for leaf, column in enumerate(columns):
         position = positions.get(column.path) if column.max_repetition_level == 0 else None
-        if position is not None and schema.field(position).type.num_fields == 0:
+        if position is None or schema.field(position).type.num_fields:
+            continue
+        # Field `b` of a struct `a` has the path of a column named `a.b`: then neither is known.
+        if paths[column.path] == 1 and names[column.path] == 1:
             found.append((leaf, position, schema.field(position), column))
     return found
 

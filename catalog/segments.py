@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .statistics import bound_type, decode_bounds
 from .wire import lakelog_transaction_pb2 as wire
@@ -239,14 +240,15 @@ def _merge_column(
         for item, rows in found
         if not (item.HasField("null_count") and item.null_count == rows)
     ]
-    for which, pick in (("min", min), ("max", max)):
+    for which, place in (("min", 0), ("max", -1)):
         if not filled or not all(item.HasField(which) for item in filled):
             continue
         raw = [getattr(item, which) for item in filled]
         values = decode_bounds(raw, kind)
         if values.null_count:
             continue
-        best = pick(range(len(raw)), key=lambda index: values[index].as_py())
+        # By Arrow: Python has no nanoseconds and no years after 9999.
+        best = pc.array_sort_indices(values)[place].as_py()
         setattr(result, which, raw[best])
         setattr(result, f"{which}_exact", getattr(filled[best], f"{which}_exact"))
     return result

@@ -72,8 +72,8 @@ def encode_bound(value: Any, kind: pa.DataType) -> bytes:
 
 
 def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
-    """Many bounds of one type as an Arrow array; None stays null, and so does a value of the wrong
-    length."""
+    """Many bounds of one type as an Arrow array. None stays null; so does what can't be a bound: a
+    value of the wrong length, one out of the type's range, NaN."""
     types = pa.types
     if types.is_string(kind):
         return pa.array([_text(value) for value in values], pa.string())
@@ -86,14 +86,20 @@ def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
         fixed = [value if value is not None and len(value) == 16 else None for value in values]
         raw = pa.array(fixed, pa.binary(16))
         return pa.Array.from_buffers(kind, len(raw), raw.buffers(), null_count=raw.null_count)
-    width = 4 if kind.bit_width == 32 else 8
-    form = _UINT if types.is_unsigned_integer(kind) else _FLOAT if types.is_float64(kind) else _INT
-    plain = [
-        form.unpack(value)[0] if value is not None and len(value) == 8 else None for value in values
-    ]
-    if types.is_float64(kind) or types.is_integer(kind):
+    plain = [_number(value, kind) for value in values]
+    if types.is_floating(kind) or types.is_integer(kind):
         return pa.array(plain, kind)
-    return pa.array(plain, pa.int64()).cast(pa.int32() if width == 4 else pa.int64()).cast(kind)
+    return pa.array(plain, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+
+
+def _number(value: bytes | None, kind: pa.DataType) -> int | float | None:
+    if value is None or len(value) != 8:
+        return None
+    if pa.types.is_floating(kind):
+        real = float(_FLOAT.unpack(value)[0])
+        return None if math.isnan(real) else real
+    number = int((_UINT if pa.types.is_unsigned_integer(kind) else _INT).unpack(value)[0])
+    return number if kind.bit_width == 64 or -(1 << 31) <= number < 1 << 31 else None
 
 
 def _text(value: bytes | None) -> str | None:
@@ -167,22 +173,21 @@ def _raw_bound(
             return None
         # -0.0 and 0.0 compare equal but sort apart: the bound takes in both.
         return encode_bound((-0.0 if which == "min" else 0.0) if value == 0 else value, kind)
-    if types.is_string(kind) or types.is_binary(kind):
+    if types.is_string(kind):
+        return bytes(raw).decode("utf-8").encode()  # a foreign file may hold anything
+    if types.is_binary(kind):
         return bytes(raw)
     if types.is_decimal(kind):
         unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
         return encode_bound(unscaled, kind)
-    if types.is_timestamp(kind):
+    if types.is_timestamp(kind) or types.is_time(kind):
+        # The file's unit need not be that of its Arrow type: Parquet has no seconds.
         unit = _UNIT_OF_NAME.get(json.loads(column.logical_type.to_json()).get("timeUnit", ""))
         if unit is None:
             return None
         have, want = _PER_SECOND[unit], _PER_SECOND[kind.unit]
         scaled = int(raw) * want
         return encode_bound(scaled // have if which == "min" else -(-scaled // have), kind)
-    if types.is_time(kind) and column.physical_type != (
-        "INT32" if kind.bit_width == 32 else "INT64"
-    ):
-        return None
     return encode_bound(int(raw), kind)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -49,14 +51,13 @@ def good(path):
 
 def ascending(paths):
     encoded = [path.encode() for path in paths]
-    return all(a < b for a, b in zip(encoded, encoded[1:], strict=False))
+    return all(a < b for a, b in itertools.pairwise(encoded))
 
 
 def refused(column):
     try:
         check_paths(column, "key")
-    except CorruptObject as error:
-        assert error.key == "key"
+    except CorruptObject:
         return True
     return False
 
