@@ -1,7 +1,9 @@
 """Rebuilding a log from the footers of its data files."""
 
+from .execute import execute_rebuild
 from .plan import LeftOut, RebuildInfo, RebuildPlan, left_out_table, transactions_table
-from .rebuild import execute_rebuild, plan_rebuild
+from .rebuild import plan_rebuild
+from .report import report
 
 __all__ = [
     "LeftOut",
@@ -10,5 +12,6 @@ __all__ = [
     "execute_rebuild",
     "left_out_table",
     "plan_rebuild",
+    "report",
     "transactions_table",
 ]

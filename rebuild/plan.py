@@ -28,6 +28,7 @@ class RebuiltFile:
         path: Relative to `<writer>/<database>/`.
         table: Its table.
         size_bytes, row_count: Of the file.
+        fingerprint: Of its schema.
         add: Its `Add`, serialized: a million of these stay small.
         removes: Paths taken out right before it, as its footer says; only such as are live then.
     """
@@ -36,6 +37,7 @@ class RebuiltFile:
     table: str
     size_bytes: int
     row_count: int
+    fingerprint: bytes = field(repr=False)
     add: bytes = field(repr=False)
     removes: tuple[str, ...] = ()
 
@@ -114,9 +116,10 @@ class RebuildPlan:
         notes: What can't be known from footers, in words.
         replaced: Objects of the old log, which are copied aside and then deleted.
         objects_seen, bytes_seen: All objects below `data/`.
+        data_mark: A digest of names and sizes below `data/`, to see a change.
         schemas: Arrow IPC schema messages by table and fingerprint.
-        slots: Slot uuids of the old log that the new one takes over, by revision, so that a
-            committer that still runs finds its next name taken.
+        slots: The first bytes of slot uuids of the old log that the new one takes over, by
+            revision, so that a committer that still runs finds its next name taken.
         padding: Empty revisions after the last transaction, for the same reason.
         store: Where the log is.
     """
@@ -126,12 +129,13 @@ class RebuildPlan:
     database: str
     rebuild_id: str
     epoch: int
-    transactions: tuple[RebuiltTransaction, ...]
-    left_out: tuple[LeftOut, ...]
-    notes: tuple[str, ...]
-    replaced: tuple[ObjectInfo, ...]
+    transactions: tuple[RebuiltTransaction, ...] = field(repr=False)
+    left_out: tuple[LeftOut, ...] = field(repr=False)
+    notes: tuple[str, ...] = field(repr=False)
+    replaced: tuple[ObjectInfo, ...] = field(repr=False)
     objects_seen: int
     bytes_seen: int
+    data_mark: bytes = field(repr=False)
     schemas: dict[tuple[str, bytes], bytes] = field(repr=False)
     slots: dict[int, bytes] = field(repr=False)
     padding: int

@@ -1,22 +1,34 @@
-"""Rebuild a lost log from the footers of its Parquet files: scan first, plan, write last.
+"""Plan a log from the footers of its Parquet files: scan first, plan, write last.
 
 Source: docs/format.md, section 8; seed 002, sections 1.3 and 2.6.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from ..catalog.ambient import SYSTEM, Ambient
+from ..catalog.names import base_folder, check_id, parse_data_file
+from ..errors import LogExists, NotFoundError, UsageError
+from ..store import Store
+from .assemble import assemble
+from .evidence import Evidence, Transaction, group, prove, rule_out
+from .notes import notes
+from .old_log import padding_after, read_old_log, usable_slots
+from .order import order
+from .plan import LeftOut, RebuildPlan
+from .scan import MAX_EPOCH, Scan, scan_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..catalog.reader import Catalog
-    from ..store import Store
-    from .plan import RebuildInfo, RebuildPlan
+    from ..store import ObjectInfo
 
     Progress = Callable[[int, int], None]
+
+_ID_BYTES = 16
 
 
 def plan_rebuild(
@@ -40,29 +52,135 @@ def plan_rebuild(
             table and partition that their path names.
         exclude: Transaction ids (hex) to leave out: of those that the report calls unproven.
         progress: Called with footers read and footers in all, from this thread.
+        ambient: Clock and identities.
     Raises:
         LogExists: There is a log, and `replace` is not set.
         NotFoundError: There is no data file to rebuild from.
-        UsageError: An excluded id that no file has.
+        UsageError: An excluded id that is no unproven transaction's.
         StorageError: The store failed.
-    Requests: 2 LIST, 1 or 2 GET a data file; with `replace` 1 GET a transaction of the old log.
+    Requests: 2 LIST, 1 or 2 GET a data file; with `replace` 1 GET more.
     """
-    raise NotImplementedError
+    store = catalog if isinstance(catalog, Store) else catalog.store
+    check_id(writer, "writer")
+    check_id(database, "database")
+    folder = base_folder(writer, database)
+    old = read_old_log(store, writer, database)
+    if old.objects and not replace:
+        raise log_exists(writer, database)
+    scan = scan_data(store, writer, database, progress)
+    if not scan.objects:
+        raise NotFoundError(
+            f"There is nothing to rebuild: {store.url} has no data files of {writer}/{database}",
+            key=f"{folder}data/",
+            hint="Check URL, writer and database",
+        )
+    transactions, disagreeing = group(scan.own)
+    evidence = prove(transactions)
+    excluded = _excluded(exclude, transactions, evidence)
+    kept = {mark: item for mark, item in transactions.items() if mark not in excluded}
+    rule_out(kept, evidence)
+    ordered = order(kept, evidence)
+    now_us = ambient.now_us()
+    assembled = assemble(
+        ordered,
+        evidence,
+        scan.foreign,
+        include_foreign=include_foreign,
+        foreign_id=ambient.new_id(),
+        known_paths={info.key[len(folder) :] for info in scan.objects},
+        now_us=now_us,
+    )
+    left_out = [*scan.left_out, *disagreeing, *assembled.left_out]
+    left_out += _ruled_out(transactions, evidence, excluded)
+    newest = len(assembled.transactions) - 1
+    padding = padding_after(old, newest) if newest >= 0 else 0
+    slots = usable_slots(old, newest + padding)
+    return RebuildPlan(
+        url=store.url,
+        writer=writer,
+        database=database,
+        rebuild_id=ambient.new_id().hex()[:16],
+        epoch=1 + max(old.epoch, _highest_epoch(scan)),
+        transactions=tuple(assembled.transactions),
+        left_out=tuple(sorted(left_out, key=lambda item: item.path.encode())),
+        notes=notes(
+            transactions, evidence, ordered, assembled, left_out=left_out, old=old,
+            padding=padding, take_over=newest + padding > old.head and old.names_next,
+        ),
+        replaced=tuple(old.objects),
+        objects_seen=len(scan.objects),
+        bytes_seen=sum(info.size_bytes for info in scan.objects),
+        data_mark=data_mark(scan.objects),
+        schemas=scan.schemas,
+        slots=slots,
+        padding=padding,
+        store=store,
+    )  # fmt: skip
 
 
-def execute_rebuild(plan: RebuildPlan) -> RebuildInfo:
-    """Write a planned log, then a checkpoint of it.
+def log_exists(writer: str, database: str) -> LogExists:
+    """The error of a rebuild over a log, without leave to replace it."""
+    return LogExists(
+        f"{writer}/{database} has a log already",
+        key=f"{writer}/{database}",
+        hint="If it is beyond repair, rebuild with replace: its objects are copied aside first",
+    )
 
-    A crash at any point leaves a log that can't be read as if it were whole and smaller; planning
-    and executing again with `replace` repairs it. Objects of an old log are first copied to
-    `<writer>/<database>/replaced/<rebuild id>/` and read back.
 
-    Raises:
-        NotFoundError: The plan holds no transaction.
-        LogExists: A log has appeared since the plan was made.
-        PlanOutdated: The data files or the old log changed since.
-        StorageError: The store failed on the way: plan and execute again with `replace`.
-    Requests: 2 LIST; 1 PUT a revision, 1 for the checkpoint and each of its segments; with an old
-        log 2 GET and 1 PUT an object of it, and its deletion.
-    """
-    raise NotImplementedError
+def data_mark(objects: Iterable[ObjectInfo]) -> bytes:
+    """A digest of the names and sizes of objects."""
+    digest = hashlib.sha256()
+    for info in objects:
+        digest.update(f"{info.key}\0{info.size_bytes}\n".encode())
+    return digest.digest()
+
+
+def _highest_epoch(scan: Scan) -> int:
+    """Of all files, those that can't be read included: their names tell it too."""
+    names = (parse_data_file(info.key) for info in scan.objects)
+    found = (name.epoch for name in names if name is not None)
+    return max((epoch for epoch in found if epoch < MAX_EPOCH), default=0)
+
+
+def _excluded(
+    wanted: Collection[str], transactions: Mapping[bytes, Transaction], evidence: Evidence
+) -> set[bytes]:
+    found: set[bytes] = set()
+    for text in wanted:
+        try:
+            mark = bytes.fromhex(text)
+        except ValueError:
+            mark = b""
+        if mark not in transactions:
+            raise UsageError(
+                f"No data file is of transaction {text!r}",
+                key=text,
+                hint="Exclude ids that the report calls unproven",
+            )
+        if mark in evidence.proofs:
+            raise UsageError(
+                f"Transaction {text} was committed: {evidence.proofs[mark]}",
+                key=text,
+                hint="Only unproven transactions can be excluded; remove its files afterwards",
+            )
+        found.add(mark)
+    return found
+
+
+def _ruled_out(
+    transactions: Mapping[bytes, Transaction], evidence: Evidence, excluded: Collection[bytes]
+) -> list[LeftOut]:
+    found = []
+    for mark, item in transactions.items():
+        if mark in excluded:
+            found += [
+                LeftOut(file.path, file.size_bytes, "excluded", "left out on request", mark.hex())
+                for file in item.files
+            ]
+        elif mark in evidence.disproofs:
+            reason = evidence.disproofs[mark]
+            found += [
+                LeftOut(file.path, file.size_bytes, "disproved", reason, mark.hex())
+                for file in item.files
+            ]
+    return found

@@ -1,0 +1,285 @@
+"""What lies below `data/`: lakelog's own files with their footers, foreign files, and the rest.
+
+A file counts as lakelog's own only where its name and place are those that its footer says: a copy
+under another name, or in another writer's prefix, must not become data of a log.
+
+Source: docs/format.md, section 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.codec import OPERATIONS
+from ..catalog.names import (
+    NO_PARTITION,
+    base_folder,
+    check_path,
+    data_path,
+    decode_segment,
+    encode_segment,
+    parse_data_file,
+)
+from ..catalog.schema import encode_schema
+from ..errors import InvalidName, InvalidPath
+from .footers import FooterOf, read_footers
+from .plan import LeftOut
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable
+
+    from ..catalog.footer import FooterMetadata
+    from ..catalog.footer_parse import ParsedFooter
+    from ..store import ObjectInfo, Store
+
+MAX_EPOCH: Final = 1 << 61
+_MAX_REVISION: Final = 1 << 53
+_MAX_CLOCK: Final = 1 << 63
+_MAX_VERSION: Final = 1 << 64
+_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFile:
+    """A file that lakelog wrote, at its place. Fields as in `FooterMetadata`, and of the object:
+
+    Attributes:
+        path: Relative to `<writer>/<database>/`.
+        size_bytes, modified_at_us: Of the object; the time is None where the store doesn't say.
+        row_count: Of the file.
+        add: Its `Add` without what it replaces, serialized.
+    """
+
+    path: str
+    size_bytes: int
+    modified_at_us: int | None
+    row_count: int
+    add: bytes = field(repr=False)
+    table: str
+    fingerprint: bytes
+    transaction_id: bytes
+    number: int
+    base_revision: int
+    base_transaction_id: bytes
+    epoch: int
+    last_clock: int
+    replaces: tuple[str, ...]
+    app_id: str
+    app_version: int
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFile:
+    """A Parquet file without lakelog metadata, in a table's folder.
+
+    Attributes:
+        path, table, size_bytes, modified_at_us, row_count, add, fingerprint: As of `OwnFile`; table
+            and partition are those of its path.
+    """
+
+    path: str
+    size_bytes: int
+    modified_at_us: int | None
+    row_count: int
+    add: bytes = field(repr=False)
+    table: str
+    fingerprint: bytes
+
+
+@dataclass(slots=True)
+class Scan:
+    """All that lies below `data/` of one writer and database.
+
+    Attributes:
+        objects: As listed.
+        own, foreign: Files that can be used.
+        left_out: The others, each with the reason.
+        schemas: Arrow IPC schema messages by table and fingerprint.
+    """
+
+    objects: list[ObjectInfo] = field(default_factory=list)
+    own: list[OwnFile] = field(default_factory=list)
+    foreign: list[ForeignFile] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    schemas: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+
+
+def list_data(store: Store, writer: str, database: str) -> list[ObjectInfo]:
+    """All objects below `data/`, by key.
+
+    Requests: 1 LIST per 1,000 objects on S3.
+    """
+    return store.list(base_folder(writer, database) + "data/")
+
+
+def scan_data(
+    store: Store, writer: str, database: str, progress: Callable[[int, int], None] | None = None
+) -> Scan:
+    """List `data/` and read every footer.
+
+    Raises:
+        StorageError: The store failed.
+    Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET an object.
+    """
+    folder = base_folder(writer, database)
+    scan = Scan(list_data(store, writer, database))
+    candidates = []
+    for info in scan.objects:
+        path = info.key[len(folder) :]
+        reason = _not_a_candidate(path)
+        if reason:
+            scan.left_out.append(LeftOut(path, info.size_bytes, "ignored", reason))
+        else:
+            candidates.append(info)
+    for done, footer in enumerate(read_footers(store, candidates), 1):
+        _sort_in(scan, footer, footer.info.key[len(folder) :], writer, database)
+        if progress is not None:
+            progress(done, len(candidates))
+    return scan
+
+
+def _not_a_candidate(path: str) -> str:
+    try:
+        check_path(path)
+    except InvalidPath as error:
+        return f"its path can't stand in a log: {error.message}"
+    if path.rsplit("/", 1)[-1][0] in "._":
+        return "names that begin with '.' or '_' are no data files"
+    return ""
+
+
+def _sort_in(scan: Scan, footer: FooterOf, path: str, writer: str, database: str) -> None:
+    info, parsed = footer.info, footer.parsed
+    if parsed is None:
+        known = path.endswith(".parquet") or parse_data_file(path) is not None
+        kind = "quarantined" if known else "ignored"
+        scan.left_out.append(_left_out(path, info.size_bytes, kind, footer.problem))
+        return
+    meta = parsed.meta
+    problem = parsed.problem
+    if meta is not None:
+        problem = _misplaced(path, meta, writer, database)
+    elif not problem and parse_data_file(path) is not None:
+        problem = "it has a name of lakelog's and no lakelog metadata: something else rewrote it"
+    if problem:
+        scan.left_out.append(_left_out(path, info.size_bytes, "quarantined", problem))
+    elif meta is not None:
+        scan.own.append(_own(path, info, parsed, meta))
+        scan.schemas[meta.table, parsed.facts.schema_fingerprint] = encode_schema(parsed.schema)[1]
+    else:
+        _sort_in_foreign(scan, path, info, parsed)
+
+
+def _left_out(path: str, size_bytes: int, kind: str, reason: str) -> LeftOut:
+    own = parse_data_file(path)
+    mark = own.transaction_id.hex() if own is not None else ""
+    return LeftOut(path, size_bytes, kind, reason, mark)  # type: ignore[arg-type]
+
+
+def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata) -> OwnFile:
+    add = parsed.facts
+    add.path, add.table, add.partition = path, meta.table, meta.partition
+    add.first_clock, add.last_clock = meta.first_clock, meta.last_clock
+    add.replaces.extend(meta.replaces)
+    return OwnFile(
+        path=path,
+        size_bytes=info.size_bytes,
+        modified_at_us=_us(info.modified_at),
+        row_count=add.row_count,
+        add=add.SerializeToString(),
+        table=meta.table,
+        fingerprint=add.schema_fingerprint,
+        transaction_id=meta.transaction_id,
+        number=meta.number,
+        base_revision=meta.base_revision,
+        base_transaction_id=meta.base_transaction_id,
+        epoch=meta.epoch,
+        last_clock=meta.last_clock,
+        replaces=meta.replaces,
+        app_id=meta.app_id,
+        app_version=meta.app_version,
+        operation=meta.operation,
+    )
+
+
+def _misplaced(path: str, meta: FooterMetadata, writer: str, database: str) -> str:
+    """Why a file isn't what its footer says, or is nothing that a log may hold; empty if it is."""
+    if (meta.writer, meta.database) != (writer, database):
+        return f"it was copied here: its footer says writer {meta.writer}, database {meta.database}"
+    problem = _out_of_range(meta)
+    if problem:
+        return f"its lakelog metadata can't be true: {problem}"
+    try:
+        own = data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
+        for replaced in meta.replaces:
+            check_path(replaced)
+    except (InvalidName, InvalidPath) as error:
+        return f"its lakelog metadata can't be true: {error.message}"
+    if path == own:
+        return ""
+    if path.rsplit("/", 1)[0] == own.rsplit("/", 1)[0]:
+        return f"it is a copy under another name: its footer says {own}"
+    return f"it was copied here: its footer says table {meta.table!r}, partition {meta.partition!r}"
+
+
+def _out_of_range(meta: FooterMetadata) -> str:
+    clocks = (meta.first_clock, meta.last_clock)
+    for name, good in (
+        ("epoch", 1 <= meta.epoch < MAX_EPOCH),
+        ("base revision", -1 <= meta.base_revision < _MAX_REVISION),
+        ("base transaction", len(meta.base_transaction_id) in {0, _ID_BYTES}),
+        ("number", meta.number >= 0),
+        ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
+        ("application version", 0 <= meta.app_version < _MAX_VERSION),
+        ("operation", meta.operation in OPERATIONS),
+    ):
+        if not good:
+            return f"its {name} is out of range"
+    return ""
+
+
+def _sort_in_foreign(scan: Scan, path: str, info: ObjectInfo, parsed: ParsedFooter) -> None:
+    place = place_of(path)
+    if place is None:
+        reason = "no lakelog metadata, and its path is not data/<partition>/<table>/<file>"
+        scan.left_out.append(LeftOut(path, info.size_bytes, "foreign", reason))
+        return
+    partition, table = place
+    modified_at_us = _us(info.modified_at)
+    add = parsed.facts
+    add.path, add.table, add.partition = path, table, partition
+    add.first_clock = add.last_clock = modified_at_us or 0
+    mark = add.schema_fingerprint
+    scan.foreign.append(
+        ForeignFile(
+            path,
+            info.size_bytes,
+            modified_at_us,
+            add.row_count,
+            add.SerializeToString(),
+            table,
+            mark,
+        )
+    )
+    scan.schemas[table, mark] = encode_schema(parsed.schema)[1]
+
+
+def place_of(path: str) -> tuple[str, str] | None:
+    """Partition and table that a path names, or None if it names none."""
+    segments = path.split("/")
+    if len(segments) != 4:
+        return None
+    partition = "" if segments[1] == NO_PARTITION else decode_segment(segments[1])
+    table = decode_segment(segments[2])
+    try:
+        same = encode_segment(table, "table") == segments[2]
+    except InvalidName:
+        return None
+    return (partition, table) if same else None
+
+
+def _us(at: dt.datetime | None) -> int | None:
+    return None if at is None else int(at.timestamp() * 1_000_000)
