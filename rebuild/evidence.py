@@ -74,13 +74,19 @@ class Evidence:
         proofs: By transaction id, why it was committed.
         revisions: By transaction id, its number in the lost log, where a footer tells.
         disproofs: By transaction id, why it can't have been committed.
+        conflicts: By transaction id, which other unproven one excludes it.
         contradictions: What doesn't fit together, in words.
     """
 
     proofs: dict[Mark, str] = field(default_factory=dict)
     revisions: dict[Mark, int] = field(default_factory=dict)
     disproofs: dict[Mark, str] = field(default_factory=dict)
+    conflicts: dict[Mark, str] = field(default_factory=dict)
     contradictions: list[str] = field(default_factory=list)
+
+    def is_out(self, mark: Mark) -> bool:
+        """Whether a transaction is ruled out, for certain or in favour of a likelier one."""
+        return mark in self.disproofs or mark in self.conflicts
 
 
 def group(files: Iterable[OwnFile]) -> tuple[dict[Mark, Transaction], list[LeftOut]]:
@@ -138,7 +144,8 @@ def prove(transactions: Mapping[Mark, Transaction]) -> Evidence:
 
 
 def rule_out(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> None:
-    """Fill in which transactions can't have been committed, given the proven ones.
+    """Fill in which transactions can't have been committed, given the proven ones, and which of
+    the others exclude each other.
 
     Args:
         transactions: Without those that are left out on request.
@@ -226,7 +233,7 @@ def _rule_out_by_application(transactions: Mapping[Mark, Transaction], evidence:
 
 def _keep_one(items: list[Transaction], why: str, evidence: Evidence) -> None:
     """Of transactions that exclude each other: the proven ones, else the one begun last."""
-    rivals = [item for item in items if item.mark not in evidence.disproofs]
+    rivals = [item for item in items if not evidence.is_out(item.mark)]
     if len(rivals) < 2:
         return
     proven = [item for item in rivals if item.mark in evidence.proofs]
@@ -234,9 +241,8 @@ def _keep_one(items: list[Transaction], why: str, evidence: Evidence) -> None:
         named = ", ".join(sorted(item.mark.hex() for item in proven))
         evidence.contradictions.append(f"Of transactions {named} {why}, and all are proven")
     winner = max(proven or rivals, key=lambda item: item.age)
-    which = "which was committed" if proven else "which was begun later, when it wasn't there yet"
+    verdicts = evidence.disproofs if proven else evidence.conflicts
+    which = "which was committed" if proven else "which was begun later, without this one"
     for item in rivals:
         if item is not winner and item.mark not in evidence.proofs:
-            evidence.disproofs[item.mark] = (
-                f"{why}, this one and transaction {winner.mark.hex()}, {which}"
-            )
+            verdicts[item.mark] = f"{why}, this one and {winner.mark.hex()}, {which}"

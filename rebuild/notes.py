@@ -39,7 +39,13 @@ def notes(
     found += _lost_revisions(transactions, evidence)
     found += _gone(transactions, assembled)
     found += _risky(assembled)
-    if any(item.kind in {"disproved", "excluded", "quarantined"} for item in left_out):
+    if evidence.conflicts:
+        found.append(
+            f"{len(evidence.conflicts)} unproven transactions are left out for others that "
+            "were begun later: exclude the later one, should it be the one never committed"
+        )
+    kept_nowhere = {"disproved", "conflicting", "excluded", "quarantined"}
+    if any(item.kind in kept_nowhere for item in left_out):
         found.append(
             "Files left out stay where they are, but no revision names them: gc may delete those "
             "with names of lakelog's at once. Copy elsewhere first what you want to keep"

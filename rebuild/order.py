@@ -39,7 +39,7 @@ class Ordered:
 
 def order(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> Ordered:
     """Put the transactions that are not ruled out in order."""
-    kept = {mark: item for mark, item in transactions.items() if mark not in evidence.disproofs}
+    kept = {mark: item for mark, item in transactions.items() if not evidence.is_out(mark)}
     places = _places(kept, evidence)
     before = _constraints(kept, evidence)
     after: dict[Mark, list[Mark]] = defaultdict(list)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..store import ObjectInfo, Store
 
 Proof = Literal["proven", "unproven", "foreign"]
-LeftOutKind = Literal["quarantined", "foreign", "disproved", "excluded", "ignored"]
+LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
 
 PROVEN: Final = "a later file's footer names it as committed"
 UNPROVEN: Final = "may have been written and never committed"
@@ -89,8 +89,9 @@ class LeftOut:
         path: Relative to `<writer>/<database>/`.
         size_bytes: Of the object.
         kind: `quarantined` (damaged, or it belongs elsewhere), `foreign` (no lakelog metadata),
-            `disproved` (its transaction can't have been committed), `excluded` (on request),
-            `ignored` (no Parquet file by its name).
+            `disproved` (its transaction can't have been committed), `conflicting` (its transaction
+            or another unproven one was not committed; the later one is kept), `excluded` (on
+            request), `ignored` (no Parquet file by its name).
         reason: In words.
         transaction_id: Hex, where known.
     """

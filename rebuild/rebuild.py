@@ -17,7 +17,7 @@ from .evidence import Evidence, Transaction, group, prove, rule_out
 from .notes import notes
 from .old_log import padding_after, read_old_log, usable_slots
 from .order import order
-from .plan import LeftOut, RebuildPlan
+from .plan import LeftOut, LeftOutKind, RebuildPlan
 from .scan import MAX_EPOCH, Scan, scan_data
 
 if TYPE_CHECKING:
@@ -170,17 +170,14 @@ def _excluded(
 def _ruled_out(
     transactions: Mapping[bytes, Transaction], evidence: Evidence, excluded: Collection[bytes]
 ) -> list[LeftOut]:
-    found = []
-    for mark, item in transactions.items():
-        if mark in excluded:
-            found += [
-                LeftOut(file.path, file.size_bytes, "excluded", "left out on request", mark.hex())
-                for file in item.files
-            ]
-        elif mark in evidence.disproofs:
-            reason = evidence.disproofs[mark]
-            found += [
-                LeftOut(file.path, file.size_bytes, "disproved", reason, mark.hex())
-                for file in item.files
-            ]
-    return found
+    verdicts: dict[bytes, tuple[LeftOutKind, str]] = {
+        **{mark: ("conflicting", reason) for mark, reason in evidence.conflicts.items()},
+        **{mark: ("disproved", reason) for mark, reason in evidence.disproofs.items()},
+        **{mark: ("excluded", "left out on request") for mark in excluded},
+    }
+    return [
+        LeftOut(file.path, file.size_bytes, *verdicts[mark], mark.hex())
+        for mark, item in transactions.items()
+        if mark in verdicts
+        for file in item.files
+    ]

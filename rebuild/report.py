@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .plan import LeftOut, RebuildPlan, RebuiltTransaction
+    from .plan import LeftOut, LeftOutKind, RebuildPlan, RebuiltTransaction
 
-_KINDS: Final = {
+_KINDS: Final[dict[LeftOutKind, str]] = {
     "quarantined": "quarantined: damaged, or not what name and place say",
     "disproved": "left out: their transactions can't have been committed",
+    "conflicting": "left out: another unproven transaction excludes theirs, and was begun later",
     "excluded": "left out on request",
     "foreign": "foreign: no lakelog metadata",
     "ignored": "ignored: no Parquet files",
