@@ -13,7 +13,7 @@ listing that its maker built on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from explorer import Step
 from invariants import CHECKPOINT, FORWARD
@@ -25,6 +25,9 @@ HALF = 1
 FLOOR = 2 * HALF
 IDLE = -1
 Segment = tuple[int, bool]  # revision, and whether it is the whole state (else only what changed)
+
+Item = tuple[str, Any]  # what to delete: "transactions" up to a revision, a "header", a "segment"
+Plan = tuple[Item, ...]
 
 
 class Header(NamedTuple):
@@ -64,7 +67,7 @@ class State(NamedTuple):
     headers: tuple[Header, ...]
     segments: tuple[Segment, ...]
     makers: tuple[Maker, ...]
-    plans: tuple[tuple[tuple[str, object], ...], ...]
+    plans: tuple[Plan, ...]
 
 
 class Checkpoints:
@@ -113,7 +116,7 @@ class Checkpoints:
         if maker.target == IDLE:
             yield from self._choose(state, maker)
             return
-        yield self._made(state, maker, Maker(), "maker gives up or crashes")
+        yield self._made(state, maker, Maker(), "maker gives up or crashes", str(maker.target))
         own = maker.segments[-1]
         if not maker.written:
             other = any(s[0] == own[0] and s != own for s in state.segments)
@@ -121,27 +124,25 @@ class Checkpoints:
                 return  # another maker's segment has the name and other bytes: give up
             segments = state.segments if other else tuple(sorted({*state.segments, own}))
             after = maker._replace(written=True)
-            yield self._made(
-                state._replace(segments=segments), maker, after, "maker writes a segment"
-            )
+            begun = state._replace(segments=segments)
+            yield self._made(begun, maker, after, "maker writes a segment", str(own))
             return
         if maker.age > FLOOR and self.mutant != "checkpoint_after_idle":
             return  # sent within one half, landed within the other, or never
         yield from self._land(state, maker)
 
     def _choose(self, state: State, maker: Maker) -> Iterator[Step]:
-        """List; take the head as the target; build on the newest whole checkpoint, or on nothing."""
+        """List, aim at the head, build on the newest whole checkpoint or on nothing."""
         target = state.size - 1
         if target < 0 or any(h.revision == target for h in state.headers):
             return
-        yield self._made(
-            state, maker, Maker(target, ((target, True),)), f"maker starts {target} from the log"
-        )
+        after = Maker(target, ((target, True),))
+        yield self._made(state, maker, after, "maker starts from the log", f"revision {target}")
         base = max((h for h in state.headers if self._whole(state, h)), default=None)
         if base is not None:
             after = Maker(target, (*base.segments, (target, False)))
-            what = f"maker starts {target} on checkpoint {base.revision}"
-            yield self._made(state, maker, after, what)
+            what = f"revision {target} on {base.revision}"
+            yield self._made(state, maker, after, "maker starts on a checkpoint", what)
 
     def _land(self, state: State, maker: Maker) -> Iterator[Step]:
         revision = maker.target
@@ -154,8 +155,9 @@ class Checkpoints:
         wrong = revision > newest and not self._whole(state, header)
         for damaged in (False, True) if self.damage else (False,):
             headers = tuple(sorted((*state.headers, header._replace(damaged=damaged))))
-            kind = f"header {revision} lands" + (" damaged" if damaged else "")
-            step = self._made(state._replace(headers=headers), maker, Maker(), kind)
+            kind = "header lands" + " damaged" * damaged
+            landed = state._replace(headers=headers)
+            step = self._made(landed, maker, Maker(), kind, f"of revision {revision}")
             yield step._replace(broken=CHECKPOINT) if wrong and not damaged else step
 
     @staticmethod
@@ -164,22 +166,23 @@ class Checkpoints:
 
     # ---- prune
 
-    def _prune(self, state: State, plan: tuple[tuple[str, object], ...]) -> Iterator[Step]:
+    def _prune(self, state: State, plan: Plan) -> Iterator[Step]:
         if plan:
-            yield self._planned(state, plan, (), "prune crashes or stops")
+            yield self._planned(state, plan, (), "prune crashes or stops", "")
             for item in plan:
                 yield self._delete(state, plan, item)
             return
         for survivor, segments in self._survivors(state):
-            doomed: list[tuple[str, object]] = []
+            doomed: list[Item] = []
             if state.low <= survivor:
-                doomed.append(("transactions up to", survivor))
+                doomed.append(("transactions", survivor))
             doomed += [("header", h.revision) for h in state.headers if h.revision < survivor]
-            doomed += [("segment", s) for s in state.segments if s[0] <= survivor
-                       and s not in segments]
+            doomed += [
+                ("segment", s) for s in state.segments if s[0] <= survivor and s not in segments
+            ]
             if doomed:
-                kind = f"prune plans by checkpoint {survivor}"
-                yield self._planned(state, plan, tuple(doomed), kind)
+                what = f"by checkpoint {survivor}"
+                yield self._planned(state, plan, tuple(doomed), "prune plans", what)
 
     def _survivors(self, state: State) -> Iterator[tuple[int, set[Segment]]]:
         """The newest checkpoint fit to survive, and the segments to keep with it."""
@@ -201,19 +204,16 @@ class Checkpoints:
             newer = [h for h in newer if h.revision == survivor]
         yield survivor, {segment for h in newer for segment in h.segments}
 
-    def _delete(
-        self, state: State, plan: tuple[tuple[str, object], ...], item: tuple[str, object]
-    ) -> Step:
+    def _delete(self, state: State, plan: Plan, item: Item) -> Step:
         what, key = item
         if what == "header":
             after = state._replace(headers=tuple(h for h in state.headers if h.revision != key))
         elif what == "segment":
             after = state._replace(segments=tuple(s for s in state.segments if s != key))
         else:
-            assert isinstance(key, int)
             after = state._replace(low=max(state.low, key + 1))
         rest = tuple(other for other in plan if other != item)
-        return self._planned(after, plan, rest, f"prune deletes {what} {key}")
+        return self._planned(after, plan, rest, f"prune deletes {what}", str(key))
 
     # ---- the clock, invariants, helpers
 
@@ -234,18 +234,19 @@ class Checkpoints:
         return FORWARD if newest + 1 < state.low else None
 
     @staticmethod
-    def _made(state: State, before: Maker, after: Maker, kind: str) -> Step:
+    def _made(state: State, before: Maker, after: Maker, kind: str, detail: str) -> Step:
         makers = list(state.makers)
         makers[makers.index(before)] = after
-        return Step(kind, "", state._replace(makers=tuple(sorted(makers))))
+        return Step(kind, detail, state._replace(makers=tuple(sorted(makers))))
 
     @staticmethod
     def _planned(
         state: State,
-        before: tuple[tuple[str, object], ...],
-        after: tuple[tuple[str, object], ...],
+        before: Plan,
+        after: Plan,
         kind: str,
+        detail: str,
     ) -> Step:
         plans = list(state.plans)
         plans[plans.index(before)] = after
-        return Step(kind, "", state._replace(plans=tuple(sorted(plans))))  # type: ignore[type-var]
+        return Step(kind, detail, state._replace(plans=tuple(sorted(plans))))

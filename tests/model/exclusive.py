@@ -1,4 +1,4 @@
-"""Commit and fencing on a store with put-if-absent: owners, guests, lost and late PUTs, crashes, gc.
+"""Commit and fencing on a store with put-if-absent: owners, guests, lost PUTs, crashes, gc.
 
 The log is an append-only tuple, because every revision has one agreed name: a PUT of revision r
 lands if the log has r entries and is refused if it has more. Time plays no part here: PUTs stay in
@@ -13,6 +13,7 @@ log, so its own pace needs no state.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from explorer import Step
@@ -82,6 +83,7 @@ class State(NamedTuple):
     kept_from: int
 
 
+@cache
 def live(log: tuple[Commit, ...]) -> dict[int, int]:
     """Replay a log: the live transactions' files, as transaction to epoch in the file's name."""
     result: dict[int, int] = {}
@@ -91,12 +93,35 @@ def live(log: tuple[Commit, ...]) -> dict[int, int]:
     return result
 
 
+@cache
 def referenced(log: tuple[Commit, ...], kept_from: int) -> set[tuple[int, int]]:
     """The files that any retained revision up to the end of this log references."""
     result: set[tuple[int, int]] = set()
     for end in range(max(kept_from, 0) + 1, len(log) + 1):
         result.update((epoch, tx) for tx, epoch in live(log[:end]).items())
     return result
+
+
+@cache
+def log_broken(log: tuple[Commit, ...]) -> str | None:
+    """Name the invariant that a log breaks by itself."""
+    if len({commit.tx for commit in log}) != len(log):
+        return ONCE
+    head, owner = 0, NOTHING
+    for commit in log:
+        if commit.epoch < head or (commit.guest and commit.epoch != head):
+            return EPOCH
+        if commit.epoch > head:
+            owner = NOTHING
+        if not commit.guest:
+            if owner not in (NOTHING, commit.opening):
+                return ONE_OWNER
+            owner = commit.opening
+        head = commit.epoch
+    for size, commit in enumerate(log):
+        if commit.removes != NOTHING and commit.removes not in live(log[:size]):
+            return VALID
+    return None
 
 
 class Exclusive:
@@ -169,7 +194,7 @@ class Exclusive:
             after = process._replace(
                 phase=READY, tx=tx, base=base, file_epoch=file_epoch, removes=removes, pending=None
             )
-            if self.mutant != "guest_resumes_at_new_epoch":
+            if process.guest and self.mutant != "guest_resumes_at_new_epoch":
                 after = after._replace(epoch=file_epoch)  # a retry keeps its bytes and its epoch
             yield self._moved(state, process, after, "calls commit again", f"T{tx} of {process}")
         if process.base < len(state.log):
@@ -180,14 +205,17 @@ class Exclusive:
         removes = NOTHING
         if self.compaction and process.guest:
             removes = min(live(state.log[: process.base]), default=NOTHING)
+        file_epoch = process.epoch
+        if self.mutant == "adds_old_epoch_file" and not process.guest:
+            file_epoch -= 1  # a file left behind by a predecessor, added as it is
         after = process._replace(
             phase=READY,
             tx=tx,
             opening=tx if process.opening == NOTHING else process.opening,
-            file_epoch=process.epoch,
+            file_epoch=file_epoch,
             removes=removes,
         )
-        files = tuple(sorted({*state.files, (process.epoch, tx)}))
+        files = tuple(sorted({*state.files, (file_epoch, tx)}))
         state = state._replace(files=files, began=tx + 1)
         return self._moved(state, process, after, "begins and writes its file", f"T{tx} by {after}")
 
@@ -244,7 +272,9 @@ class Exclusive:
         allowed = head < process.epoch or (head == process.epoch and committed)
         if bug == "retry_equal_epoch":
             allowed = head <= process.epoch
-        if bug == "retry_higher_epoch" or (bug == "relist_no_fence" and process.phase == OPEN):
+        if bug == "retry_higher_epoch":
+            allowed = allowed or head > process.epoch
+        if bug == "relist_no_fence" and process.phase == OPEN:
             allowed = True
         if bug == "fence_own_commit":
             allowed = taken.epoch < process.epoch or taken.guest
@@ -299,27 +329,11 @@ class Exclusive:
 
     def broken(self, state: State) -> str | None:
         """Name the invariant that this state breaks."""
-        log = state.log
-        standing = {commit.tx for commit in log}
-        if len(standing) != len(log):
-            return ONCE
-        if not standing.issuperset(state.acked):
+        if (wrong := log_broken(state.log)) is not None:
+            return wrong
+        if not {commit.tx for commit in state.log}.issuperset(state.acked):
             return FORWARD
-        head, owner = 0, NOTHING
-        for commit in log:
-            if commit.epoch < head or (commit.guest and commit.epoch != head):
-                return EPOCH
-            if commit.epoch > head:
-                owner = NOTHING
-            if not commit.guest:
-                if owner not in (NOTHING, commit.opening):
-                    return ONE_OWNER
-                owner = commit.opening
-            head = commit.epoch
-        for size, commit in enumerate(log):
-            if commit.removes != NOTHING and commit.removes not in live(log[:size]):
-                return VALID
-        if not referenced(log, state.kept_from) <= set(state.files):
+        if not referenced(state.log, state.kept_from).issubset(state.files):
             return KEPT
         return None
 
@@ -352,8 +366,11 @@ class Exclusive:
         processes = list(state.processes)
         processes[processes.index(before)] = after
         processes.sort(key=repr_key)
-        return Step(kind, str(before) if detail is None else detail, state._replace(
-            processes=tuple(processes)))
+        return Step(
+            kind,
+            str(before) if detail is None else detail,
+            state._replace(processes=tuple(processes)),
+        )
 
 
 def repr_key(process: Process) -> tuple[object, ...]:

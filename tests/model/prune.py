@@ -1,4 +1,4 @@
-"""Prune and names created again: owners on a store with put-if-absent, with clocks.
+"""Prune and names created again: owners and guests on a store with put-if-absent, with clocks.
 
 A pruned name is free, so a committer that slept can create it once more, below the surviving
 checkpoint where no reader looks. What prevents it is time, in ticks that all processes see pass:
@@ -7,9 +7,9 @@ checkpoint where no reader looks. What prevents it is time, in ticks that all pr
 - a committer sends a PUT only while its belief "this name was absent" is at most half of that old;
 - a PUT lands within the other half, or never.
 
-`late=True` drops the last assumption: PUTs land whenever they like. Then names can be created again,
-and the model carries the cure: a reply that comes later than the floor after the belief is not
-acknowledged before a listing has shown that the commit stands in the log.
+`late=True` drops the last assumption: PUTs land whenever they like. Then names can be created
+again, and the model carries the cure: a reply that comes later than the floor after the belief is
+not acknowledged before a listing has shown that the commit stands in the log.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Commit(NamedTuple):
     epoch: int
     tx: int
     opening: int
+    guest: bool
 
 
 class Flight(NamedTuple):
@@ -45,7 +46,7 @@ class Flight(NamedTuple):
 
 
 class Process(NamedTuple):
-    """One owner.
+    """One committer.
 
     Attributes:
         base: The revision that comes next, as far as it knows.
@@ -54,6 +55,7 @@ class Process(NamedTuple):
         committed: Whether it has seen a commit of this opening stand.
     """
 
+    guest: bool
     phase: int = CLOSED
     base: int = 0
     epoch: int = 0
@@ -65,7 +67,8 @@ class Process(NamedTuple):
 
     def __str__(self) -> str:
         name = "" if self.opening == NOTHING else f" #{self.opening}"
-        return f"owner{name} (epoch {self.epoch}, belief {self.belief} old)"
+        kind = "guest" if self.guest else "owner"
+        return f"{kind}{name} (epoch {self.epoch}, belief {self.belief} old)"
 
 
 class State(NamedTuple):
@@ -85,27 +88,28 @@ class State(NamedTuple):
 
 
 class Prune:
-    """Owners, prune and time.
+    """Owners and guests, prune and time.
 
     Args:
-        owners: How many processes.
+        owners: How many processes open as owner.
+        guests: How many open as guest.
         transactions: How many transactions may begin, over all processes.
         late: Whether a PUT may land at any time after it was sent.
         mutant: A planted bug, or "".
     """
 
     def __init__(
-        self, owners: int, transactions: int, *, late: bool = False, mutant: str = ""
+        self, owners: int, guests: int, transactions: int, *, late: bool = False, mutant: str = ""
     ) -> None:
-        self.owners = owners
+        self.processes = tuple(map(Process, [False] * owners + [True] * guests))
         self.transactions = transactions
         self.late = late
         self.mutant = mutant
-        self.name = f"prune {owners} owners {transactions} tx" + " late PUTs" * late
+        self.name = f"prune {owners} owners {guests} guests {transactions} tx" + " late PUTs" * late
 
     def initial(self) -> State:
         """An empty log and closed processes."""
-        return State((), (), 0, (), (), (Process(),) * self.owners, (), 0)
+        return State((), (), 0, (), (), self.processes, (), 0)
 
     def steps(self, state: State) -> Iterator[Step]:
         """Whatever a process, the network, prune or the clock may do next."""
@@ -121,7 +125,7 @@ class Prune:
                 yield from self._put(state, process)
             if process.belief or process.base < len(state.log):
                 yield self._list(state, process, "lists again")
-            yield self._moved(state, process, Process(), "crashes or closes")
+            yield self._moved(state, process, Process(process.guest), "crashes or closes")
         for flight in state.air:
             yield from self._land(state, flight)
         yield from self._prune(state)
@@ -131,7 +135,8 @@ class Prune:
 
     def _open(self, state: State, process: Process) -> Step:
         epoch = state.log[-1].epoch if state.log else 0
-        after = Process(OPEN, len(state.log), epoch + 1)
+        epoch += not process.guest
+        after = Process(process.guest, OPEN, len(state.log), epoch)
         return self._moved(state, process, after, "opens", f"{after} at revision {after.base}")
 
     def _begin(self, state: State, process: Process) -> Step:
@@ -152,7 +157,7 @@ class Prune:
             else:
                 yield self._list(state, process, "is refused, replays")
             return
-        flight = Flight(process.base, Commit(process.epoch, process.tx, process.opening), 0)
+        flight = Flight(process.base, _object(process), 0)
         if flight.base < state.low and any(a[0] == flight.base for a in state.again):
             return  # a name created twice over: broken or of no consequence already
         after = process._replace(sent=max(process.sent, 0))
@@ -178,10 +183,10 @@ class Prune:
                 yield self._replied(landed, process, f"{kind}, replied")
 
     def _replied(self, state: State, process: Process, kind: str) -> Step:
-        """The store said "created", or a read back found the own object: acknowledge, if in time."""
-        if self.late and process.belief > FLOOR:
-            if self.mutant not in ("late_reply_acknowledged", "idle_no_list"):
-                return self._list(state, process, f"{kind} too late, lists")
+        """The store said "created", or a read back found the own object: is it in time?"""
+        careless = self.mutant in ("late_reply_acknowledged", "idle_no_list")
+        if self.late and process.belief > FLOOR and not careless:
+            return self._list(state, process, f"{kind} too late, lists")
         return self._acknowledge(state, process, kind)
 
     def _acknowledge(self, state: State, process: Process, kind: str) -> Step:
@@ -209,14 +214,16 @@ class Prune:
         if process.phase == READY and process.sent != NOTHING:
             if base < state.low and self.mutant != "retry_unknown_after_prune":
                 # Its outcome can be learnt from nothing that is left: unknown for good.
-                return self._moved(state, process, Process(), "stays unknown for good", what)
+                closed = Process(process.guest)
+                return self._moved(state, process, closed, "stays unknown for good", what)
             if base >= state.low and state.log[base].tx == process.tx:
                 return self._acknowledge(state, process, "lists, finds its own")
         head = state.log[-1].epoch
-        if head < process.epoch or (head == process.epoch and process.committed):
+        lower = head < process.epoch and not process.guest
+        if lower or (head == process.epoch and (process.guest or process.committed)):
             after = process._replace(base=size, belief=0, sent=NOTHING)
             return self._moved(state, process, after, kind, what)
-        return self._moved(state, process, Process(), "is fenced", what)
+        return self._moved(state, process, Process(process.guest), "is fenced or starts over", what)
 
     # ---- prune and the clock
 
@@ -256,11 +263,17 @@ class Prune:
             return FORWARD
         if state.again and not self.late:
             return NOT_RECREATED
-        for before, after in zip(state.log, state.log[1:]):
-            if after.epoch < before.epoch:
+        head, owner = 0, NOTHING
+        for commit in state.log:
+            if commit.epoch < head or (commit.guest and commit.epoch != head):
                 return EPOCH
-            if after.epoch == before.epoch and after.opening != before.opening:
-                return ONE_OWNER
+            if commit.epoch > head:
+                owner = NOTHING
+            if not commit.guest:
+                if owner not in (NOTHING, commit.opening):
+                    return ONE_OWNER
+                owner = commit.opening
+            head = commit.epoch
         return None
 
     @staticmethod
@@ -271,6 +284,10 @@ class Prune:
         processes[processes.index(before)] = after
         state = state._replace(processes=tuple(sorted(processes)))
         return Step(kind, str(before) if detail is None else detail, state)
+
+
+def _object(process: Process) -> Commit:
+    return Commit(process.epoch, process.tx, process.opening, process.guest)
 
 
 def _still_possible(air: tuple[Flight, ...], landed: State) -> tuple[Flight, ...]:

@@ -1,0 +1,276 @@
+"""What is explored: every model at its small and its large size, and every planted bug.
+
+The small size runs in CI; the large one by `python tests/model/run.py --size large`. A planted bug
+is explored at the smallest size that catches it, and has to break the invariant named here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import invariants as inv
+from checkpoints import Checkpoints
+from exclusive import Exclusive
+from grace import Grace
+from plain import Plain
+from prune import Prune
+from readers import Readers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from explorer import Model
+
+
+class Mutant(NamedTuple):
+    """A planted bug.
+
+    Attributes:
+        bug: What the buggy implementation does, in a few words.
+        catches: The invariant that has to break.
+        model: Builds the model; takes the bug's name.
+    """
+
+    bug: str
+    catches: str
+    model: Callable[[str], Model]
+
+
+def small() -> list[Model]:
+    """The models at CI's size."""
+    return [
+        Exclusive(2, 0, 3),
+        Exclusive(3, 0, 3),
+        Exclusive(2, 1, 3),
+        Exclusive(0, 2, 3),
+        Exclusive(1, 1, 3, compaction=True),
+        Prune(2, 0, 3),
+        Prune(1, 1, 2),
+        Prune(2, 0, 2, late=True),
+        Prune(1, 1, 2, late=True),
+        Checkpoints(3, 2, 1),
+        Checkpoints(3, 1, 2, damage=True),
+        Readers(2, 1, damage=True),
+        Grace(2, 3),
+        Plain(3, 3),
+        Plain(2, 2, maintenance=True),
+    ]
+
+
+def large() -> list[Model]:
+    """The models at the size of a release; minutes and some gigabytes."""
+    return [
+        Exclusive(2, 0, 4),
+        Exclusive(2, 1, 4),
+        Exclusive(1, 2, 3),
+        Exclusive(1, 2, 3, compaction=True),
+        Exclusive(2, 1, 3, compaction=True),
+        Exclusive(1, 1, 4, compaction=True),
+        Prune(3, 0, 3),
+        Prune(1, 1, 3),
+        Prune(2, 1, 3),
+        Prune(2, 0, 3, late=True),
+        Prune(1, 1, 3, late=True),
+        Checkpoints(3, 2, 2, damage=True),
+        Checkpoints(4, 2, 2),
+        Readers(3, 1, damage=True),
+        Readers(2, 2, damage=True),
+        Readers(4, 1),
+        Grace(3, 4),
+        Plain(3, 4),
+        Plain(2, 3, maintenance=True),
+        Plain(3, 3, maintenance=True),
+    ]
+
+
+def _owners(bug: str) -> Model:
+    return Exclusive(2, 0, 3, mutant=bug)
+
+
+def _with_guest(bug: str) -> Model:
+    return Exclusive(2, 1, 3, mutant=bug)
+
+
+def _compaction(bug: str) -> Model:
+    return Exclusive(1, 2, 3, compaction=True, mutant=bug)
+
+
+def _prune(bug: str) -> Model:
+    return Prune(2, 0, 3, mutant=bug)
+
+
+def _late(bug: str) -> Model:
+    return Prune(2, 0, 3, late=True, mutant=bug)
+
+
+def _checkpoints(bug: str) -> Model:
+    return Checkpoints(3, 2, 2, mutant=bug)
+
+
+def _damage(bug: str) -> Model:
+    return Checkpoints(2, 1, 1, damage=True, mutant=bug)
+
+
+def _readers(bug: str) -> Model:
+    return Readers(3, 1, mutant=bug)
+
+
+def _grace(bug: str) -> Model:
+    return Grace(2, 2, mutant=bug)
+
+
+def _plain(bug: str) -> Model:
+    return Plain(2, 2, maintenance=True, mutant=bug)
+
+
+MUTANTS: dict[str, Mutant] = {
+    "no_readback": Mutant("takes 'exists' for a lost race without reading back", inv.ONCE, _owners),
+    "epoch_not_bumped_on_open": Mutant(
+        "an owner opens with the highest epoch seen, not one more", inv.ONE_OWNER, _owners
+    ),
+    "retry_higher_epoch": Mutant(
+        "an owner retries after losing to a higher epoch", inv.EPOCH, _owners
+    ),
+    "retry_equal_epoch": Mutant(
+        "an owner retries after losing to another owner of its epoch", inv.ONE_OWNER, _owners
+    ),
+    "fence_by_lost_name_only": Mutant(
+        "judges the commit it lost to, then jumps to the head unjudged", inv.EPOCH, _owners
+    ),
+    "relist_no_fence": Mutant(
+        "an idle owner lists again without applying the fencing rule", inv.ONE_OWNER, _owners
+    ),
+    "fence_own_commit": Mutant(
+        "takes its own earlier commit of unknown outcome for a rival", inv.JUST, _owners
+    ),
+    "guest_any_epoch": Mutant(
+        "a guest retries although the head's epoch has changed", inv.EPOCH, _with_guest
+    ),
+    "guest_keeps_files": Mutant(
+        "a guest moves to the new epoch but keeps its files", inv.KEPT, _with_guest
+    ),
+    "guest_resumes_at_new_epoch": Mutant(
+        "a guest retries an unknown commit under the epoch it learnt since", inv.KEPT, _with_guest
+    ),
+    "guest_no_recheck": Mutant(
+        "a guest replays without checking its inputs again", inv.VALID, _compaction
+    ),
+    "adds_old_epoch_file": Mutant(
+        "an owner adds a file whose name carries an older epoch", inv.KEPT, _owners
+    ),
+    "gc_live_epoch": Mutant("gc takes the live epoch for superseded", inv.KEPT, _owners),
+    "gc_future_epoch": Mutant(
+        "gc deletes files of an opened epoch that has no commit yet", inv.KEPT, _owners
+    ),
+    "gc_refs_before_epoch": Mutant(
+        "gc reads the references first and the head's epoch later", inv.KEPT, _owners
+    ),
+    "gc_refs_of_head_only": Mutant(
+        "gc keeps the files of the head, not of every retained revision", inv.KEPT, _compaction
+    ),
+    "idle_no_list": Mutant("commits after a long idle without listing", inv.NOT_RECREATED, _prune),
+    "prune_floor_zero": Mutant("prunes names however young", inv.NOT_RECREATED, _prune),
+    "belief_from_reply": Mutant(
+        "dates its belief from the reply, not from the first send", inv.NOT_RECREATED, _prune
+    ),
+    "retry_unknown_after_prune": Mutant(
+        "commits again although the unknown attempt's name was pruned", inv.ONCE, _prune
+    ),
+    "late_reply_acknowledged": Mutant(
+        "acknowledges a reply later than the floor without listing", inv.FORWARD, _late
+    ),
+    "prune_without_checkpoint": Mutant(
+        "prunes transactions that no checkpoint covers", inv.FORWARD, _checkpoints
+    ),
+    "prune_unverified": Mutant(
+        "prunes by a checkpoint that it did not read back", inv.FORWARD, _damage
+    ),
+    "prune_by_young_checkpoint": Mutant(
+        "prunes by a checkpoint younger than the floor (makers)", inv.CHECKPOINT, _checkpoints
+    ),
+    "prune_segments_by_survivor": Mutant(
+        "keeps the survivor's segments, not those of newer checkpoints", inv.FORWARD, _checkpoints
+    ),
+    "checkpoint_after_idle": Mutant(
+        "writes a header long after the listing it builds on", inv.CHECKPOINT, _checkpoints
+    ),
+    "checkpoint_of_unread_revision": Mutant(
+        "names a checkpoint by a newer head than it replayed", inv.CHECKPOINT, _checkpoints
+    ),
+    "segment_exists_ignored": Mutant(
+        "takes another maker's segment of the same name for its own", inv.CHECKPOINT, _checkpoints
+    ),
+    "reader_skips_gap": Mutant("a reader passes over a gap in its listing", inv.EXACT, _readers),
+    "reader_trusts_listing_once": Mutant(
+        "a reader takes a 404 for the end of the log", inv.FRESH, _readers
+    ),
+    "reader_tails_after_idle": Mutant(
+        "a reader asks for the next name after a long idle", inv.FRESH, _readers
+    ),
+    "reader_belief_from_get": Mutant(
+        "a reader dates its belief from a GET that found something", inv.FRESH, _readers
+    ),
+    "reader_of_young_checkpoint": Mutant(
+        "prunes by a checkpoint younger than the floor (readers)", inv.FRESH, _readers
+    ),
+    "gc_grace_zero": Mutant("gc gives files of the live epoch no grace", inv.KEPT, _grace),
+    "gc_log_before_ages": Mutant(
+        "gc reads the log first and the files' ages later", inv.KEPT, _grace
+    ),
+    "commit_old_files": Mutant("commits files older than half the grace period", inv.KEPT, _grace),
+    "plain_ack_on_put": Mutant("acknowledges on the PUT's response", inv.ONE_ACK, _plain),
+    "plain_ignores_siblings": Mutant(
+        "looks for higher names only, not for a sibling", inv.ONE_ACK, _plain
+    ),
+    "plain_ignores_checkpoints": Mutant(
+        "looks at transactions only, not at checkpoints", inv.FORK_SEEN, _plain
+    ),
+    "plain_prunes_forks": Mutant("prunes one side of a fork", inv.FORK_SEEN, _plain),
+}
+
+# Steps that must happen somewhere in the small models, or "clean" would say nothing.
+REACHED: dict[type, set[str]] = {
+    Exclusive: {
+        "exists, reads back its own",
+        "is refused, reads back, replays",
+        "raises CommitOutcomeUnknown",
+        "calls commit again",
+        "is fenced",
+        "lists again",
+        "lands, reply lost",
+        "gc deletes",
+        "prune",
+    },
+    Prune: {
+        "lands on a pruned name, reply lost",
+        "stays unknown for good",
+        "is fenced or starts over",
+        "is refused, replays",
+        "prunes",
+        "lists, finds its own: acknowledged",
+    },
+    Checkpoints: {
+        "maker starts from the log",
+        "maker starts on a checkpoint",
+        "header lands",
+        "header lands damaged",
+        "prune deletes transactions",
+        "prune deletes header",
+        "prune deletes segment",
+        "prune crashes or stops",
+    },
+    Readers: {
+        "reader lists again",
+        "reader falls back",
+        "reader gets by name",
+        "reader has read",
+        "prune deletes",
+    },
+    Grace: {"gc deletes", "loses and replays", "reads back its own"},
+    Plain: {
+        "lists, is not the single highest",
+        "opens, raises ForkError",
+        "is acknowledged",
+        "prune deletes",
+    },
+}
