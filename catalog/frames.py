@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the batches of any frame.
 
-    Large and view types become their plain forms and dictionaries their values: Parquet makes no
+    Large and view types become their plain forms, dictionaries their values, and seconds
+    milliseconds, as they will lie in the file: Parquet makes no
     difference, and every engine reads them.
 
     Args:
@@ -70,6 +71,10 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if types.is_large_binary(kind) or types.is_binary_view(kind):
         return pa.binary()
+    if types.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms", kind.tz)
+    if types.is_time32(kind) and kind.unit == "s":
+        return pa.time32("ms")
     if types.is_large_list(kind) or types.is_list(kind):
         field = kind.value_field
         return pa.list_(field.with_type(_plain(field.type)))

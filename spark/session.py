@@ -12,7 +12,6 @@ import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,7 +86,7 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
             raise MissingDependency(
                 "Java was found, but Spark doesn't start on it", key=_java() or "", hint=_JAVA_HINT
             ) from error
-    _register_source(spark)
+    register(spark)
     return spark
 
 
@@ -131,10 +130,12 @@ def _quiet_start(settings: dict[str, str]) -> Iterator[dict[str, str]]:
         os.unlink(name)
 
 
-def _register_source(spark: SparkSession) -> None:
-    """Register the data source: Spark finds it alone only where its package is a plain folder."""
-    try:
-        source = import_module("pyspark_lakelog").DefaultSource
-    except (ImportError, AttributeError):
-        return
-    spark.dataSource.register(source)
+def register(spark: SparkSession) -> None:
+    """Make `format("lakelog")` known to a session.
+
+    Spark finds it alone only where lakelog is installed as a plain folder (not editable) and the
+    JVM's Python has it on its path.
+    """
+    from pyspark_lakelog import DefaultSource
+
+    spark.dataSource.register(DefaultSource)

@@ -1,0 +1,95 @@
+"""A table of a cut as a Spark DataFrame.
+
+The snapshot is resolved here, once; what Spark gets is a list of files with their sizes, so a
+DataFrame reads the same rows however often it is used, and planning asks the store for nothing.
+Where Spark has no connector for the store, the Python data source reads the same cut.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..catalog.reader import Catalog, open_catalog
+from ..catalog.schema import encode_schema, readable_columns
+from .native import FileGroup, read_files
+from .urls import supports_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ..catalog.reader import AsOf
+    from ..catalog.snapshot import Snapshot
+
+
+def read(
+    spark: SparkSession,
+    url: str,
+    database: str,
+    table: str,
+    as_of: AsOf = None,
+    where: str | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """A table at one point in time, as a DataFrame.
+
+    Args:
+        spark: Any session, classic or Connect.
+        url: The catalog's root, as `lakelog.open_catalog` takes it.
+        as_of: None for the newest; an aware datetime, a token, or a revision by writer.
+        where: A condition in Spark's SQL; Spark pushes it into the files.
+        storage_options: For the store. Spark's own connectors take theirs from Spark's settings.
+    Returns:
+        A lazy DataFrame with the columns of `Snapshot.schema(table)`.
+    Raises:
+        As `Catalog.snapshot` and `Snapshot.schema`; InvalidSchema for a type Spark doesn't have.
+    Requests: those of `Catalog.snapshot`; planning the query costs none on a classic session.
+    """
+    catalog = open_catalog(url, storage_options)
+    snapshot = catalog.snapshot(database, as_of)
+    if supports_url(spark, catalog.url):
+        frame = native(spark, catalog, snapshot, table)
+    else:
+        frame = _by_source(spark, url, snapshot, table, storage_options)
+    return frame if where is None else frame.where(where)
+
+
+def native(spark: SparkSession, catalog: Catalog, snapshot: Snapshot, table: str) -> DataFrame:
+    """The table of a snapshot, read by Spark's own Parquet reader.
+
+    Requests: none.
+    """
+    target = snapshot.schema(table)
+    groups: dict[bytes, FileGroup] = {}
+    marks: dict[int, bytes] = {}  # files of one schema share the object: hash each schema once
+    files: dict[bytes, list[tuple[str, int]]] = {}
+    for part in snapshot.file_parts(table):
+        mark = marks.get(id(part.schema))
+        if mark is None:
+            mark = marks[id(part.schema)] = encode_schema(part.schema)[0]
+            seen = set(readable_columns(part.schema, target))
+            hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
+            known = files.setdefault(mark, [])
+            groups.setdefault(mark, FileGroup(part.schema, known, hidden=hidden))
+        files[mark].append((catalog.store.object_url(part.key), part.size_bytes))
+    return read_files(spark, list(groups.values()), target)
+
+
+def _by_source(
+    spark: SparkSession,
+    url: str,
+    snapshot: Snapshot,
+    table: str,
+    storage_options: Mapping[str, Any] | None,
+) -> DataFrame:
+    from .session import register
+
+    register(spark)
+    reader = spark.read.format("lakelog").option("database", snapshot.database)
+    reader = reader.option("table", table).option("asOf", snapshot.token)
+    if storage_options:
+        reader = reader.option("storageOptions", json.dumps(dict(storage_options)))
+    return reader.load(url)

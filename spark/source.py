@@ -1,0 +1,216 @@
+"""`spark.read.format("lakelog")`: a Python data source that reads by fsspec and yields Arrow batches.
+
+It serves where Spark has no connector for the store, and SQL views. It reads whole columns of whole
+files; `lakelog.spark.read` is several times faster where Spark can open the files itself.
+
+Filters are not pushed into it: in Spark 4.3 a filter of one query leaks into the next one on the
+same DataFrame. Give a condition to `where` after the load.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ..catalog.reader import Catalog
+    from ..catalog.snapshot import Snapshot
+
+PARTITION_BYTES: Final = 128 << 20
+PARTITION_FILES: Final = 1_000
+OPTIONS: Final = ("database", "table", "asOf", "storageOptions", "path")
+
+
+class LakelogDataSource(DataSource):
+    """The data source `lakelog`.
+
+    Options: `database`, `table`; `asOf` (a token, or an ISO time with its zone); `storageOptions`
+    (JSON). The path is the catalog's URL.
+    """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._token: str | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "lakelog"
+
+    def schema(self) -> StructType:
+        """The table's schema at the cut; from here on the cut is fixed.
+
+        Requests: those of `Catalog.snapshot`.
+        """
+        from .arrow_types import spark_schema
+
+        snapshot = self._snapshot()
+        self._token = snapshot.token  # the reader, made of a pickled copy, reads this very cut
+        return spark_schema(snapshot.schema(self._need("table")))
+
+    def reader(self, schema: StructType) -> LakelogReader:
+        """The reader of the cut.
+
+        Requests: those of `Catalog.snapshot`.
+        """
+        return LakelogReader(self._snapshot(), self._need("table"), schema, self._access())
+
+    def _snapshot(self) -> Snapshot:
+        catalog = self._access().open()
+        return catalog.snapshot(self._need("database"), self._token or _point(self.options))
+
+    def _access(self) -> _Access:
+        return _Access(self._need("path"), self.options.get("storageOptions") or "{}")
+
+    def _need(self, name: str) -> str:
+        value = self.options.get(name)
+        if not value:
+            hint = "The catalog's URL goes to load(url)" if name == "path" else ""
+            raise UsageError(
+                f"format('lakelog') needs the option {name!r}",
+                key=name,
+                hint=hint or f"Give it: .option({name!r}, ...)",
+            )
+        return str(value)
+
+
+def _point(options: Any) -> dt.datetime | str | None:
+    """The point in time that the options name."""
+    text = options.get("asOf")
+    if not text:
+        return None
+    if text.startswith("ll1-"):
+        return str(text)
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{text[:60]!r} is no point in time",
+            key="asOf",
+            hint="Give a token (ll1-...) or a time with its zone: 2013-07-01T00:00:00Z",
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Access:
+    """Where the catalog is, and what opens it. Never shows the latter."""
+
+    url: str
+    storage_options: str
+
+    def __repr__(self) -> str:
+        return f"_Access({self.url!r})"
+
+    def open(self) -> Catalog:
+        from ..catalog.reader import open_catalog
+
+        try:
+            options = json.loads(self.storage_options)
+        except ValueError as error:
+            raise UsageError("storageOptions is no JSON object", key="storageOptions") from error
+        return open_catalog(self.url, options or None)
+
+
+@dataclass
+class _Share(InputPartition):
+    """The files of one task: key, size, rows and the number of their schema."""
+
+    files: tuple[tuple[str, int, int, int], ...]
+
+
+class LakelogReader(DataSourceReader):
+    """Reads the files of one cut, whatever is committed meanwhile.
+
+    Args:
+        snapshot: The cut.
+        schema: What Spark asks for: the whole schema, or columns of it that the user named.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, table: str, schema: StructType, access: _Access
+    ) -> None:
+        from ..catalog.schema import encode_schema
+
+        unified = snapshot.schema(table)
+        for name in schema.names:
+            if name not in unified.names:
+                raise UsageError(
+                    f"Table {table!r} has no column {name!r}",
+                    key=name,
+                    hint=f"It has: {', '.join(unified.names)}",
+                )
+        self._access = access
+        self._schema = schema
+        self._target = _message([unified.field(name) for name in schema.names])
+        numbers: dict[int, int] = {}
+        self._schemas: list[bytes] = []
+        self._files: list[tuple[str, int, int, int]] = []
+        for part in snapshot.file_parts(table):
+            number = numbers.get(id(part.schema))
+            if number is None:
+                number = numbers[id(part.schema)] = len(self._schemas)
+                self._schemas.append(encode_schema(part.schema)[1])
+            self._files.append((part.key, part.size_bytes, part.row_count, number))
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Files packed into tasks: a task of its own for each of many small ones costs 40 ms."""
+        shares: list[_Share] = []
+        pack: list[tuple[str, int, int, int]] = []
+        size = 0
+        for file in self._files:
+            if pack and (size + file[1] > PARTITION_BYTES or len(pack) >= PARTITION_FILES):
+                shares.append(_Share(tuple(pack)))
+                pack, size = [], 0
+            pack.append(file)
+            size += file[1]
+        shares.append(_Share(tuple(pack)))  # without partitions Spark would call read(None)
+        return shares
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task's files, in Arrow batches of exactly the schema that Spark wants.
+
+        Requests: 1 or more GET a file.
+        """
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from ..catalog.scan import FilePart, scan_files
+        from ..catalog.schema import decode_schema
+
+        wanted = to_arrow_schema(self._schema)
+        schemas = [decode_schema(message) for message in self._schemas]
+        parts = [
+            FilePart(key, size, rows, schemas[number])
+            for key, size, rows, number in partition.files
+        ]
+        store = self._access.open().store
+        for batch in scan_files(store, parts, decode_schema(self._target)):
+            yield _as_spark(batch, wanted)
+
+
+def _message(fields: list[pa.Field]) -> bytes:
+    import pyarrow as pa
+
+    from ..catalog.schema import encode_schema
+
+    return encode_schema(pa.schema(fields))[1]
+
+
+def _as_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """The batch in Spark's own Arrow types: microseconds, signed integers, plain strings."""
+    import pyarrow as pa
+
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type, safe=False)
+        for column, field in zip(batch.columns, wanted, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
