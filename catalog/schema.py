@@ -212,10 +212,10 @@ def _widen_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         inner = widen(left.value_type, right.value_type)
         return None if inner is None else pa.list_(inner)
     if pa.types.is_struct(left) and pa.types.is_struct(right):
-        names = [left.field(i).name for i in range(left.num_fields)]
-        names += [
-            right.field(i).name for i in range(right.num_fields) if right.field(i).name not in names
-        ]
+        ours, theirs = left.names, right.names
+        if len(set(ours)) < len(ours) or len(set(theirs)) < len(theirs):
+            return None  # a name that stands twice names nothing
+        names = [*ours, *(name for name in theirs if name not in ours)]
         fields = []
         for name in names:
             a, b = left.get_field_index(name), right.get_field_index(name)
