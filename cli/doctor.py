@@ -164,28 +164,26 @@ def _finding(text: str, hint: str | None) -> dict[str, Any]:
 
 def _print(found: dict[str, Any]) -> None:
     words = {True: "works", False: "does not work", None: "unknown"}
+    below = f"an object of its own below {found['probe_prefix']}" if found["meaning"] else ""
     output.pairs(
         [
             ("catalog", found["url"]),
             ("backend", found["backend"]),
             ("put-if-absent", words[found["put_if_absent"]]),
             ("probe", found["probe"]),
-            (
-                "",
-                f"with an object of its own below {found['probe_prefix']}"
-                if found["meaning"]
-                else "",
-            ),
-            ("meaning", found["meaning"] or ""),
+            ("probed with", below),
         ]
     )
+    if found["meaning"]:
+        output.note("meaning", found["meaning"])
     output.line()
     output.rows("text", _LOGS, found["logs"], empty="no logs yet")
     for heading, items in (("problem", found["problems"]), ("note", found["notes"])):
         for item in items:
-            output.line()
             where = f"{item['writer']}/{item['database']}: " if item["writer"] else ""
-            output.pairs([(heading, where + item["text"]), ("  hint", item["hint"] or "")])
+            about = f" [{item['key']}]" if item["key"] and item["key"] not in item["text"] else ""
+            hint = f". {item['hint']}" if item["hint"] else ""
+            output.note(heading, where + item["text"] + about + hint)
     output.line()
     number = len(found["problems"])
     output.line(f"{many(number, 'problem')} found" if number else "no problems found")

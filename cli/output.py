@@ -13,7 +13,9 @@ import datetime as dt
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Form = Literal["text", "json", "csv"]
 FORMS: Final = ("text", "json", "csv")
 _SAMPLE_ROWS: Final = 1_000
+_NARROWEST: Final = 40
 _CSV_SPECIAL = re.compile(r'[",\r\n]')
 
 
@@ -121,6 +124,22 @@ def pairs(items: Iterable[tuple[str, str]], *, indent: str = "") -> None:
     wide = max((len(name) for name, _ in kept), default=0)
     for name, value in kept:
         line(f"{indent}{name.ljust(wide)}{text.GAP}{text.printable(value)}".rstrip())
+
+
+def note(label: str, value: str) -> None:
+    """Print a sentence under a label, wrapped, after an empty line."""
+    line()
+    wide = max(_NARROWEST, min(shutil.get_terminal_size((100, 24)).columns, 100))
+    start, body = f"{label}{text.GAP}", text.printable(" ".join(value.split()))
+    for item in textwrap.wrap(
+        body,
+        wide,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        line(item)
 
 
 class Stream:

@@ -68,15 +68,15 @@ def run(
         with Progress(f"{kind}, objects deleted") as progress:
             report = execute(catalog, plan, lambda done, total, _: progress.at(done, total))
     _print(args, plan, report)
-    if report is None:
-        say_dry_run()
+    if report is None and plan.actions:
+        say_dry_run("nothing was deleted")
     return 0
 
 
-def say_dry_run() -> None:
+def say_dry_run(what: str) -> None:
     """The banner of a plan that was not executed, on stderr and after all else."""
     sys.stdout.flush()
-    sys.stderr.write("\nDRY RUN: nothing was deleted; add --execute\n")
+    sys.stderr.write(f"\nDRY RUN: {what}; add --execute\n")
 
 
 def _load(args: argparse.Namespace, catalog: Catalog, kind: str) -> Plan:
@@ -161,18 +161,19 @@ def _print_plan(plan: Plan) -> None:
         output.line(f"{plan.kind} of {where}: nothing to delete")
     _print_kept("stays", plan.kept)
     for note in plan.notes:
-        output.line(f"\nnote: {note}")
+        output.note("note", note)
 
 
 def _print_report(plan: Plan, report: Report) -> None:
     where = f"{plan.writer}/{plan.database}"
     total = f"{many(report.deleted_objects, 'object')}, {size(report.deleted_bytes)}"
-    output.line(f"{plan.kind} of {where}: deleted {total}")
+    done = f"deleted {total}" if plan.actions else "nothing to delete"
+    output.line(f"{plan.kind} of {where}: {done}")
     if report.gone_objects:
         output.line(f"{many(report.gone_objects, 'object')} of the plan had gone before")
     _print_kept("left alone after all", report.kept)
     for note in plan.notes:
-        output.line(f"\nnote: {note}")
+        output.note("note", note)
 
 
 def _print_kept(heading: str, kept: Sequence[Kept]) -> None:

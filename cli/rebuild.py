@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import LogExists
 from . import options, output
 from .opening import open_catalog
 from .output import Column
+from .plans import say_dry_run
 from .progress import Progress
 from .text import count, many, size
 from .values import plain
@@ -99,17 +100,21 @@ def run(args: argparse.Namespace) -> int:
     from ..rebuild import execute_rebuild, plan_rebuild
 
     catalog = open_catalog(args)
-    with Progress("footers read") as progress:
-        plan = plan_rebuild(
-            catalog,
-            args.writer,
-            args.database,
-            replace=args.replace,
-            include_foreign=args.include_foreign,
-            exclude=args.exclude,
-            progress=progress.at,
-        )
-    info = execute_rebuild(plan) if args.execute else None
+    try:
+        with Progress("footers read") as progress:
+            plan = plan_rebuild(
+                catalog,
+                args.writer,
+                args.database,
+                replace=args.replace,
+                include_foreign=args.include_foreign,
+                exclude=args.exclude,
+                progress=progress.at,
+            )
+        info = execute_rebuild(plan) if args.execute else None
+    except LogExists as error:
+        error.hint = "If it is beyond repair add --replace: what it holds is copied aside first"
+        raise
     if args.output == "json":
         output.json_object(_fields(plan, info))
     elif args.output == "csv":
@@ -117,8 +122,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(plan, info)
     if info is None:
-        sys.stdout.flush()
-        sys.stderr.write("\nDRY RUN: nothing was written; add --execute\n")
+        say_dry_run("nothing was written")
     return 0
 
 
@@ -181,8 +185,8 @@ def _print_rest(plan: RebuildPlan, info: RebuildInfo | None) -> None:
         if len(left_out) > _SHOWN:
             output.line(f"and {count(len(left_out) - _SHOWN)} more; --output json lists them all")
     if plan.unproven:
-        output.line(
-            "\nunproven: written, but nothing says that it was committed; --exclude leaves it out"
+        output.note(
+            "unproven", "written, but nothing says that it was committed; --exclude leaves it out"
         )
         for item in plan.unproven[:_SHOWN]:
             output.pairs([(f"  {item.transaction_id}", item.why)])
@@ -191,6 +195,6 @@ def _print_rest(plan: RebuildPlan, info: RebuildInfo | None) -> None:
         done = "were copied" if info else "will be copied"
         output.line(f"\n{many(len(plan.replaced), 'object')} of the old log {done} aside{to}")
     for note in plan.notes:
-        output.line(f"\nnote: {note}")
+        output.note("note", note)
     if info is not None:
         output.line(f"\ncheckpoint  {info.checkpoint_key}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..catalog.log import Log
     from ..catalog.names import LogObject
 
-COLUMNS: Final = (
+COLUMNS: Final[tuple[Column, ...]] = (
     *(Column("kind"), Column("table"), Column("row_count"), Column("length"), Column("name")),
     *(Column("offset"), Column("digest"), Column("first_path"), Column("last_path")),
 )

@@ -26,7 +26,7 @@ _FIELDS: Final = (
     *("statistics", "fields"),
 )
 _EMPTY: Final = dict.fromkeys(_FIELDS)
-COLUMNS: Final = tuple(Column(name) for name in ("action", "kind", *_FIELDS))
+COLUMNS: Final[tuple[Column, ...]] = tuple(Column(name) for name in ("action", "kind", *_FIELDS))
 
 
 def describe(log: Log, item: LogObject) -> dict[str, Any]:
