@@ -71,7 +71,11 @@ class Cut:
         )
         body = message.SerializeToString(deterministic=True)
         body += zlib.crc32(body).to_bytes(4, "little")
-        return PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
+        return PREFIX + _text(body)
+
+
+def _text(body: bytes) -> str:
+    return base64.urlsafe_b64encode(body).decode().rstrip("=")
 
 
 def is_token(text: str) -> bool:
@@ -95,6 +99,8 @@ def parse_token(token: str) -> Cut:
     text = token[len(PREFIX) :]
     try:
         body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        if _text(body) != text:  # base64 leaves bits open: one cut has one token
+            raise problem
         if len(body) < 4 or zlib.crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
             raise problem
         message = wire.Cut()

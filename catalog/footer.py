@@ -100,9 +100,11 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
         raise ValueError(f"footer version {own['version']}, this lakelog reads {VERSION}")
     try:
         replaces = json.loads(own["replaces"])
+        if not isinstance(replaces, list) or not all(isinstance(path, str) for path in replaces):
+            raise ValueError("replaced paths of a wrong form")
         transaction_id = bytes.fromhex(own["transaction_id"])
-        if len(transaction_id) != 16 or not all(isinstance(path, str) for path in replaces):
-            raise ValueError("transaction id or replaced paths of a wrong form")
+        if len(transaction_id) != 16:
+            raise ValueError("transaction id of a wrong form")
         return FooterMetadata(
             writer=own["writer"],
             database=own["database"],
@@ -123,3 +125,5 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
         )
     except KeyError as error:
         raise ValueError(f"footer without {error}") from error
+    except RecursionError as error:
+        raise ValueError("replaced paths nested absurdly deep") from error

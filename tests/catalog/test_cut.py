@@ -1,0 +1,106 @@
+"""Tokens: a cut comes back from its token as it was, and no altered token is taken for another."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lakelog.catalog.cut import Cut, Position, is_token, parse_token
+from lakelog.errors import InvalidToken
+
+IDS = st.from_regex(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,12}", fullmatch=True)
+DIGESTS = st.one_of(st.just(b""), st.binary(min_size=8, max_size=8))
+POSITIONS = st.builds(Position, st.integers(0, 2**62), DIGESTS)
+CUTS = st.builds(Cut, IDS, st.dictionaries(IDS, POSITIONS, max_size=5))
+SAMPLES = [
+    Cut("weather", {"EWR": Position(7, b"\x01" * 8), "JFK": Position(0, b"\xff" * 8)}),
+    Cut("weathers", {"EWR": Position(7, b"\x01" * 8)}),
+    Cut("d", {"w": Position(1)}),
+    Cut("da", {"w": Position(1)}),
+]
+CHARACTERS = string.ascii_letters + string.digits + "-_+/=. %\nü"
+
+
+@given(CUTS)
+def test_tokens_round_trip(cut):
+    found = parse_token(cut.token)
+    assert found == cut
+    assert found.token == cut.token
+    assert list(found.writers) == sorted(cut.writers)
+    assert is_token(cut.token)
+
+
+@given(CUTS)
+def test_a_token_is_one_word_for_urls_and_shells(cut):
+    assert set(cut.token) <= set(string.ascii_letters + string.digits + "-_")
+
+
+def test_the_order_in_which_writers_are_given_doesnt_matter():
+    pairs = [("a", Position(1)), ("b", Position(2))]
+    assert Cut("d", dict(pairs)).token == Cut("d", dict(pairs[::-1])).token
+
+
+@given(CUTS, CUTS)
+def test_different_cuts_have_different_tokens(left, right):
+    assert (left.token == right.token) == (left == right)
+
+
+@pytest.mark.parametrize("cut", SAMPLES, ids=lambda cut: cut.database)
+def test_every_changed_character_is_refused(cut):
+    token = cut.token
+    for position in range(len(token)):
+        for char in CHARACTERS:
+            if char != token[position]:
+                with pytest.raises(InvalidToken):
+                    parse_token(token[:position] + char + token[position + 1 :])
+
+
+@pytest.mark.parametrize("cut", SAMPLES, ids=lambda cut: cut.database)
+def test_every_cut_lost_doubled_or_swapped_character_is_refused(cut):
+    token = cut.token
+    for position in range(len(token)):
+        broken = {
+            token[:position],
+            token[:position] + token[position + 1 :],
+            token[:position] + token[position] + token[position:],
+            token[:position] + token[position : position + 2][::-1] + token[position + 2 :],
+        }
+        for text in broken - {token}:
+            with pytest.raises(InvalidToken):
+                parse_token(text)
+    for extra in ("=", "A", "\n", " ", token):
+        with pytest.raises(InvalidToken):
+            parse_token(token + extra)
+
+
+@given(st.one_of(st.text(max_size=40), st.text(max_size=40).map("ll1-".__add__)))
+def test_any_text_is_refused_by_type(text):
+    with pytest.raises(InvalidToken) as caught:
+        parse_token(text)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        Cut("_refs", {"w": Position(1)}),
+        Cut("", {"w": Position(1)}),
+        Cut("d", {"../w": Position(1)}),
+        Cut("d", {"": Position(1)}),
+    ],
+)
+def test_a_forged_token_with_names_that_cannot_be_is_refused(cut):
+    with pytest.raises(InvalidToken):
+        parse_token(cut.token)
+
+
+def test_a_token_of_absurd_length_is_refused_before_it_is_decoded():
+    with pytest.raises(InvalidToken) as caught:
+        parse_token("ll1-" + "A" * (2 << 20))
+    assert len(str(caught.value)) < 300
+
+
+def test_revisions_by_writer():
+    assert SAMPLES[0].revisions == {"EWR": 7, "JFK": 0}
