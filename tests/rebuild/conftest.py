@@ -1,0 +1,48 @@
+"""Stores and histories for the tests of footers and rebuild."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+from lakelog.catalog.reader import Catalog
+from lakelog.store import open_store
+from lakelog.store.memory import MemoryStore
+from lakelog.testing.doubles import FakeAmbient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakelog.store import Store
+
+
+@pytest.fixture
+def store() -> Store:
+    """An empty store in memory."""
+    return MemoryStore("test")
+
+
+@pytest.fixture
+def fake() -> FakeAmbient:
+    """A clock that stands still, and identities from a seed."""
+    return FakeAmbient()
+
+
+@pytest.fixture
+def catalog(store: Store, fake: FakeAmbient) -> Catalog:
+    """A catalog on `store`, under the clock of `fake`."""
+    return Catalog(store, ambient=fake.ambient)
+
+
+@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3)])
+def any_store(request: pytest.FixtureRequest) -> Callable[[], Store]:
+    """Makes a fresh empty store of each backend, as often as it is called."""
+    if request.param == "memory":
+        return MemoryStore
+    if request.param == "local":
+        folder = request.getfixturevalue("tmp_path")
+        return lambda: open_store(folder / secrets.token_hex(4))
+    moto = request.getfixturevalue("moto")
+    bucket = moto.make_bucket()
+    return lambda: open_store(f"s3://{bucket}/{secrets.token_hex(4)}", moto.storage_options)
