@@ -249,8 +249,8 @@ class _Found:
 _NAMED: Final = "named by a retained revision"
 _UNKNOWN: Final = "unknown name: no Parquet file by its name"
 _OTHER_LOG: Final = (
-    "of an epoch that this log has not come to: it was written for another log, or this log was lost "
-    "and begun anew (then rebuild it)"
+    "of an epoch that this log has not come to: written for another log, or this log was lost and "
+    "begun anew (then rebuild it)"
 )
 
 

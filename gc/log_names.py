@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.listing import Listing, fork_error, read_listing
-from ..errors import CorruptObject, ForkError, MissingTransaction, ObjectNotFound, WriterNotFound
+from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, WriterNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ def check_names(listing: Listing) -> None:
 
     Raises:
         WriterNotFound: No log; it may be lost, and then the data files are all there is.
-        ForkError: Two transactions, or two checkpoints, stand on one revision.
+        ForkError: Objects of two histories stand on one revision.
     """
     where = f"{listing.writer}/{listing.database}"
     if listing.head < 0:
@@ -101,17 +101,6 @@ def check_names(listing: Listing) -> None:
         )
     for revision in listing.forks():
         raise fork_error(listing, revision)
-    for revision, names in sorted(listing.checkpoints.items()):
-        uuids = {item.uuid8 for item in (*names, *listing.transactions.get(revision, ()))}
-        if len(uuids) > 1:
-            keys = [listing.key(item) for item in (*listing.transactions.get(revision, ()), *names)]
-            raise ForkError(
-                f"Objects of two histories stand on revision {revision} of {where}: "
-                f"{' and '.join(keys)}",
-                keys=tuple(keys),
-                hint="One of them is left from a fork or a log that was replaced. Run "
-                "`lakelog check`; nothing is deleted until it is clear which one counts",
-            )
 
 
 def check_no_gap(listing: Listing) -> None:

@@ -110,7 +110,7 @@ def _note(
         return f"{why}, and the log begins with revision {oldest}"
     begins = oldest if first is None else first.revision
     if begins == keep_from:
-        return ""
+        return why if floor < wanted else ""
     return (
         f"{why}, but there is no checkpoint between revisions {begins + 1} and {keep_from}, so all"
         f" after {begins} is needed to read {keep_from}. `lakelog checkpoint` writes one at the "

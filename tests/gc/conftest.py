@@ -1,0 +1,280 @@
+"""A lake whose clocks the test holds, and a store that can be interrupted before each request."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import secrets
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.ambient import Ambient
+from lakelog.catalog.listing import read_listing
+from lakelog.catalog.log import Log
+from lakelog.catalog.margins import Margins
+from lakelog.catalog.reader import Catalog
+from lakelog.store import Store, open_store
+from lakelog.store.local import LocalStore
+from lakelog.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lakelog.store import ObjectInfo
+    from lakelog.testing.servers import S3Server
+
+DAY_S = 86_400.0
+WRITER, DATABASE = "EWR", "weather"
+BASE = f"{WRITER}/{DATABASE}/"
+NO_MARGINS = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass
+class Clock:
+    """One clock for the store and for everybody else, unless a test sets them apart."""
+
+    now_s: float = 1_800_000_000.0
+
+    def time(self) -> dt.datetime:
+        return EPOCH + dt.timedelta(seconds=self.now_s)
+
+    def ambient(self, ahead_s: float = 0.0) -> Ambient:
+        return Ambient(
+            now_us=lambda: int((self.now_s + ahead_s) * 1_000_000),
+            new_id=lambda: secrets.token_bytes(16),
+            monotonic_s=lambda: self.now_s,
+            sleep_s=lambda seconds: None,
+        )
+
+
+class HookStore(Store):
+    """Calls `before(request, key)` before each request; a deletion of many keys is one for each.
+
+    Args:
+        infos: Changes what a listing says of an object, for stores that say less or lie.
+    """
+
+    def __init__(
+        self,
+        inner: Store,
+        before: Callable[[str, str], None] = lambda request, key: None,
+        infos: Callable[[ObjectInfo], ObjectInfo] = lambda info: info,
+    ) -> None:
+        self.inner, self.before, self.infos = inner, before, infos
+        self.url, self.backend, self.probed = inner.url, inner.backend, inner.probed
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        self.before("put", key)
+        self.inner.put(key, body, if_absent=if_absent)
+
+    def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
+        self.before("get", key)
+        return self.inner.get(key, start=start, end=end)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        found = []
+        for key in keys:
+            self.before("get", key)
+            found += self.inner.get_many([key])
+        return found
+
+    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
+        self.before("list", prefix)
+        return [self.infos(info) for info in self.inner.list(prefix, after=after)]
+
+    def list_folders(self, prefix: str) -> list[str]:
+        self.before("list", prefix)
+        return self.inner.list_folders(prefix)
+
+    def head(self, key: str) -> ObjectInfo:
+        self.before("head", key)
+        return self.infos(self.inner.head(key))
+
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+        for key in keys:
+            self.before("delete", key)
+            self.inner.delete([key], ordered=ordered)
+
+    def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
+        return self.inner.open_input(key, size_bytes=size_bytes)
+
+    def object_url(self, key: str) -> str:
+        return self.inner.object_url(key)
+
+
+@dataclass
+class Lake:
+    """One writer's database on a store, with a clock in the test's hand."""
+
+    store: Store
+    clock: Clock
+    zero: bool = False  # a store whose times can't be set: everything counts as old
+    tables: int = field(default=0)
+
+    @property
+    def catalog(self) -> Catalog:
+        return Catalog(self.store, ambient=self.clock.ambient())
+
+    @property
+    def margins(self) -> Margins:
+        return NO_MARGINS if self.zero else Margins()
+
+    @property
+    def real_clock(self) -> bool:
+        return not isinstance(self.store, MemoryStore)
+
+    def writer(self, **options: Any) -> Any:
+        return self.catalog.writer(WRITER, DATABASE, **{"checkpoint_every": 0, **options})
+
+    def rows(self, value: int) -> pa.Table:
+        return pa.table({"value": pa.array([value, None], pa.int64())})
+
+    def commit(self, writer: Any, value: int, remove: Sequence[str] = ()) -> str:
+        with writer.transaction() as tx:
+            for path in remove:
+                tx.remove(path)
+            return tx.write("hourly", self.rows(value), partition="p")[0]
+
+    def orphan(self, writer: Any) -> str:
+        """A file of a transaction that was given up."""
+        tx = writer.transaction()
+        path = tx.write("hourly", self.rows(0), partition="p")[0]
+        tx.discard()
+        return path
+
+    def put_foreign(self, name: str, body: bytes = b"not really Parquet") -> str:
+        self.store.put(f"{BASE}data/{name}", body)
+        return f"data/{name}"
+
+    def pass_time(self, seconds: float) -> None:
+        """Let everything in the store become older by so much."""
+        if isinstance(self.store, LocalStore):
+            for info in self.store.list(""):
+                path = self.store.object_url(info.key)
+                then = os.stat(path).st_mtime - seconds
+                os.utime(path, (then, then))
+        else:
+            self.clock.now_s += seconds
+
+    def log_names(self) -> str:
+        """Names in the log, short and in order: `t0 c2 s2.0`."""
+        found = read_listing(WRITER, DATABASE, self._names("transactions/"))
+        items = [x for names in found.transactions.values() for x in names]
+        items += [x for names in found.checkpoints.values() for x in names]
+        short = [(x.revision, f"{x.kind[0]}{x.revision}") for x in items]
+        short += [(x.revision, f"s{x.revision}.{x.number}") for x in found.segments]
+        order = "tcs"
+        return " ".join(
+            n for _, n in sorted(short, key=lambda s: (s[0], order.index(s[1][0]), s[1]))
+        )
+
+    def log_key(self, short: str) -> str:
+        """The key of `t3` or `c3`."""
+        kind = {"t": "transaction", "c": "checkpoint"}[short[0]]
+        (name,) = [
+            name
+            for name in self._names("transactions/")
+            if name.startswith(f"{int(short[1:]):020d}.") and name.endswith(kind)
+        ]
+        return f"{BASE}transactions/{name}"
+
+    def data(self) -> set[str]:
+        return {f"data/{name}" for name in self._names("data/")}
+
+    def _names(self, folder: str) -> list[str]:
+        cut = len(BASE + folder)
+        return [info.key[cut:] for info in self.store.list(BASE + folder)]
+
+    def log(self) -> Log:
+        return Log(self.store, WRITER, DATABASE, self.clock.ambient())
+
+    def paths_at(self, revision: int | None = None) -> set[str]:
+        """Live paths of one revision, by a reader of its own."""
+        state = self.log().load(revision)
+        return {
+            path
+            for files in state.tables.values()
+            for path in files.table().column("path").to_pylist()
+        }
+
+    def retained_paths(self) -> set[str]:
+        listing = self.log().names()
+        revisions = range(listing.oldest_readable(), listing.head + 1)
+        return set().union(*(self.paths_at(revision) for revision in revisions))
+
+    def read(self) -> list[int]:
+        """Values of the newest snapshot, read from its data files."""
+        table = self.catalog.snapshot(DATABASE).to_arrow("hourly")
+        return sorted(v for v in table.column("value").to_pylist() if v is not None)
+
+    def damage(self, key: str) -> None:
+        """Flip one bit in the middle of an object."""
+        body = bytearray(self.store.get(key))
+        body[len(body) // 2] ^= 1
+        self.store.put(key, bytes(body))
+
+
+def memory_lake() -> Lake:
+    clock = Clock()
+    return Lake(MemoryStore("gc", now=clock.time), clock)
+
+
+def local_lake(folder: Any) -> Lake:
+    return Lake(LocalStore(str(folder)), RealClock())
+
+
+class RealClock(Clock):
+    """The real time; a local file's age is set with `os.utime`."""
+
+    def ambient(self, ahead_s: float = 0.0) -> Ambient:
+        real = Ambient()
+        return replace(real, now_us=lambda: real.now_us() + int(ahead_s * 1_000_000))
+
+
+@pytest.fixture
+def lake() -> Lake:
+    """An empty lake in memory, every clock in the test's hand."""
+    return memory_lake()
+
+
+@pytest.fixture(
+    params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3)],
+)
+def any_lake(request: pytest.FixtureRequest) -> Lake:
+    """An empty lake on each backend."""
+    if request.param == "memory":
+        return memory_lake()
+    if request.param == "local":
+        return local_lake(request.getfixturevalue("tmp_path") / "lake")
+    moto: S3Server = request.getfixturevalue("moto")
+    url = f"s3://{moto.make_bucket()}/lakes/{secrets.token_hex(4)}"
+    return Lake(open_store(url, moto.storage_options), RealClock(), zero=True)
+
+
+@pytest.fixture
+def hooked() -> type[HookStore]:
+    return HookStore
+
+
+@pytest.fixture
+def make_local_lake() -> Callable[[Any], Lake]:
+    return local_lake
+
+
+@pytest.fixture
+def make_memory_lake() -> Callable[[], Lake]:
+    return memory_lake
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left() -> Any:
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("gc-test"):
+            thread.join(30)
+            assert not thread.is_alive()

@@ -1,0 +1,585 @@
+"""Prune: exactly what survives, why, and all that keeps it from deleting anything."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+from lakelog.catalog.checkpoint import encode_state
+from lakelog.catalog.margins import Margins
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
+from lakelog.errors import (
+    BrokenChain,
+    CorruptError,
+    CorruptObject,
+    ForkError,
+    MissingTransaction,
+    PlanOutdated,
+    SnapshotPruned,
+    UnsupportedFeature,
+    UsageError,
+    WriterNotFound,
+)
+from lakelog.gc import Plan, execute_prune, plan_prune
+
+DAY_S = 86_400.0
+W, D = "EWR", "weather"
+LOG = f"{W}/{D}/transactions/"
+
+
+def build(lake, commits, checkpoints=(), *, gap_s=0.0):
+    """`commits` revisions, each a new file and without the one of three revisions before."""
+    paths = []
+    with lake.writer() as writer:
+        for value in range(commits):
+            remove = [paths[value - 3]] if value >= 3 else []
+            paths.append(lake.commit(writer, value, remove))
+            if value in checkpoints:
+                writer.checkpoint()
+            if gap_s:
+                lake.pass_time(gap_s)
+    return paths
+
+
+def prune(lake, **keep):
+    plan = plan_prune(lake.catalog, W, D, margins=lake.margins, **keep)
+    return plan, execute_prune(lake.catalog, plan, margins=lake.margins)
+
+
+# name: commits, checkpoints, keep_revisions, names that survive
+TIMELINES = {
+    "no checkpoint": (4, [], 1, "t0 t1 t2 t3"),
+    "one commit": (1, [0], 1, "t0 c0"),
+    "checkpoint at the head": (4, [3], 1, "t3 c3"),
+    "checkpoint above what is kept": (4, [3], 2, "t0 t1 t2 t3 c3"),
+    "checkpoint below the head": (6, [3], 1, "t3 c3 t4 t5"),
+    "exactly at the oldest to keep": (6, [1, 3], 3, "t3 c3 t4 t5"),
+    "one above the oldest to keep": (6, [1, 3], 4, "t1 c1 t2 t3 c3 t4 t5"),
+    "newest of several": (8, [1, 3, 5], 2, "t5 c5 t6 t7"),
+    "keep more than there are": (4, [1], 9, "t0 t1 c1 t2 t3"),
+    "first revision has one": (4, [0, 1], 4, "t0 c0 t1 c1 t2 t3"),
+    "each has one": (5, [0, 1, 2, 3, 4], 2, "t3 c3 t4 c4"),
+}
+
+
+@pytest.mark.parametrize("name", TIMELINES)
+def test_what_survives(any_lake, name):
+    commits, checkpoints, keep, survivors = TIMELINES[name]
+    build(any_lake, commits, checkpoints)
+    any_lake.pass_time(30 * DAY_S)
+    before = any_lake.log_names().split()
+    wanted = {r: any_lake.paths_at(r) for r in range(max(0, commits - keep), commits)}
+    plan, report = prune(any_lake, keep_revisions=keep)
+    assert any_lake.log_names() == survivors
+    assert report.deleted_objects == plan.objects == len(before) - len(survivors.split())
+    assert report.deleted_bytes == plan.size_bytes
+    for revision, paths in wanted.items():
+        assert any_lake.paths_at(revision) == paths
+    again, report = prune(any_lake, keep_revisions=keep)
+    assert (again.objects, report.deleted_objects) == (0, 0)
+    assert any_lake.log_names() == survivors
+
+
+def test_a_pruned_log_goes_on(any_lake):
+    build(any_lake, 6, [4])
+    any_lake.pass_time(30 * DAY_S)
+    prune(any_lake, keep_revisions=1)
+    with any_lake.writer() as writer:
+        assert writer.revision == 5
+        any_lake.commit(writer, 6)
+        writer.checkpoint()
+    any_lake.pass_time(30 * DAY_S)
+    prune(any_lake, keep_revisions=1)
+    assert any_lake.log_names() == "t6 c6"
+    assert any_lake.read() == [3, 4, 5, 6]
+    with pytest.raises(SnapshotPruned):
+        any_lake.catalog.snapshot(D, {W: 5})
+
+
+def test_the_plan_says_why(lake):
+    build(lake, 6, [3])
+    lake.pass_time(30 * DAY_S)
+    lake.store.put(f"{LOG}notes.txt", b"mine")
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    assert [a.key.rsplit("/")[-1][:20] for a in plan.actions] == [f"{r:020d}" for r in range(3)]
+    assert all("before revision 3" in action.reason for action in plan.actions)
+    assert plan.facts.head == 5
+    assert plan.facts.keep_from == 5
+    assert plan.facts.checkpoint == lake.log_key("c3")
+    kept = {kept.reason.split(":")[0]: kept for kept in plan.kept}
+    assert kept["retained"].objects == 4
+    assert kept["unknown name"].names == (f"{LOG}notes.txt",)
+    assert "no checkpoint between revisions 4 and 5" in plan.notes[0]
+    assert Plan.from_json(plan.to_json()) == plan
+    execute_prune(lake.catalog, plan)
+    assert lake.store.get(f"{LOG}notes.txt") == b"mine"
+
+
+def test_without_a_checkpoint_it_says_what_to_do(lake):
+    build(lake, 5)
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    assert not plan.actions
+    assert "`lakelog checkpoint`" in plan.notes[0]
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        {},
+        {"keep_revisions": 0},
+        {"keep_revisions": -1},
+        {"keep_revisions": True},
+        {"keep_revisions": 1.5},
+        {"keep_days": -1},
+        {"keep_days": float("nan")},
+        {"keep_days": float("inf")},
+        {"keep_days": 1e9},
+    ],
+)
+def test_a_retention_is_needed(lake, keep):
+    build(lake, 2, [1])
+    with pytest.raises(UsageError):
+        plan_prune(lake.catalog, W, D, **keep)
+
+
+def test_no_such_log(lake):
+    with pytest.raises(WriterNotFound):
+        plan_prune(lake.catalog, W, D, keep_revisions=1)
+
+
+def test_a_store_will_do_for_a_catalog(lake):
+    build(lake, 4, [3])
+    lake.pass_time(2 * DAY_S)
+    ambient = lake.clock.ambient()
+    plan = plan_prune(lake.store, W, D, keep_revisions=1, ambient=ambient)
+    assert execute_prune(lake.store, plan, ambient=ambient).deleted_objects == 3
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+def test_keep_days_keeps_what_was_readable_then(lake):
+    build(lake, 10, range(10), gap_s=DAY_S)  # revision r was committed on day r; now it is day 10
+    # 3.5 days ago it was day 6.5: revision 6 was the newest one then.
+    prune(lake, keep_days=3.5)
+    assert lake.log_names() == "t6 c6 t7 c7 t8 c8 t9 c9"
+    at = lake.clock.time().timestamp() - 3.5 * DAY_S
+    as_of = dt.datetime.fromtimestamp(at, dt.UTC)
+    assert lake.catalog.snapshot(D, as_of).cut.revisions == {W: 6}
+
+
+@pytest.mark.parametrize(
+    ("revisions", "days", "first"), [(2, 5.5, 4), (8, 5.5, 2), (2, 0, 8), (1, 400, 0)]
+)
+def test_with_both_what_either_asks_for_stays(lake, revisions, days, first):
+    build(lake, 10, range(10), gap_s=DAY_S)
+    prune(lake, keep_revisions=revisions, keep_days=days)
+    assert lake.log_names().split()[0] == f"t{first}"
+
+
+def test_the_floor_protects_what_was_the_newest_within_it(lake):
+    """Revision 2 is old, but it was the head until half a day ago: a reader may have it open."""
+    build(lake, 3, range(3))
+    lake.pass_time(5 * DAY_S)
+    with lake.writer() as writer:
+        lake.commit(writer, 3)
+        writer.checkpoint()
+    lake.pass_time(0.5 * DAY_S)
+    plan, _ = prune(lake, keep_revisions=1)
+    assert lake.log_names() == "t2 c2 t3 c3"
+    assert "within the last 1.0 days" in plan.notes[0]
+    lake.pass_time(0.5 * DAY_S)
+    prune(lake, keep_revisions=1)
+    assert lake.log_names() == "t3 c3"
+
+
+def test_unknown_times_and_times_of_the_future_are_young(lake, hooked):
+    build(lake, 4, [1, 3])
+    lake.pass_time(30 * DAY_S)
+    unknown = hooked(lake.store, infos=lambda info: replace(info, modified_at=None))
+    ambient = lake.clock.ambient()
+    assert not plan_prune(unknown, W, D, keep_revisions=1, ambient=ambient).actions
+    lake.clock.now_s -= 40 * DAY_S
+    assert not plan_prune(lake.store, W, D, keep_revisions=1, ambient=ambient).actions
+    assert not plan_prune(
+        lake.store, W, D, keep_revisions=1, ambient=ambient, margins=Margins(prune_floor_s=0)
+    ).actions
+
+
+@pytest.mark.parametrize("backend", ["memory", "local"])
+def test_execution_asks_the_stores_clock(
+    request, backend, make_memory_lake, make_local_lake, tmp_path
+):
+    """A planner whose clock is ahead plans too much; the execution finds out and deletes none."""
+    lake = make_memory_lake() if backend == "memory" else make_local_lake(tmp_path)
+    build(lake, 4, [3])
+    before = lake.log_names()
+    ahead = lake.clock.ambient(ahead_s=30 * DAY_S)
+    plan = plan_prune(lake.store, W, D, keep_revisions=1, ambient=ahead)
+    assert plan.objects == 3
+    with pytest.raises(PlanOutdated, match="store's clock"):
+        execute_prune(lake.store, plan, ambient=ahead)
+    assert lake.log_names() == before
+    assert not lake.store.list(f"{W}/_probe/")  # the marker is gone
+
+
+def test_a_store_without_times_is_young_at_execution(lake, hooked):
+    build(lake, 4, [3])
+    lake.pass_time(30 * DAY_S)
+    ambient = lake.clock.ambient()
+    plan = plan_prune(lake.store, W, D, keep_revisions=1, ambient=ambient)
+    unknown = hooked(lake.store, infos=lambda info: replace(info, modified_at=None))
+    with pytest.raises(PlanOutdated):
+        execute_prune(unknown, plan, ambient=ambient)
+    assert lake.log_names() == "t0 t1 t2 t3 c3"
+
+
+# --- spilled segments ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spilling(monkeypatch):
+    monkeypatch.setattr("lakelog.catalog.checkpoint.SPILL_FROM_BYTES", 0)
+
+
+def test_segments_go_after_their_checkpoint(lake, spilling):
+    build(lake, 6, [1, 3, 5])
+    assert "s1.0" in lake.log_names()
+    lake.pass_time(30 * DAY_S)
+    plan, _ = prune(lake, keep_revisions=1)
+    names = [action.key.rsplit("/", 1)[-1] for action in plan.actions]
+    assert names.index(lake_name(plan, "1", "checkpoint")) < names.index(
+        lake_name(plan, "1", "segment")
+    )
+    assert lake.log_names() == "t5 c5 s5.0 s5.1 s5.2"
+    assert lake.read() == [3, 4, 5]
+
+
+def lake_name(plan, revision, kind):
+    names = [action.key.rsplit("/", 1)[-1] for action in plan.actions]
+    return next(n for n in names if n.startswith(f"{int(revision):020d}.") and n.endswith(kind))
+
+
+def test_segments_stay_while_a_retained_checkpoint_refers_to_them(lake, spilling, monkeypatch):
+    """As incremental checkpoints will do: checkpoint 4 refers to a segment of revision 2."""
+    build(lake, 5, [2])
+    state = lake.log().load(4)
+    encoded = encode_state(state)
+    # Give one of its segments the name of revision 2: a number that checkpoint 2 didn't use.
+    _, body = encoded.spilled[0]
+    stem = lake.log_key("t2").rsplit("/", 1)[-1].removesuffix("transaction")
+    reference = f"{stem}9.segment"
+    lake.store.put(LOG + reference, body)
+    monkeypatch.setattr(
+        "lakelog.catalog.checkpoint.LogObject",
+        _renaming(encoded, reference),
+    )
+    renamed = encode_state(state)
+    monkeypatch.undo()
+    for name, data in renamed.spilled[1:]:
+        lake.store.put(LOG + name, data)
+    lake.store.put(LOG + renamed.name, renamed.body)
+    assert lake.paths_at(4)
+    lake.pass_time(30 * DAY_S)
+    plan, _ = prune(lake, keep_revisions=1)
+    assert lake.log_names() == "s2.9 t4 c4 s4.1 s4.2"
+    assert any("retained checkpoint refers" in kept.reason for kept in plan.kept)
+    assert lake.read() == [2, 3, 4]
+
+
+def _renaming(encoded, reference):
+    from lakelog.catalog.names import LogObject, parse_log_object
+
+    first = parse_log_object(encoded.spilled[0][0])
+
+    def make(revision, uuid8, kind, number=0):
+        if (kind, number) == (first.kind, first.number):
+            return parse_log_object(reference)
+        return LogObject(revision, uuid8, kind, number)
+
+    return make
+
+
+def test_segments_wait_for_checkpoints_under_way(lake, spilling):
+    """A checkpoint being written may refer to those of the newest one that its writer saw."""
+    build(lake, 6, [1])
+    lake.pass_time(30 * DAY_S)
+    with lake.writer() as writer:
+        writer.checkpoint()  # of revision 5, today
+    plan, report = prune(lake, keep_revisions=1)
+    assert lake.log_names() == "s1.0 s1.1 s1.2 t5 c5 s5.0 s5.1 s5.2"
+    assert any("under way" in kept.reason for kept in plan.kept)
+    assert report.deleted_objects == 6
+    lake.pass_time(DAY_S)
+    prune(lake, keep_revisions=1)
+    assert lake.log_names() == "t5 c5 s5.0 s5.1 s5.2"
+
+
+def test_segments_that_nobody_refers_to_go(lake, spilling):
+    build(lake, 4, [3])
+    stem = lake.log_key("t1").rsplit("/", 1)[-1].removesuffix("transaction")
+    lake.store.put(f"{LOG}{stem}0.segment", b"left by a crash")
+    lake.pass_time(30 * DAY_S)
+    prune(lake, keep_revisions=1)
+    assert lake.log_names() == "t3 c3 s3.0 s3.1 s3.2"
+
+
+# --- doubt --------------------------------------------------------------------------------------
+
+
+def spoil_checkpoint(lake):
+    lake.damage(lake.log_key("c3"))
+
+
+def spoil_own_transaction(lake):
+    lake.damage(lake.log_key("t3"))
+
+
+def spoil_later_transaction(lake):
+    lake.damage(lake.log_key("t5"))
+
+
+def spoil_later_checkpoint(lake):
+    lake.damage(lake.log_key("c5"))
+
+
+def cut_checkpoint(lake):
+    key = lake.log_key("c3")
+    lake.store.put(key, lake.store.get(key)[:-1])
+
+
+def lose_later_transaction(lake):
+    lake.store.delete([lake.log_key("t4")])
+
+
+def fork_above(lake):
+    fork(lake, "t5")
+
+
+def fork_below(lake):
+    fork(lake, "t1")
+
+
+def fork_checkpoint_below(lake):
+    key = lake.log_key("t2")
+    other = key.replace(key.split(".")[1], "00000000").removesuffix("transaction") + "checkpoint"
+    lake.store.put(other, lake.store.get(lake.log_key("c3")))
+
+
+def fork(lake, short):
+    key = lake.log_key(short)
+    lake.store.put(key.replace(key.split(".")[1], "00000000"), lake.store.get(key))
+
+
+def forget_a_file(lake):
+    """A checkpoint, sound in itself, that doesn't hold what its log says."""
+    state = lake.log().load(3)
+    files = state.tables["hourly"]
+    path = files.table().column("path")[0].as_py()
+    files.remove(path)
+    key = lake.log_key("c3")
+    lake.store.put(key, encode_state(state).body)
+
+
+def belongs_elsewhere(lake):
+    """The checkpoint of another log, under this one's name, as a copy by hand would make it."""
+    state = lake.log().load(3)
+    state.digest = bytes(32)
+    lake.store.put(lake.log_key("c3"), encode_state(state).body)
+
+
+DOUBTS = {
+    spoil_checkpoint: CorruptObject,
+    spoil_own_transaction: CorruptObject,
+    spoil_later_transaction: CorruptObject,
+    spoil_later_checkpoint: CorruptObject,
+    cut_checkpoint: CorruptObject,
+    lose_later_transaction: MissingTransaction,
+    fork_above: ForkError,
+    fork_below: ForkError,
+    fork_checkpoint_below: ForkError,
+    forget_a_file: CorruptObject,
+    belongs_elsewhere: CorruptObject,
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.__name__)
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+def test_doubt_about_what_survives_is_a_refusal(lake, doubt):
+    build(lake, 6, [3, 5])
+    lake.pass_time(30 * DAY_S)
+    good = plan_prune(lake.catalog, W, D, keep_revisions=3)
+    assert good.objects == 3
+    doubt(lake)
+    lake.pass_time(30 * DAY_S)
+    before = lake.log_names()
+    with pytest.raises(DOUBTS[doubt]):
+        plan_prune(lake.catalog, W, D, keep_revisions=3)
+    with pytest.raises((DOUBTS[doubt], PlanOutdated)):
+        execute_prune(lake.catalog, good)
+    assert lake.log_names() == before
+
+
+def test_a_spilled_segment_of_the_survivor_is_read_too(lake, spilling):
+    build(lake, 6, [3])
+    lake.pass_time(30 * DAY_S)
+    segment = next(i.key for i in lake.store.list(LOG) if i.key.endswith(".segment"))
+    body = lake.store.get(segment)
+    lake.damage(segment)
+    with pytest.raises(CorruptObject):
+        plan_prune(lake.catalog, W, D, keep_revisions=1)
+    lake.store.delete([segment])
+    with pytest.raises(CorruptObject):
+        plan_prune(lake.catalog, W, D, keep_revisions=1)
+    lake.store.put(segment, body)
+    lake.pass_time(30 * DAY_S)
+    assert plan_prune(lake.catalog, W, D, keep_revisions=1).objects == 3
+
+
+def test_damage_before_the_survivor_may_go(lake):
+    build(lake, 6, [3])
+    lake.damage(lake.log_key("t1"))
+    lake.pass_time(30 * DAY_S)
+    plan, _ = prune(lake, keep_revisions=1)
+    assert any("could not be compared" in note for note in plan.notes)
+    assert lake.log_names() == "t3 c3 t4 t5"
+    assert lake.read() == [3, 4, 5]
+
+
+def test_a_hole_below_the_survivor_may_go(lake):
+    build(lake, 6, [3])
+    lake.store.delete([lake.log_key("t1")])
+    lake.pass_time(30 * DAY_S)
+    prune(lake, keep_revisions=3)
+    assert lake.log_names() == "t3 c3 t4 t5"
+
+
+def test_a_hole_that_retention_reaches_below_is_a_refusal(lake):
+    """Revisions 0 and 1 can still be read and are asked for: being cut off is no reason to go."""
+    build(lake, 8, [4])
+    lake.store.delete([lake.log_key("t2")])
+    lake.pass_time(30 * DAY_S)
+    with pytest.raises(MissingTransaction):
+        plan_prune(lake.catalog, W, D, keep_revisions=8)
+
+
+def test_refs_and_features_of_the_future_are_a_refusal(lake):
+    build(lake, 6, [3])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    ref = f"_refs/stable/{0:020d}.ref"
+    lake.store.put(ref, b"pins revision 1")
+    with pytest.raises(UnsupportedFeature, match="refs"):
+        plan_prune(lake.catalog, W, D, keep_revisions=1)
+    with pytest.raises(UnsupportedFeature, match="refs"):
+        execute_prune(lake.catalog, plan)
+    lake.store.delete([ref])
+    upgrade(lake)
+    with pytest.raises(UnsupportedFeature):
+        plan_prune(lake.catalog, W, D, keep_revisions=1)
+    with pytest.raises(UnsupportedFeature):
+        execute_prune(lake.catalog, plan)
+    assert lake.log_names() == "t0 t1 t2 t3 c3 t4 t5 t6"
+
+
+def upgrade(lake):
+    """A commit that requires a writer feature which this lakelog doesn't know."""
+    with lake.writer() as writer:
+        tx = writer.transaction()
+        tx._intent.actions.append(
+            wire.Action(upgrade=wire.Upgrade(required_writer_features=["pins"]))
+        )
+        tx.commit()
+
+
+# --- execution ----------------------------------------------------------------------------------
+
+
+def test_an_outdated_plan_deletes_nothing(lake, make_memory_lake):
+    build(lake, 6, [2, 4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=3)
+    assert plan.facts.checkpoint == lake.log_key("c2")
+    execute_prune(lake.catalog, plan_prune(lake.catalog, W, D, keep_revisions=1))
+    before = lake.log_names()
+    with pytest.raises(PlanOutdated, match="gone"):
+        execute_prune(lake.catalog, plan)
+    assert lake.log_names() == before == "t4 c4 t5"
+    other = make_memory_lake()
+    build(other, 6, [2, 4])
+    other.pass_time(30 * DAY_S)
+    with pytest.raises((PlanOutdated, CorruptError)):
+        execute_prune(other.catalog, plan)
+    assert other.log_names() == "t0 t1 t2 c2 t3 t4 c4 t5"
+
+
+def test_a_plan_outdated_by_a_log_that_ends_earlier(lake):
+    build(lake, 6, [2])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    lake.store.delete([lake.log_key("t5")])
+    with pytest.raises(PlanOutdated, match="ended at revision 5"):
+        execute_prune(lake.catalog, plan)
+    tampered = replace(plan, facts=replace(plan.facts, head=4, head_digest="00" * 32))
+    with pytest.raises(PlanOutdated, match="another transaction"):
+        execute_prune(lake.catalog, tampered)
+
+
+def test_commits_since_the_plan_do_not_void_it(lake):
+    build(lake, 6, [4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    with lake.writer() as writer:
+        lake.commit(writer, 6)
+    assert execute_prune(lake.catalog, plan).deleted_objects == 4
+    assert lake.log_names() == "t4 c4 t5 t6"
+    again = execute_prune(lake.catalog, plan)
+    assert (again.deleted_objects, again.gone_objects) == (0, 4)
+
+
+def test_a_plan_deletes_no_more_than_it_names(lake):
+    build(lake, 6, [4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    part = replace(plan, actions=plan.actions[:2])
+    assert execute_prune(lake.catalog, part).deleted_objects == 2
+    assert lake.log_names() == "t2 t3 t4 c4 t5"
+
+
+def test_a_segment_that_is_needed_by_now_stays(lake, spilling):
+    build(lake, 6, [1, 4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    segment = next(a.key for a in plan.actions if a.key.endswith(".segment"))
+    lake.store.put(segment, lake.store.get(segment))  # somebody wrote it again: it is young
+    report = execute_prune(lake.catalog, plan)
+    assert report.kept[0].names == (segment,)
+    assert report.deleted_objects == plan.objects - 1
+
+
+def test_progress_is_told(lake):
+    build(lake, 6, [4])
+    lake.pass_time(30 * DAY_S)
+    told = []
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1, progress=lambda *a: told.append(a))
+    execute_prune(lake.catalog, plan, progress=lambda *a: told.append(a))
+    assert ("transactions read") in {what for *_, what in told}
+    assert (4, 4, "objects deleted") in told
+    assert all(done <= total for done, total, _ in told)
+
+
+def test_broken_chain_is_a_refusal(lake, make_memory_lake):
+    """A transaction of another log under the right name: sound in itself, not the successor."""
+    build(lake, 6, [3])
+    lake.pass_time(30 * DAY_S)
+    other = make_memory_lake()
+    build(other, 6, [3])
+    key = lake.log_key("t5")
+    stolen = other.log_key("t5")
+    lake.store.delete([key])
+    lake.store.put(LOG + stolen.rsplit("/", 1)[-1], other.store.get(stolen))
+    lake.pass_time(30 * DAY_S)
+    with pytest.raises(BrokenChain):
+        plan_prune(lake.catalog, W, D, keep_revisions=2)
