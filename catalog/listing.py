@@ -70,27 +70,29 @@ class Listing:
         return start
 
     def oldest_readable(self) -> int:
-        """The lowest revision from which every revision up to the head can be read; head + 1 if the
-        head can't."""
-        start = self.run_start(self.head)
-        if start == 0:
-            return 0
-        return min((c for c in self.checkpoints if c >= start - 1), default=self.head + 1)
+        """The lowest revision from which every revision up to the head can be read (forks aside);
+        head + 1 if the head can't."""
+        spans = self._spans()
+        return spans[-1][0] if spans and spans[-1][1] == self.head else self.head + 1
 
     def readable(self) -> str:
         """In words, which revisions can be read: `0-4, 7-9`."""
-        spans: list[list[int]] = []
-        base = -1  # the newest revision before the next one whose state is known; -2 for none
-        for revision in sorted(self.transactions.keys() | self.checkpoints.keys()):
-            follows = revision in self.transactions and base == revision - 1
-            base = revision if follows or revision in self.checkpoints else -2
-            if base < 0:
-                continue
-            if spans and spans[-1][1] == revision - 1:
-                spans[-1][1] = revision
-            else:
-                spans.append([revision, revision])
+        end = min(self.forks(), default=self.head + 1)
+        spans = [(first, min(last, end - 1)) for first, last in self._spans() if first < end]
         return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans) or "none"
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Runs of revisions whose state is known, ascending: first and last of each."""
+        spans: list[tuple[int, int]] = []
+        known = -1  # the newest revision whose state is known; that before the first one is
+        for revision in sorted(self.transactions.keys() | self.checkpoints.keys()):
+            if revision in self.checkpoints or known == revision - 1:
+                if spans and spans[-1][1] == revision - 1:
+                    spans[-1] = (spans[-1][0], revision)
+                else:
+                    spans.append((revision, revision))
+                known = revision
+        return spans
 
 
 @dataclass(frozen=True, slots=True)

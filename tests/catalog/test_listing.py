@@ -1,0 +1,283 @@
+"""From names to what is read: gaps, forks, pruned logs, checkpoints alone, and junk."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lakelog.catalog.listing import plan_read, read_listing
+from lakelog.catalog.names import LogObject
+from lakelog.errors import (
+    ForkError,
+    LakelogError,
+    MissingTransaction,
+    RevisionNotFound,
+    SnapshotPruned,
+)
+
+
+def uuid8(revision, branch=0):
+    return f"{revision & 0xFFFF:04x}{branch:04x}"
+
+
+def transaction(revision, branch=0):
+    return LogObject(revision, uuid8(revision, branch), "transaction").name
+
+
+def checkpoint(revision, branch=0):
+    return LogObject(revision, uuid8(revision, branch), "checkpoint").name
+
+
+def listing(transactions=(), checkpoints=(), more=()):
+    names = [transaction(r) for r in transactions] + [checkpoint(r) for r in checkpoints]
+    return read_listing("w", "db", [*names, *more])
+
+
+def bases(plan):
+    return [None if item is None else item.revision for item in plan.bases]
+
+
+def tail(plan):
+    return [item.revision for item in plan.tail]
+
+
+# --- Plans ---------------------------------------------------------------------------------------
+
+
+def test_a_log_without_checkpoints_is_read_from_the_start():
+    plan = plan_read(listing(range(4)))
+    assert (plan.target, bases(plan), tail(plan)) == (3, [None], [0, 1, 2, 3])
+
+
+def test_the_newest_checkpoint_comes_first_and_the_others_stand_by():
+    plan = plan_read(listing(range(8), [2, 5]))
+    assert bases(plan) == [5, 2, None]
+    assert [item.revision for item in plan.tail_after(plan.bases[0])] == [6, 7]
+    assert [item.revision for item in plan.tail_after(plan.bases[1])] == [3, 4, 5, 6, 7]
+    assert [item.revision for item in plan.tail_after(None)] == list(range(8))
+
+
+def test_a_revision_of_the_past_uses_no_later_checkpoint():
+    plan = plan_read(listing(range(8), [2, 5]), 4)
+    assert (plan.target, bases(plan), tail(plan)) == (4, [2, None], [0, 1, 2, 3, 4])
+
+
+def test_a_checkpoint_alone_is_enough():
+    plan = plan_read(listing([], [7]))
+    assert (plan.target, bases(plan), tail(plan)) == (7, [7], [])
+
+
+def test_a_pruned_log_is_read_from_its_oldest_checkpoint():
+    found = listing(range(5, 9), [4])
+    plan = plan_read(found)
+    assert (bases(plan), tail(plan)) == ([4], [5, 6, 7, 8])
+    assert found.oldest_readable() == 4
+
+
+def test_a_pruned_revision_says_so_and_what_is_left():
+    for goal in range(4):
+        with pytest.raises(SnapshotPruned, match=f"Revision {goal} ") as caught:
+            plan_read(listing(range(5, 9), [4]), goal)
+        assert "4" in caught.value.hint
+        assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("goal", [9, 100, -1])
+def test_a_revision_that_never_was_is_not_found(goal):
+    with pytest.raises(RevisionNotFound) as caught:
+        plan_read(listing(range(5, 9), [4]), goal)
+    assert "8" in caught.value.hint
+
+
+def test_a_gap_names_the_lost_key_and_what_stays_readable():
+    with pytest.raises(MissingTransaction) as caught:
+        plan_read(listing([0, 1, 2, 4, 5]))
+    error = caught.value
+    assert error.key == "w/db/transactions/" + "3".zfill(20)
+    assert error.readable == "0-2"
+    assert "0-2" in str(error)
+    assert error.exit_code == 5
+
+
+def test_a_gap_behind_a_checkpoint_does_no_harm():
+    found = listing([0, 1, 3, 4, 5, 6], [4])
+    assert bases(plan_read(found)) == [4]
+    assert found.readable() == "0-1, 4-6"
+    with pytest.raises(MissingTransaction):
+        plan_read(found, 3)
+
+
+def test_a_gap_at_the_checkpoints_own_revision_does_no_harm():
+    assert bases(plan_read(listing([3, 5], [4]))) == [4]
+
+
+def test_revisions_before_a_gap_can_be_read():
+    assert tail(plan_read(listing([0, 1, 2, 4, 5]), 2)) == [0, 1, 2]
+
+
+# --- Forks ---------------------------------------------------------------------------------------
+
+
+def test_a_fork_by_transaction_names_both_keys():
+    found = listing(range(4), more=[transaction(2, 1)])
+    assert found.forks() == [2]
+    with pytest.raises(ForkError) as caught:
+        plan_read(found)
+    folder = "w/db/transactions/"
+    assert caught.value.keys == (folder + transaction(2), folder + transaction(2, 1))
+    for key in caught.value.keys:
+        assert key in str(caught.value)
+
+
+def test_a_fork_by_checkpoint_names_both_keys():
+    found = listing(range(4), more=[checkpoint(2, 1)])
+    assert found.forks() == [2]
+    with pytest.raises(ForkError) as caught:
+        plan_read(found)
+    folder = "w/db/transactions/"
+    assert caught.value.keys == (folder + transaction(2), folder + checkpoint(2, 1))
+
+
+def test_two_checkpoints_of_one_revision_are_a_fork():
+    found = listing([3], [2], [checkpoint(2, 1)])
+    with pytest.raises(ForkError):
+        plan_read(found)
+
+
+def test_a_checkpoint_beside_its_own_transaction_is_none():
+    assert listing(range(4), [0, 1, 2, 3]).forks() == []
+
+
+def test_revisions_before_a_fork_can_be_read():
+    found = listing(range(4), more=[transaction(2, 1)])
+    assert tail(plan_read(found, 1)) == [0, 1]
+    assert found.readable() == "0-1"
+
+
+def test_a_fork_counts_even_behind_a_later_checkpoint():
+    with pytest.raises(ForkError):
+        plan_read(listing(range(8), [5], [transaction(2, 1)]))
+
+
+# --- Names that aren't ours ----------------------------------------------------------------------
+
+
+def test_junk_names_are_ignored_and_kept_apart():
+    junk = [
+        "README",
+        "00000000000000000009.0000abcd.transaction.tmp",
+        "backup/" + transaction(9),
+        "99999999999999999999.0000abcd.transaction",
+        ".DS_Store",
+    ]
+    found = listing(range(3), more=junk)
+    assert found.head == 2
+    assert found.unknown == junk
+    assert tail(plan_read(found)) == [0, 1, 2]
+
+
+def test_segments_are_kept_apart():
+    names = [LogObject(4, uuid8(4), "segment", number).name for number in (0, 1, 10)]
+    found = listing(range(3), more=names)
+    assert [item.name for item in found.segments] == names
+    assert found.head == 2
+
+
+def test_an_empty_listing():
+    found = listing()
+    assert found.head == -1
+    assert found.readable() == "none"
+    assert found.forks() == []
+
+
+def test_a_name_with_a_huge_number_costs_no_time():
+    found = listing(range(3), more=[transaction(1 << 40), transaction((1 << 62) - 1)])
+    assert found.readable() == "0-2"
+    with pytest.raises(MissingTransaction) as caught:
+        plan_read(found)
+    assert caught.value.readable == "0-2"
+
+
+def test_a_long_log_without_checkpoints_is_described_in_no_time():
+    found = listing([r for r in range(200_000) if r != 150_000])
+    assert found.readable() == "0-149999"
+
+
+# --- Against the definition ----------------------------------------------------------------------
+
+REVISIONS = st.sets(st.integers(0, 9), max_size=10)
+LISTINGS = st.builds(
+    lambda transactions, checkpoints, forks: listing(
+        transactions, checkpoints, [transaction(r, 1) for r in forks]
+    ),
+    st.one_of(REVISIONS, st.integers(0, 9).map(lambda first: set(range(first, 10)))),
+    st.sets(st.integers(0, 9), max_size=3),
+    st.one_of(st.just(set()), st.just(set()), st.sets(st.integers(0, 9), max_size=1)),
+)
+
+
+def can_be_read(found, revision):
+    """The definition: a base at or before it, every transaction from there on, and no fork."""
+    if any(fork <= revision for fork in found.forks()):
+        return False
+    return any(
+        all(r in found.transactions for r in range(base + 1, revision + 1))
+        for base in [-1, *found.checkpoints]
+        if base <= revision
+    )
+
+
+@given(LISTINGS)
+def test_a_revision_is_planned_if_and_only_if_it_can_be_read(found):
+    good = set()
+    for revision in range(11):
+        try:
+            plan = plan_read(found, revision)
+        except LakelogError:
+            assert not can_be_read(found, revision)
+            continue
+        assert can_be_read(found, revision)
+        good.add(revision)
+        assert plan.target == revision
+        assert bases(plan) == sorted(bases(plan), key=lambda r: -1 if r is None else r)[::-1]
+        for base in plan.bases:
+            first = 0 if base is None else base.revision + 1
+            after = [item.revision for item in plan.tail_after(base)]
+            assert after == list(range(first, revision + 1))
+    named = {
+        revision
+        for span in found.readable().split(", ")
+        if span != "none"
+        for revision in range(int(span.split("-")[0]), int(span.split("-")[-1]) + 1)
+    }
+    assert named == good
+
+
+@given(LISTINGS)
+def test_the_oldest_readable_revision_is_the_first_of_an_unbroken_run_to_the_head(found):
+    if found.forks() or found.head < 0:
+        return
+    oldest = found.head + 1
+    while oldest > 0 and can_be_read(found, oldest - 1):
+        oldest -= 1
+    assert found.oldest_readable() == oldest
+
+
+@given(LISTINGS, st.integers(0, 10))
+def test_what_cannot_be_read_says_why(found, goal):
+    if found.head < 0:
+        return
+    try:
+        plan_read(found, goal)
+    except RevisionNotFound:
+        assert goal > found.head
+    except ForkError:
+        assert found.forks()[0] <= goal
+    except SnapshotPruned:
+        assert goal < found.oldest_readable() <= found.head
+        lowest = min((r for r in found.transactions if r <= goal), default=goal + 1)
+        assert all(r in found.transactions for r in range(lowest, goal + 1)), "a gap, not a prune"
+    except MissingTransaction as error:
+        lost = int(error.key.rsplit("/", 1)[1])
+        assert lost not in found.transactions
+        assert lost <= goal
