@@ -20,6 +20,7 @@ from ..errors import (
     ForkError,
     LakelogError,
     MissingTransaction,
+    ObjectNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
@@ -162,6 +163,8 @@ class Log:
         def opened(item: tuple[tuple[str, bytes], bytes | None]) -> tuple[str, memoryview]:
             (name, digest), data = item
             where = self.folder + name
+            if data is None and self.store.get_many([key]) == [None]:
+                raise _Vanished  # prune takes a checkpoint first, then its segments
             if data is None:
                 raise CorruptObject(f"{key} refers to {where}, which is not there", key=where)
             return name, open_segment(data, digest, where)
@@ -178,7 +181,10 @@ class Log:
         Requests: 1 GET and 1 for each spilled segment.
         """
         key = self.folder + item.name
-        return self._open_checkpoint(self.store.get(key), key)
+        try:
+            return self._open_checkpoint(self.store.get(key), key)
+        except _Vanished as error:
+            raise ObjectNotFound("the checkpoint went while it was read", key=key) from error
 
     def _replay(
         self, state: State, tail: Sequence[LogObject], bodies: list[bytes], listing: Listing
