@@ -41,7 +41,7 @@ def tail(plan):
     return [item.revision for item in plan.tail]
 
 
-# --- Plans ---------------------------------------------------------------------------------------
+# --- Plans --------------------------------------------------------------------------------------
 
 
 def test_a_log_without_checkpoints_is_read_from_the_start():
@@ -115,7 +115,7 @@ def test_revisions_before_a_gap_can_be_read():
     assert tail(plan_read(listing([0, 1, 2, 4, 5]), 2)) == [0, 1, 2]
 
 
-# --- Forks ---------------------------------------------------------------------------------------
+# --- Forks --------------------------------------------------------------------------------------
 
 
 def test_a_fork_by_transaction_names_both_keys():
@@ -159,7 +159,7 @@ def test_a_fork_counts_even_behind_a_later_checkpoint():
         plan_read(listing(range(8), [5], [transaction(2, 1)]))
 
 
-# --- Names that aren't ours ----------------------------------------------------------------------
+# --- Names that aren't ours ---------------------------------------------------------------------
 
 
 def test_junk_names_are_ignored_and_kept_apart():
@@ -203,7 +203,7 @@ def test_a_long_log_without_checkpoints_is_described_in_no_time():
     assert found.readable() == "0-149999"
 
 
-# --- Against the definition ----------------------------------------------------------------------
+# --- Against the definition ---------------------------------------------------------------------
 
 REVISIONS = st.sets(st.integers(0, 9), max_size=10)
 LISTINGS = st.builds(
