@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import LakelogError
 from . import output
 from .output import Column
+from .show_statistics import of_add, of_batch
 from .text import cell, count, many, size
 from .values import plain
 
@@ -107,7 +108,7 @@ def _action(
     if kind == "add_batch":
         return [
             base | record
-            for record in _batch(action.add_batch.table, found.batches[number].run.core)
+            for record in _batch(action.add_batch.table, found.batches[number].run.full())
         ]
     if kind == "remove":
         return [base | {"path": action.remove.path}]
@@ -134,45 +135,21 @@ def _add(add: wire.Add, schemas: dict[bytes, pa.Schema]) -> dict[str, Any]:
         "footer_bytes": add.footer_bytes,
         "row_groups": len(add.row_groups),
         "replaces": list(add.replaces),
-        "statistics": _statistics(add, schemas.get(add.schema_fingerprint)),
+        "statistics": of_add(add, schemas.get(add.schema_fingerprint)),
     }
 
 
-def _statistics(add: wire.Add, schema: pa.Schema | None) -> list[dict[str, Any]] | None:
-    """Statistics of the whole file, a record a column; None if they or the schema aren't known."""
-    from ..catalog.segments import merge_row_groups
+def _batch(table: str, files: pa.Table) -> list[dict[str, Any]]:
+    """Many files as records.
 
-    if schema is None or not add.row_groups:
-        return None
-    merged = merge_row_groups(add.row_groups, schema)
-    return [_column(item, schema) for item in merged if item.column < len(schema)]
-
-
-def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
-    from ..catalog.statistics import bound_type, decode_bounds
-
-    field = schema.field(item.column)
-    kind = bound_type(field.type)
-    low = high = None
-    if kind is not None:
-        raw = [getattr(item, name) if item.HasField(name) else None for name in ("min", "max")]
-        low, high = plain(decode_bounds(raw, kind))
-    return {
-        "column": field.name,
-        "nulls": item.null_count if item.HasField("null_count") else None,
-        "min": low,
-        "max": high,
-        "min_exact": item.min_exact if low is not None else None,
-        "max_exact": item.max_exact if high is not None else None,
-    }
-
-
-def _batch(table: str, core: pa.Table) -> list[dict[str, Any]]:
-    names = [name for name in core.schema.names if name in _EMPTY]
-    columns = {name: plain(core.column(name)) for name in names if name != "schema_fingerprint"}
-    columns["schema_fingerprint"] = [
-        mark.hex() for mark in core.column("schema_fingerprint").to_pylist()
-    ]
+    Args:
+        files: With statistics.
+    """
+    marks = files.column("schema_fingerprint").to_pylist()
+    names = [name for name in files.schema.names if name in _EMPTY and name != "schema_fingerprint"]
+    columns: dict[str, list[Any]] = {name: plain(files.column(name)) for name in names}
+    columns["schema_fingerprint"] = [mark.hex() for mark in marks]
+    columns["statistics"] = of_batch(files)
     return [
         {"table": table, **dict(zip(columns, row))} for row in zip(*columns.values(), strict=True)
     ]
@@ -214,13 +191,14 @@ def print_text(found: dict[str, Any], *, statistics: bool) -> None:
     )
     for member in found["members"]:
         app = f"{member['app_id']} version {member['app_version']}" if member["app_id"] else ""
+        summary = ", ".join(f"{name}: {value}" for name, value in member["summary"].items())
         output.line()
         output.line(f"{member['operation']}, {many(member['action_count'], 'action')}")
         output.pairs(
             [
                 ("transaction id", member["transaction_id"]),
                 ("application", app),
-                *((name, value) for name, value in member["summary"].items()),
+                ("summary", summary),
             ],
             indent="  ",
         )

@@ -1,0 +1,288 @@
+"""What databases, tables, log, files, schema and scan print."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import lakelog
+import pyarrow as pa
+import pytest
+
+TOKEN = "token  ll1-"
+
+
+def body(result) -> list[str]:
+    """The lines of a text result up to the token, whose end differs between versions of pyarrow
+    (it holds a digest of what the log says, sizes of files among it)."""
+    assert result.code == 0
+    assert result.err == ""
+    lines = result.text.splitlines()
+    if lines[-1].startswith(TOKEN):
+        lines[-1] = TOKEN
+    return lines
+
+
+def test_databases(cli, weather):
+    assert body(cli("databases", weather)) == ["DATABASE", "weather"]
+    assert cli("databases", weather, "-o", "json").json == [{"database": "weather"}]
+    assert cli("databases", weather, "-o", "csv").out == "database\nweather\n"
+
+
+def test_tables(cli, weather):
+    assert body(cli("tables", weather, "weather")) == [
+        "TABLE     FILES  ROWS SIZE  COLUMNS",
+        "hourly        5    12 SIZE        4",
+        "stations      1     1 SIZE        2",
+        "",
+        "as of  EWR=3,JFK=2",
+        TOKEN,
+    ]
+    rows = cli("tables", weather, "weather", "--output", "json").json
+    assert [list(row) for row in rows] == [["table", "files", "rows", "size_bytes", "columns"]] * 2
+    assert rows[1] | {"size_bytes": 0} == {
+        "table": "stations", "files": 1, "rows": 1, "size_bytes": 0, "columns": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("as_of", "rows"),
+    [
+        ("EWR=0", 3),
+        ("EWR=2,JFK=0", 11),
+        ("2013-06-30T02:00:00.000000Z", 6),
+        ("2013-06-30T01:59:59.999999Z", 3),
+        ("2013-06-30T04:00+02:00", 6),
+    ],
+)
+def test_tables_at_an_earlier_point(cli, weather, as_of, rows):
+    (hourly,) = cli("tables", weather, "weather", "--as-of", as_of, "-o", "json").json
+    assert hourly["rows"] == rows
+
+
+def test_a_token_reads_the_same_again(cli, own_weather):
+    before = cli("tables", own_weather, "weather")
+    token = before.out.split()[-1]
+    with (
+        lakelog.open_catalog(own_weather).writer("EWR", "weather") as writer,
+        writer.transaction() as tx,
+    ):
+        tx.write("hourly", pa.table({"origin": ["EWR"]}))
+    assert cli("tables", own_weather, "weather").out != before.out
+    assert cli("tables", own_weather, "weather", "--as-of", token).out == before.out
+
+
+def test_tables_of_one_writer(cli, weather):
+    (hourly,) = cli("tables", weather, "weather", "--writer", "EWR", "-o", "json").json
+    assert (hourly["files"], hourly["rows"]) == (3, 8)
+    at = cli("tables", weather, "weather", "--writer", "EWR", "--as-of", "EWR=0,JFK=1", "-o", "json")
+    assert at.json[0]["rows"] == 3
+    at = "2013-06-30T06:00Z"
+    of = cli("tables", weather, "weather", "--writer", "JFK", "--as-of", at, "-o", "json").json
+    assert of[0]["rows"] == 4
+
+
+LOG = """\
+REVISION  COMMITTED AT                 WRITER  OPERATION  FILES  ROWS  TRANSACTION  SUMMARY
+       2  2013-06-30T07:00:00.000000Z  JFK     append        +1    +1  a4e6ed24
+       1  2013-06-30T06:00:00.000000Z  JFK     append        +1    +2  ccdaebf9
+       0  2013-06-30T05:00:00.000000Z  JFK     append        +1    +2  b5769fa0
+       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  264aad6c
+       2  2013-06-30T03:00:00.000000Z  EWR     append        +1    +3  d8509909
+       1  2013-06-30T02:00:00.000000Z  EWR     append        +1    +3  2b902f89     source: weather.csv
+       0  2013-06-30T01:00:00.000000Z  EWR     append        +1    +3  38b4e652
+"""
+
+
+def test_log_is_newest_first(cli, weather):
+    assert cli("log", weather, "weather").out == LOG
+
+
+def test_log_with_a_limit_says_so(cli, weather):
+    result = cli("log", weather, "weather", "--writer", "EWR", "--limit", "2", "--reverse")
+    assert result.out.splitlines() == [
+        "REVISION  COMMITTED AT                 WRITER  OPERATION  FILES  ROWS  TRANSACTION",
+        "       2  2013-06-30T03:00:00.000000Z  EWR     append        +1    +3  d8509909",
+        "       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  264aad6c",
+        "",
+        "2 of 4 commits",
+    ]
+    assert cli("log", weather, "weather", "-n", "0").out.startswith("(no commits)")
+
+
+def test_log_as_json_and_csv(cli, weather):
+    newest, *_ = cli("log", weather, "weather", "-o", "json").json
+    assert list(newest) == [
+        "revision", "committed_at", "writer", "operation", "files_added", "files_removed",
+        "rows_added", "bytes_added", "epoch", "guest", "transaction_ids", "uuid", "summary",
+    ]  # fmt: skip
+    assert newest["transaction_ids"] == ["a4e6ed24ec636a8ac0a1271e58662792"]
+    rows = list(csv.DictReader(io.StringIO(cli("log", weather, "weather", "-o", "csv").out)))
+    assert [row["revision"] for row in rows] == ["2", "1", "0", "3", "2", "1", "0"]
+    assert rows[5]["summary"] == '{"source": "weather.csv"}'
+    assert rows[0]["guest"] == "false"
+
+
+def test_a_time_from_the_log_is_the_state_after_that_commit(cli, weather):
+    for row in cli("log", weather, "weather", "--writer", "EWR", "-o", "json").json:
+        at = row["committed_at"]
+        files = cli("files", weather, "weather", "hourly", "--as-of", at, "-o", "json").json
+        assert max(file["revision"] for file in files) == row["revision"]
+
+
+def test_files(cli, weather):
+    assert body(cli("files", weather, "weather", "hourly", "--writer", "EWR")) == [
+        "WRITER  PARTITION  ROWS SIZE  REVISION  PATH",
+        "EWR     day 1         3 SIZE         0  data/day 1/hourly/1-38b4e652e44da7f2370d9e260e271365-0.parquet",
+        "EWR     day 2         3 SIZE         1  data/day 2/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet",
+        "EWR     day 3         2 SIZE         3  data/day 3/hourly/1-264aad6cb6dd210faf94acd3cf92c190-0.parquet",
+        "",
+        "3 files, 8 rows, SIZE",
+        "",
+        "as of  EWR=3",
+        TOKEN,
+    ]  # fmt: skip
+
+
+def test_files_as_json(cli, weather):
+    files = cli("files", weather, "weather", "hourly", "-o", "json").json
+    assert [(file["writer"], file["row_count"]) for file in files] == [
+        ("EWR", 3), ("EWR", 3), ("EWR", 2), ("JFK", 2), ("JFK", 2),
+    ]  # fmt: skip
+    assert list(files[0]) == [
+        "writer", "path", "partition", "row_count", "size_bytes", "revision", "url",
+    ]  # fmt: skip
+    for file in files:
+        body = open(file["url"], "rb").read()
+        assert len(body) == file["size_bytes"]
+    assert cli("files", weather, "weather", "hourly", "-n", "2", "-o", "json").json == files[:2]
+
+
+def test_files_with_a_limit_still_tells_the_whole(cli, weather):
+    assert "2 of 5 files, 12 rows," in cli("files", weather, "weather", "hourly", "-n", "2").out
+
+
+def test_schema(cli, weather):
+    assert body(cli("schema", weather, "weather", "hourly")) == [
+        "COLUMN     TYPE                   NULLABLE  FILES",
+        "origin     string                 yes           5",
+        "time_hour  timestamp[ms, tz=UTC]  yes           5",
+        "temp       double                 yes           4",
+        "hour       int64                  yes           5",
+        "",
+        "5 of 5 files differ",
+        "",
+        "FILES  WRITERS   DIFFERENCE",
+        "    4  EWR, JFK  hour is int32",
+        "    1  JFK       no temp",
+        "",
+        "as of  EWR=3,JFK=2",
+        TOKEN,
+    ]
+
+
+def test_schema_where_all_agree(cli, weather):
+    lines = body(cli("schema", weather, "weather", "hourly", "--as-of", "EWR=2"))
+    assert "all 3 files agree" in lines
+
+
+def test_schema_as_json(cli, weather):
+    found = cli("schema", weather, "weather", "hourly", "-o", "json").json
+    assert list(found) == ["table", "conflict", "columns", "variants", "as_of", "token"]
+    assert found["columns"][3] == {
+        "column": "hour", "type": "int64", "nullable": True, "generation": 0, "files": 5,
+    }  # fmt: skip
+    assert found["variants"][0] == {
+        "files": 4,
+        "writers": {"EWR": 3, "JFK": 1},
+        "missing": [],
+        "types": {"hour": "int32"},
+    }
+    assert found["as_of"] == {"EWR": 3, "JFK": 2}
+
+
+def test_a_schema_conflict_is_shown_and_then_an_error(cli, own_weather):
+    with (
+        lakelog.open_catalog(own_weather).writer("LGA", "weather") as writer,
+        writer.transaction() as tx,
+    ):
+        tx.write("hourly", pa.table({"hour": ["noon"]}))
+    result = cli("schema", own_weather, "weather", "hourly", "-o", "json")
+    assert result.code == 4
+    assert "'LGA'" in result.json["conflict"]
+    kinds = {column["column"]: column["type"] for column in result.json["columns"]}
+    assert set(kinds["hour"].split(" | ")) == {"int32", "int64", "string"}
+    assert result.err.startswith("lakelog: error: Column 'hour'")
+    tables = cli("tables", own_weather, "weather")
+    assert tables.code == 0, "one table's conflict doesn't hide the others"
+    assert tables.err.startswith("lakelog: warning: Column 'hour'")
+    assert "stations" in tables.out
+
+
+SCAN = """\
+origin  time_hour                 temp  hour
+EWR     2013-06-30T00:00:00.000Z  60.5     0
+EWR     2013-06-30T01:00:00.000Z  null     1
+EWR     2013-06-30T02:00:00.000Z  62.5     2
+"""
+
+
+def test_scan(cli, weather):
+    everything = cli("scan", weather, "weather", "hourly")
+    assert everything.out.startswith(SCAN)
+    assert everything.out.count("\n") == 13
+    assert cli("scan", weather, "weather", "hourly", "-n", "3").out == SCAN
+    assert cli("scan", weather, "weather", "hourly", "-n", "0").out == "(no rows)\n"
+
+
+def test_scan_as_json_and_csv(cli, weather):
+    rows = cli("scan", weather, "weather", "hourly", "-n", "2", "-o", "json").json
+    assert rows == [
+        {"origin": "EWR", "time_hour": "2013-06-30T00:00:00.000Z", "temp": 60.5, "hour": 0},
+        {"origin": "EWR", "time_hour": "2013-06-30T01:00:00.000Z", "temp": None, "hour": 1},
+    ]
+    result = cli("scan", weather, "weather", "hourly", "-o", "csv", "-c", "hour,temp", "-n", "2")
+    assert result.out == "hour,temp\n0,60.5\n1,\n"
+
+
+def test_scan_gives_the_rows_that_the_library_gives(cli, weather):
+    rows = cli("scan", weather, "weather", "hourly", "-c", "origin,hour,temp", "-o", "json").json
+    table = lakelog.open_catalog(weather).snapshot("weather").to_arrow("hourly")
+    assert rows == table.select(["origin", "hour", "temp"]).to_pylist()
+
+
+def test_scan_of_columns_whose_names_hold_commas(cli, tmp_path):
+    with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as w, w.transaction() as tx:
+        tx.write("t", pa.table({"a,b": [1], " c": [2], "d": [3]}))
+    assert cli("scan", tmp_path, "db", "t", "-c", "a,b", "-c", "d, c", "-o", "csv").out == (
+        '"a,b",d," c"\n1,3,2\n'
+    )
+    assert cli("scan", tmp_path, "db", "t", "-c", "d,d").code == 2
+    assert cli("scan", tmp_path, "db", "t", "-c", "d,").code == 2
+    assert cli("scan", tmp_path, "db", "t", "-c", "x").code == 2
+
+
+def test_a_table_that_lost_all_its_files(cli, own_weather):
+    catalog = lakelog.open_catalog(own_weather)
+    (path,) = catalog.snapshot("weather").files("stations").column("path").to_pylist()
+    with catalog.writer("JFK", "weather") as writer, writer.transaction() as tx:
+        tx.remove(path)
+    assert "(no files)" in cli("files", own_weather, "weather", "stations").out
+    assert cli("files", own_weather, "weather", "stations", "-o", "json").json == []
+    assert cli("scan", own_weather, "weather", "stations").out == "(no rows)\n"
+    assert cli("schema", own_weather, "weather", "stations").code == 0
+    assert cli("scan", own_weather, "weather", "stations", "-o", "csv").out == "id,name\n"
+
+
+def test_names_of_any_script_and_control_characters(cli, tmp_path):
+    name = "tempé 温度\x1b[2J"
+    with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as w, w.transaction() as tx:
+        tx.write(name, pa.table({"ä": ["\x1b]0;title\x07"]}), partition="日/月")
+    for args in (["tables"], ["files", name], ["schema", name], ["scan", name], ["show"], ["log"]):
+        command, *table = args
+        result = cli(command, tmp_path, "db", *table)
+        assert result.code == 0
+        assert "\x1b" not in result.out
+        assert "\x07" not in result.out
+    assert cli("tables", tmp_path, "db", "-o", "json").json[0]["table"] == name
+    assert cli("files", tmp_path, "db", name, "-o", "json").json[0]["partition"] == "日/月"

@@ -1,0 +1,216 @@
+"""`lakelog show`: every field of one object."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import lakelog
+import pyarrow as pa
+import pytest
+from lakelog.catalog.log import Log
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
+from lakelog.store import open_store
+from lakelog.testing.logs import LogBuilder, add_action, schema_action
+
+SHOW = """\
+transaction      EWR/weather/transactions/00000000000000000001.50a4a3a6.transaction
+revision         1
+committed at     2013-06-30T02:00:00.000000Z
+epoch            1
+uuid             50a4a3a6d07f5c0c332f8b1224083fd2
+digest           DIGEST
+previous uuid    648025039cb2e4bf77d9869cccf3fdad
+previous digest  DIGEST
+successor uuid   7504d90e945de2e8f54ee781cc75f636
+
+append, 1 action
+  transaction id  2b902f8911e81818f8c99d5d5d983195
+  application     load version 7
+  summary         source: weather.csv
+
+add     data/day 2/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet
+        table       hourly
+        partition   day 2
+        holds       3 rows, SIZE
+        row groups  1, footer of N bytes
+        clock       1372557600000000 to 1372557600000000
+        schema      fb5aa625626410c33841ac0cce2c93e2
+        statistics  of 4 columns
+        COLUMN     NULLS  MIN                       MAX
+        origin         0  EWR                       EWR
+        time_hour      0  2013-06-30T03:00:00.000Z  2013-06-30T05:00:00.000Z
+        temp           1  60.5                      62.5
+        hour           0  3                         5
+"""
+
+
+def without_digests(text: str) -> str:
+    """Digests, and lengths of footers, differ between versions of pyarrow."""
+    import re
+
+    text = re.sub(r"digest( +)[0-9a-f]{64}", r"digest\1DIGEST", text)
+    return re.sub(r"footer of [\d,]+ bytes", "footer of N bytes", text)
+
+
+def test_a_transaction_as_text(cli, weather):
+    result = cli("show", weather, "weather", "--writer", "EWR", "-r", "1", "--statistics")
+    assert without_digests(result.text) == SHOW
+    short = cli("show", weather, "weather", "--writer", "EWR", "-r", "1")
+    assert without_digests(short.text) == SHOW[: SHOW.index("        COLUMN ")]
+
+
+def test_a_transaction_as_json_says_what_the_object_says(cli, weather):
+    found = cli("show", weather, "weather", "--writer", "EWR", "-o", "json").json
+    log = Log(open_store(weather), "EWR", "weather")
+    decoded = log.transaction(log.names().transactions[3][0])
+    message = decoded.message
+    assert found["kind"] == "transaction"
+    assert found["revision"] == message.revision == 3
+    assert found["digest"] == decoded.digest.hex()
+    assert found["previous_uuid"] == message.previous_uuid.hex()
+    assert found["members"][0]["operation"] == "overwrite"
+    remove, add = found["actions"]
+    assert (remove["kind"], add["kind"]) == ("remove", "add")
+    assert list(remove) == list(add), "all actions have the same keys"
+    assert add["replaces"] == [remove["path"]]
+    assert add["footer_bytes"] == message.actions[1].add.footer_bytes
+    assert add["statistics"][1] == {
+        "column": "time_hour",
+        "nulls": 0,
+        "min": "2013-06-30T06:00:00.000Z",
+        "max": "2013-06-30T07:00:00.000Z",
+        "min_exact": True,
+        "max_exact": True,
+    }
+
+
+def test_a_transaction_as_csv_is_its_actions(cli, weather):
+    out = cli("show", weather, "weather", "--writer", "EWR", "-r", "0", "-o", "csv").out
+    schema, add = csv.DictReader(io.StringIO(out))
+    assert (schema["kind"], add["kind"]) == ("schema", "add")
+    assert '"time_hour": "timestamp[ms, tz=UTC]"' in schema["fields"]
+    assert add["path"].startswith("data/day 1/hourly/")
+
+
+def test_a_checkpoint(cli, weather):
+    args = ("show", weather, "weather", "--writer", "EWR", "--checkpoint")
+    found = cli(*args, "-o", "json").json
+    assert found["kind"] == "checkpoint"
+    assert found["revision"] == 2
+    assert found["app_versions"] == {"load": 7}
+    assert found["counts"]["rows"] == 9
+    assert [(s["kind"], s["row_count"]) for s in found["segments"]] == [
+        ("files", 3), ("schemas", 1), ("history", 3),
+    ]  # fmt: skip
+    assert found["size_bytes"] == (Path(weather) / found["key"]).stat().st_size
+    text = cli(*args, "--revision", "3").text
+    assert "revision        2\n" in text, "the newest at or before"
+    assert "live            3 files, 9 rows, SIZE" in text
+    rows = list(csv.DictReader(io.StringIO(cli(*args, "-o", "csv").out)))
+    assert rows[0]["table"] == "hourly"
+
+
+def test_an_object_by_its_key(cli, weather):
+    by_number = cli("show", weather, "weather", "--writer", "JFK", "-r", "2", "-o", "json")
+    by_key = cli("show", weather, by_number.json["key"], "-o", "json")
+    assert by_key == by_number
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "EWR/weather/transactions/notes.txt",
+        "EWR/weather/data/day 1/hourly/x.parquet",
+        "EWR/weather/transactions/00000000000000000001.50a4a3a6.0.segment",
+        "EWR/transactions/00000000000000000001.50a4a3a6.transaction",
+        "EWR/weather/../../../etc/passwd",
+        "/etc/passwd",
+    ],
+)
+def test_what_is_no_key_of_a_log_object(cli, weather, key):
+    result = cli("show", weather, key)
+    assert result.code == 2
+    assert result.out == ""
+
+
+def test_the_only_writer_needs_no_name_and_several_do(cli, weather, tmp_path):
+    result = cli("show", weather, "weather")
+    assert result.code == 2
+    assert "hint: Choose one with --writer: EWR, JFK\n" in result.err
+    with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as w, w.transaction() as tx:
+        tx.write("t", pa.table({"a": [1]}))
+    assert cli("show", tmp_path, "db").code == 0
+
+
+def test_what_is_not_there(cli, weather):
+    result = cli("show", weather, "weather", "--writer", "EWR", "--revision", "9")
+    assert result.code == 3
+    assert result.err == (
+        "lakelog: error: EWR/weather has no transaction 9\n"
+        "hint: Its newest revision is 3; readable are 0-3\n"
+    )
+    result = cli("show", weather, "weather", "--writer", "JFK", "--checkpoint")
+    assert result.code == 3
+    assert "`lakelog checkpoint` writes one" in result.err
+
+
+def test_a_fork_names_both(cli, own_weather, log_object):
+    path = log_object("EWR", 3)
+    twin = path.with_name(path.name.replace(path.name.split(".")[1], "deadbeef"))
+    twin.write_bytes(path.read_bytes())
+    result = cli("show", own_weather, "weather", "--writer", "EWR", "-r", "3")
+    assert result.code == 4
+    assert path.name in result.err
+    assert twin.name in result.err
+
+
+def test_one_object_can_be_read_whatever_else_is_broken(cli, own_weather, log_object):
+    log_object("EWR", 0).write_bytes(b"broken")
+    log_object("EWR", 2, "checkpoint").write_bytes(b"broken")
+    found = cli("show", own_weather, "weather", "--writer", "EWR", "-r", "1", "-o", "json")
+    assert found.code == 0
+    add = found.json["actions"][0]
+    assert add["row_count"] == 3
+    assert add["statistics"] is None, "its schema stood in the broken one"
+
+
+def many_files(count: int) -> list[wire.Action]:
+    group = wire.RowGroup(row_count=10)
+    group.columns.add(column=0, null_count=1, min=b"\1" + b"\0" * 7, min_exact=True)
+    return [
+        add_action(f"data/_/t/{n:04d}.parquet", row_groups=[group] if n else []) for n in range(count)
+    ]
+
+
+def test_a_batch_of_files_shows_each(cli, tmp_path):
+    builder = LogBuilder("W", "db")
+    builder.commit(schema_action(), *many_files(300))
+    store = open_store(str(tmp_path))
+    for name, data in builder.objects:
+        store.put(f"W/db/transactions/{name}", data)
+    result = cli("show", tmp_path, "db", "-o", "json")
+    assert result.err == ""
+    found = result.json
+    files = [action for action in found["actions"] if action["kind"] == "add_batch"]
+    assert [file["path"] for file in files] == [f"data/_/t/{n:04d}.parquet" for n in range(300)]
+    assert list(files[0]) == list(found["actions"][0])
+    assert files[0]["statistics"] is None
+    assert files[1]["statistics"] == [
+        {"column": "a", "nulls": 1, "min": 1, "max": None, "min_exact": True, "max_exact": None}
+    ]
+    assert "and 251 more; --output csv lists them all" in cli("show", tmp_path, "db").out
+
+
+def test_actions_without_a_form_of_their_own_are_shown_as_they_are(cli, tmp_path):
+    builder = LogBuilder("W", "db")
+    upgrade = wire.Upgrade(required_writer_features=["time-machine"])
+    builder.commit(wire.Action(upgrade=upgrade), wire.Action(optional=True))
+    store = open_store(str(tmp_path))
+    for name, data in builder.objects:
+        store.put(f"W/db/transactions/{name}", data)
+    upgrade, unknown = cli("show", tmp_path, "db", "-o", "json").json["actions"]
+    assert upgrade["fields"] == {"required_writer_features": ["time-machine"]}
+    assert unknown["kind"] == "unknown"
+    assert "time-machine" in cli("show", tmp_path, "db").out

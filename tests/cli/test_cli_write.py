@@ -1,0 +1,179 @@
+"""`lakelog write`: local files into a table, in one transaction."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import lakelog
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog.catalog.commit import Committer
+from lakelog.errors import CommitOutcomeUnknown, StorageError
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch) -> Path:
+    """A working directory with a file of each format."""
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("a.csv").write_text("id,temp\nEWR,1.5\nJFK,\n")
+    Path("b.csv.gz").write_bytes(gzip.compress(b"id,temp\nLGA,2.5\n"))
+    Path("c.jsonl").write_text('{"id": "ABE", "more": {"x": 1}}\n{"id": "ABQ"}\n')
+    pq.write_table(pa.table({"id": ["ACK"], "temp": [3.5]}), "d.parquet")
+    Path("noname").write_text("id\nZZZ\n")
+    return folder
+
+
+def test_files_of_every_format_in_one_transaction(cli, inputs):
+    files = ("a.csv", "b.csv.gz", "c.jsonl", "d.parquet")
+    result = cli("write", "cat", "db", "t", *files, "--writer", "W", "--partition", "p", "-o", "json")
+    assert result.code == 0
+    found = result.json
+    assert list(found) == [
+        "writer", "database", "table", "revision", "committed_at", "transaction_id", "skipped",
+        "row_count", "size_bytes", "files", "as_of", "token",
+    ]  # fmt: skip
+    assert (found["revision"], found["row_count"], len(found["files"])) == (0, 6, 4)
+    snapshot = lakelog.open_catalog("cat").snapshot("db", found["token"])
+    assert sorted(snapshot.to_arrow("t").column("id").to_pylist()) == [
+        "ABE", "ABQ", "ACK", "EWR", "JFK", "LGA",
+    ]  # fmt: skip
+    rows = snapshot.files("t").to_pylist()
+    assert sum(row["size_bytes"] for row in rows) == found["size_bytes"]
+    assert {row["partition"] for row in rows} == {"p"}
+
+
+def test_text_says_what_was_done(cli, inputs):
+    result = cli("write", "cat", "db", "t", "a.csv", "--writer", "W")
+    first, second, path, empty, as_of, token = result.text.splitlines()
+    assert first.startswith("committed revision 0 of W/db at 2")
+    assert second == "1 file, 2 rows, SIZE"
+    assert path.startswith("  data/_/t/1-")
+    assert (empty, as_of) == ("", "as of  W=0")
+    assert token.startswith("token  ll1-")
+    assert result.err == ""
+
+
+def test_the_same_application_version_commits_once(cli, inputs):
+    args = ("write", "cat", "db", "t", "a.csv", "--writer", "W", "--app-id", "load")
+    assert cli(*args, "--app-version", "3").code == 0
+    for version in ("3", "2"):
+        result = cli(*args, "--app-version", version)
+        assert result.code == 0
+        assert result.out.startswith(
+            f"nothing was committed: version {version} of 'load' is in W/db already\n"
+        )
+    again = cli(*args, "--app-version", "3", "-o", "json").json
+    assert (again["skipped"], again["revision"], again["files"]) == (True, None, [])
+    assert lakelog.open_catalog("cat").snapshot("db").cut.revisions == {"W": 0}
+
+
+def test_an_application_id_alone_is_refused(cli, inputs):
+    assert cli("write", "cat", "db", "t", "a.csv", "--writer", "W", "--app-id", "x").code == 2
+    assert not Path("cat/W/db").exists()
+
+
+def test_the_format_can_be_given(cli, inputs):
+    result = cli("write", "cat", "db", "t", "noname", "--writer", "W")
+    assert result.code == 2
+    assert "--format" in result.err
+    assert cli("write", "cat", "db", "t", "noname", "--writer", "W", "--format", "csv").code == 0
+
+
+def test_rows_that_do_not_exist(cli, inputs):
+    Path("empty.csv").write_text("id,temp\n")
+    args = ("write", "cat", "db", "t", "empty.csv", "--writer", "W")
+    assert "no rows, only the columns of the table" in cli(*args).out
+    assert cli(*args).out.startswith("nothing was committed: the files hold no rows")
+    assert "(no files)" in cli("files", "cat", "db", "t").out
+
+
+def test_a_bad_file_among_good_ones_commits_nothing(cli, inputs):
+    Path("bad.parquet").write_bytes(b"PAR1 no such thing PAR1")
+    result = cli("write", "cat", "db", "t", "a.csv", "bad.parquet", "--writer", "W")
+    assert result.code == 2
+    assert "bad.parquet" in result.err
+    assert not list(Path("cat").rglob("*.transaction"))
+
+
+def test_a_parquet_file_that_breaks_off_in_its_pages(cli, inputs):
+    body = bytearray(Path("d.parquet").read_bytes())
+    body[4:60] = bytes(56)
+    Path("d.parquet").write_bytes(body)
+    result = cli("write", "cat", "db", "t", "d.parquet", "--writer", "W")
+    assert result.code == 2
+    assert "d.parquet can't be read as Parquet" in result.err
+
+
+def test_files_in_the_store_are_taken_in(cli, inputs):
+    folder = Path("cat/W/db/data/p/t")
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": ["x"]}), folder / "foreign.parquet")
+    name = "data/p/t/foreign.parquet"
+    args = ("write", "cat", "db", "t", name, "--writer", "W", "--add", "--partition", "p")
+    assert cli(*args).code == 0
+    assert cli("scan", "cat", "db", "t", "-o", "csv").out == "id\nx\n"
+    again = cli(*args)
+    assert again.code == 4
+    assert name in again.err
+
+
+def test_a_guest_commits_beside_the_owner(cli, inputs):
+    catalog = lakelog.open_catalog("cat")
+    with catalog.writer("W", "db") as owner:
+        with owner.transaction() as tx:
+            tx.write("t", pa.table({"id": ["owner"]}))
+        assert cli("write", "cat", "db", "t", "a.csv", "--writer", "W", "--shared").code == 0
+        with owner.transaction() as tx:
+            tx.write("t", pa.table({"id": ["owner"]}))
+    assert catalog.snapshot("db").cut.revisions == {"W": 2}
+    assert "append (guest)" in cli("log", "cat", "db").out
+
+
+def test_a_broken_log_of_another_writer_does_not_undo_the_commit(cli, own_weather, log_object, inputs):
+    log_object("JFK", 1).write_bytes(b"broken")
+    args = ("write", own_weather, "weather", "t", "a.csv", "--writer", "EWR", "-o", "json")
+    result = cli(*args)
+    assert result.code == 0
+    assert (result.json["revision"], result.json["token"]) == (4, None)
+    assert result.err.startswith("lakelog: warning: no token: JFK/weather/transactions/")
+
+
+@pytest.mark.parametrize(
+    ("app", "hint"),
+    [
+        ((), "hint: First look for transaction 00ff in `lakelog log --output json`"),
+        (("--app-id", "x", "--app-version", "1"), "hint: Running the same command again is safe"),
+    ],
+)
+def test_an_unknown_outcome_has_its_own_code_and_advice(cli, inputs, monkeypatch, app, hint):
+    def commit(self, intents):
+        lost = StorageError("the answer was lost")
+        unknown = CommitOutcomeUnknown("Nobody knows", key="W/db/t", transaction_id="00ff")
+        unknown.__cause__ = lost
+        return [unknown for _ in intents]
+
+    monkeypatch.setattr(Committer, "commit", commit)
+    result = cli("write", "cat", "db", "t", "a.csv", "--writer", "W", *app)
+    assert result.code == 7
+    assert hint in result.err
+
+
+def test_progress_only_where_it_is_wanted(cli, inputs, monkeypatch):
+    monkeypatch.setenv("LAKELOG_PROGRESS", "1")
+    result = cli("write", "cat", "db", "t", "a.csv", "d.parquet", "--writer", "W", "-o", "json")
+    assert "lakelog: files written: 2 of 2\n" in result.err
+    json.loads(result.out)
+    monkeypatch.delenv("LAKELOG_PROGRESS")
+    assert cli("write", "cat", "db", "t", "a.csv", "--writer", "W").err == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+def test_a_file_that_may_not_be_read(cli, inputs):
+    Path("a.csv").chmod(0)
+    assert cli("write", "cat", "db", "t", "a.csv", "--writer", "W").code == 2
