@@ -1,0 +1,334 @@
+"""gc beside committers: at each request boundary, exhaustively; then with real threads, 99 times.
+
+The first part runs one gc, plan and execution, over a store that calls the test before each
+request. A committer's steps (write a file, commit) and a takeover are put before any two or three
+of these requests, in any order. Whatever the log names in the end must be there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import threading
+import time
+
+import pytest
+from lakelog.catalog.margins import Margins
+from lakelog.errors import ConflictError, LakelogError, SnapshotPruned
+from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+
+# No reader may take maintenance for damage.
+pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.log.CheckpointWarning")
+
+DAY_S = 86_400.0
+W, D = "EWR", "weather"
+BASE = f"{W}/{D}/"
+NEVER = 10_000
+
+
+class Interposed:
+    """Runs steps before the requests of the given numbers; those due together in their order."""
+
+    def __init__(self):
+        self.steps = []  # (number of the request, step)
+        self.requests = []
+
+    def __call__(self, request, key):
+        number = len(self.requests)
+        self.requests.append((request, key))
+        for due, step in self.steps:
+            if due == number:
+                step()
+
+    def finish(self):
+        for due, step in self.steps:
+            if due >= len(self.requests):
+                step()
+
+
+class Committer:
+    """One transaction in two steps, and whether it was acknowledged."""
+
+    def __init__(self, lake, writer):
+        self.lake, self.tx, self.path, self.committed = lake, writer.transaction(), None, False
+
+    def write(self):
+        (self.path,) = self.tx.write("hourly", self.lake.rows(7), partition="p")
+
+    def commit(self):
+        try:
+            self.tx.commit()
+            self.committed = True
+        except ConflictError:
+            pass
+
+
+def prepared(make_memory_lake, hooked):
+    """A log of two epochs with an orphan of the first, gc's hooks, and a zombie of the first."""
+    lake = make_memory_lake()
+    zombie = lake.writer()
+    lake.commit(zombie, 0)
+    orphan = lake.orphan(zombie)
+    owner = lake.writer()
+    lake.commit(owner, 1)
+    hook = Interposed()
+    store = hooked(lake.store, hook)
+    store.probed = lake.store.probed
+    return lake, store, hook, orphan, owner, zombie
+
+
+def collect(lake, store, margins):
+    ambient = lake.clock.ambient()
+    plan = plan_gc(store, W, D, ambient=ambient, margins=margins)
+    execute_gc(store, plan, ambient=ambient, margins=margins)
+
+
+def check(lake, orphan, *committers):
+    retained = lake.retained_paths()
+    assert retained <= lake.data()
+    assert orphan not in lake.data()
+    for committer in committers:
+        assert committer.committed == (committer.path in retained)
+
+
+def boundaries(make_memory_lake, hooked, margins):
+    """Numbers of gc's requests, and one after the last.
+
+    The probe and the clock touch keys of their own: nothing changes whether a step comes before or
+    after one of those.
+    """
+    lake, store, hook, orphan, *_ = prepared(make_memory_lake, hooked)
+    collect(lake, store, margins)
+    check(lake, orphan)
+    shared = [n for n, (_, key) in enumerate(hook.requests) if "/_probe/" not in key]
+    assert len(shared) > 8
+    return [*shared, NEVER]
+
+
+@pytest.mark.parametrize("who", ["owner", "guest", "next owner", "zombie"])
+def test_a_commit_at_each_boundary(make_memory_lake, hooked, who):
+    """Default margins: the file is young, so only rule A could take it."""
+    numbers = boundaries(make_memory_lake, hooked, Margins())
+    outcomes = set()
+    for i, j in itertools.combinations_with_replacement(numbers, 2):
+        lake, store, hook, orphan, owner, zombie = prepared(make_memory_lake, hooked)
+        writers = {
+            "owner": lambda owner=owner: owner,
+            "guest": lambda lake=lake: lake.writer(shared=True),
+            "next owner": lambda lake=lake: lake.writer(),
+            "zombie": lambda zombie=zombie: zombie,
+        }
+        committer = Committer(lake, writers[who]())
+        hook.steps = [(i, committer.write), (j, committer.commit)]
+        collect(lake, store, Margins())
+        hook.finish()
+        check(lake, orphan, committer)
+        outcomes.add((committer.committed, committer.path in lake.data()))
+    if who == "zombie":  # its file went in some runs, and it never got a commit in
+        assert outcomes == {(False, False), (False, True)}
+    else:
+        assert outcomes == {(True, True)}
+
+
+@pytest.mark.parametrize("who", ["owner", "guest"])
+def test_a_takeover_at_each_boundary(make_memory_lake, hooked, who):
+    """Around somebody's file and commit a new owner commits: rule A begins to bite."""
+    numbers = boundaries(make_memory_lake, hooked, Margins())
+    outcomes = set()
+    for i, j, k in itertools.product(numbers, repeat=3):
+        if j < i:
+            continue
+        lake, store, hook, orphan, owner, _ = prepared(make_memory_lake, hooked)
+        committer = Committer(lake, owner if who == "owner" else lake.writer(shared=True))
+        heir = lake.writer()
+        taken = Committer(lake, heir)
+
+        def take_over(taken=taken):
+            taken.write()
+            taken.commit()
+
+        # Where they are due together, once one goes first and once the other.
+        hook.steps = [(i, committer.write), (k, take_over), (j, committer.commit)]
+        collect(lake, store, Margins())
+        hook.finish()
+        check(lake, orphan, committer, taken)
+        assert taken.committed
+        outcomes.add((committer.committed, committer.path in lake.data()))
+    assert {(True, True), (False, False), (False, True)} == outcomes
+
+
+def test_the_data_files_are_listed_before_the_log(make_memory_lake, hooked):
+    """No grace at all: what is committed before the last look at the log stays all the same.
+
+    This is what the order of the two listings is for. With the log read first, a file put and
+    committed between the two would be taken.
+    """
+    none = Margins(gc_grace_s=0)
+    lake, store, hook, orphan, *_ = prepared(make_memory_lake, hooked)
+    collect(lake, store, none)
+    log_folder = f"{BASE}transactions/"
+    last_look = max(n for n, (_, key) in enumerate(hook.requests) if key.startswith(log_folder))
+    assert hook.requests[last_look][0] == "list"
+    assert [r for r, _ in hook.requests[last_look + 1 :]] == ["delete"]
+    for i, j in itertools.combinations_with_replacement(range(last_look + 1), 2):
+        lake, store, hook, orphan, owner, _ = prepared(make_memory_lake, hooked)
+        committer = Committer(lake, owner)
+        hook.steps = [(i, committer.write), (j, committer.commit)]
+        collect(lake, store, none)
+        check(lake, orphan, committer)
+        assert committer.committed
+    # The test can fail: later than that, only the grace period protects a file.
+    lake, store, hook, orphan, owner, _ = prepared(make_memory_lake, hooked)
+    committer = Committer(lake, owner)
+    hook.steps = [(0, committer.write), (last_look + 1, committer.commit)]
+    collect(lake, store, none)
+    assert committer.committed
+    assert committer.path not in lake.data()
+
+
+def test_a_prune_at_each_boundary(make_memory_lake, hooked):
+    """The whole prune runs before one of gc's requests: gc sees more than is needed, or less."""
+    for number in range(100):
+        lake = make_memory_lake()
+        paths = []
+        with lake.writer() as writer:
+            for value in range(6):
+                paths.append(lake.commit(writer, value, paths[-1:]))
+                if value in (2, 4):
+                    writer.checkpoint()
+            orphan = lake.orphan(writer)
+        with lake.writer() as writer:
+            lake.commit(writer, 6)
+        lake.pass_time(30 * DAY_S)
+        ambient = lake.clock.ambient()
+        hook = Interposed()
+        store = hooked(lake.store, hook)
+
+        def prune(inner=lake.store, ambient=ambient):
+            plan = plan_prune(inner, W, D, keep_revisions=1, ambient=ambient)
+            assert execute_prune(inner, plan, ambient=ambient).deleted_objects == 5
+
+        hook.steps = [(number, prune)]
+        try:
+            collect(lake, store, Margins())
+        except LakelogError as error:
+            raise AssertionError(f"prune before request {number} of gc") from error
+        check(lake, orphan)
+        assert lake.read() == [5, 6]
+        if number >= len(hook.requests):
+            return
+    raise AssertionError("gc never ended")
+
+
+# --- real threads -------------------------------------------------------------------------------
+
+
+def run(name, target):
+    """A thread whose exception is kept."""
+    errors = []
+
+    def body():
+        try:
+            target()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=body, name=f"gc-test-{name}")
+    thread.start()
+    return thread, errors
+
+
+def test_99_races_never_delete_a_live_file(make_local_lake, tmp_path):
+    """A committer that commits, removes, takes over and comes as a guest; gc as fast as it can."""
+    lake = make_local_lake(tmp_path)
+    with lake.writer() as writer:
+        lake.commit(writer, 0)
+    deleted = []
+    for number in range(99):
+        with lake.writer() as writer:
+            lake.orphan(writer)
+        begun = threading.Barrier(2)
+
+        def commit_some(number=number, begun=begun):
+            choice = random.Random(number)
+            begun.wait()
+            with lake.writer(shared=choice.random() < 0.3) as writer:
+                for value in range(choice.randrange(1, 4)):
+                    live = sorted(lake.paths_at())
+                    remove = [choice.choice(live)] if live and choice.random() < 0.4 else []
+                    lake.commit(writer, number * 10 + value, remove)
+                if choice.random() < 0.2:
+                    writer.checkpoint()
+
+        def collect_some(begun=begun):
+            begun.wait()
+            for _ in range(2):
+                plan = plan_gc(lake.catalog, W, D)
+                deleted.append(execute_gc(lake.catalog, plan).deleted_objects)
+
+        threads = [run("commit", commit_some), run("collect", collect_some)]
+        for thread, errors in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+            assert not errors, errors
+        assert lake.paths_at() <= lake.data(), f"race {number}"
+    with lake.writer() as writer:
+        lake.commit(writer, 990)
+    collect(lake, lake.store, Margins())
+    assert lake.retained_paths() == lake.data()
+    assert len(lake.read()) == len(lake.paths_at())
+    assert sum(deleted) > 50  # it had something to do in most of the races
+
+
+def test_prune_and_gc_beside_readers_and_committers(make_local_lake, tmp_path):
+    """Everything at once for a few seconds: no reader sees damage, nothing live is lost."""
+    lake = make_local_lake(tmp_path)
+    margins = Margins(prune_floor_s=1.0, gc_grace_s=1.0)
+    stop = threading.Event()
+    with lake.writer() as writer:
+        lake.commit(writer, 0)
+    done = dict.fromkeys(("commits", "reads", "pruned", "collected"), 0)
+
+    def commit():
+        value = 0
+        while not stop.is_set():
+            with lake.writer() as writer:
+                for _ in range(4):
+                    value += 1
+                    live = sorted(lake.paths_at())
+                    lake.commit(writer, value, live[:1] if len(live) > 5 else [])
+                    done["commits"] += 1
+                lake.orphan(writer)
+                writer.checkpoint()
+
+    def read():
+        while not stop.is_set():
+            paths = lake.paths_at()
+            state = lake.log().load()
+            assert paths
+            with contextlib.suppress(SnapshotPruned):
+                lake.paths_at(max(0, state.revision - 30))
+            assert lake.read()
+            done["reads"] += 1
+
+    def maintain():
+        while not stop.is_set():
+            plan = plan_prune(lake.catalog, W, D, keep_revisions=10, margins=margins)
+            done["pruned"] += execute_prune(lake.catalog, plan, margins=margins).deleted_objects
+            plan = plan_gc(lake.catalog, W, D, margins=margins)
+            done["collected"] += execute_gc(lake.catalog, plan, margins=margins).deleted_objects
+            time.sleep(0.05)
+
+    threads = [run(f.__name__, f) for f in (commit, read, maintain)]
+    deadline = time.monotonic() + float(os.environ.get("LAKELOG_GC_RACE_S", "8"))
+    while time.monotonic() < deadline and not any(errors for _, errors in threads):
+        time.sleep(0.1)
+    stop.set()
+    for thread, errors in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+        assert not errors, errors
+    assert lake.retained_paths() <= lake.data()
+    assert all(count > 0 for count in done.values()), done
