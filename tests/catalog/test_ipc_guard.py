@@ -155,7 +155,7 @@ def test_what_is_not_arrow_is_refused(data):
         check_ipc_sizes(data, 1, KEY)
 
 
-# --- What a segment must be -----------------------------------------------------------------------
+# --- What a segment must be ---------------------------------------------------------------------
 
 
 def files(**changes):

@@ -142,7 +142,7 @@ def test_ids_that_are_no_text(bad):
         check_id(bad, "database")
 
 
-# --- Table and partition names -------------------------------------------------------------------
+# --- Table and partition names ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -194,7 +194,7 @@ def test_the_longest_names_fit_together():
     assert len(base_folder("w" * 64, "d" * 64) + path) <= 1024
 
 
-# --- Paths ---------------------------------------------------------------------------------------
+# --- Paths --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_good_path_is_a_good_key(path):
     assert not {"", ".", ".."} & set(path.split("/"))
 
 
-# --- Data files ----------------------------------------------------------------------------------
+# --- Data files ---------------------------------------------------------------------------------
 
 
 @given(
@@ -313,7 +313,7 @@ def test_foreign_data_files_have_no_epoch(path):
     assert parse_data_file(path) is None
 
 
-# --- Folders and the first slot ------------------------------------------------------------------
+# --- Folders and the first slot -----------------------------------------------------------------
 
 
 def test_folders_end_in_a_slash_so_that_no_sibling_prefix_matches():

@@ -185,7 +185,7 @@ def test_a_struct_with_one_name_twice_unites_with_nothing_else():
     assert widen(twice, twice) == twice
 
 
-# --- No value is lost -----------------------------------------------------------------------------
+# --- No value is lost ---------------------------------------------------------------------------
 
 
 def some_value(draw, kind):
@@ -276,7 +276,7 @@ def test_no_value_is_lost_by_widening(left):
     check()
 
 
-# --- Fingerprints ---------------------------------------------------------------------------------
+# --- Fingerprints -------------------------------------------------------------------------------
 
 
 def test_schemas_round_trip_with_their_generations():
@@ -325,7 +325,7 @@ def test_a_generation_that_is_none_is_refused(mark):
         decode_schema(pa.schema([field]).serialize().to_pybytes())
 
 
-# --- What can be written --------------------------------------------------------------------------
+# --- What can be written ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [*TYPES, pa.list_(pa.list_(pa.int8())), pa.list_(pa.int8(), 3)])
@@ -367,7 +367,7 @@ def test_names_that_differ_in_case_alone_are_two():
     check_writable(pa.schema([pa.field("a", pa.int64()), pa.field("A", pa.int64())]))
 
 
-# --- The schema of a cut --------------------------------------------------------------------------
+# --- The schema of a cut ------------------------------------------------------------------------
 
 
 def files(*schemas):
@@ -435,7 +435,7 @@ def test_schemas_without_repeats_keep_their_order():
     assert [(item.schema, item.writer) for item in found] == [(a, "w0"), (b, "w1")]
 
 
-# --- Rows into the cut's schema -------------------------------------------------------------------
+# --- Rows into the cut's schema -----------------------------------------------------------------
 
 
 def test_missing_columns_are_null_and_the_others_in_the_order_of_the_cut():

@@ -251,7 +251,7 @@ def test_truncation_of_timestamps_by_the_writer_is_seen_in_the_bounds():
     assert keys(row["max:timestamp[ns]:c"])[0] % 1_000_000 == 0
 
 
-# --- Special values ------------------------------------------------------------------------------
+# --- Special values -----------------------------------------------------------------------------
 
 
 def test_both_zeros_are_within_the_bounds_of_either():
@@ -321,7 +321,7 @@ def test_a_column_whose_name_looks_like_a_path_has_its_own_statistics():
         assert high is None or high >= 200
 
 
-# --- Row groups into files -----------------------------------------------------------------------
+# --- Row groups into files ----------------------------------------------------------------------
 
 
 def group(rows, **stats):
@@ -381,7 +381,7 @@ def test_times_that_python_cannot_hold_are_merged_all_the_same(unit):
     assert (merged.min, merged.max) == (bound(-late), bound(late))
 
 
-# --- The byte form -------------------------------------------------------------------------------
+# --- The byte form ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [n for n in KNOWN if n not in ("dictionary", "float32")])
