@@ -83,8 +83,7 @@ def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
         flags = {b"\x00": False, b"\x01": True}
         return pa.array([None if value is None else flags.get(value) for value in values], kind)
     if types.is_decimal(kind):
-        fixed = [value if value is not None and len(value) == 16 else None for value in values]
-        raw = pa.array(fixed, pa.binary(16))
+        raw = pa.array([_decimal(value) for value in values], pa.binary(16))
         return pa.Array.from_buffers(kind, len(raw), raw.buffers(), null_count=raw.null_count)
     plain = [_number(value, kind) for value in values]
     if types.is_floating(kind) or types.is_integer(kind):
@@ -99,7 +98,15 @@ def _number(value: bytes | None, kind: pa.DataType) -> int | float | None:
         real = float(_FLOAT.unpack(value)[0])
         return None if math.isnan(real) else real
     number = int((_UINT if pa.types.is_unsigned_integer(kind) else _INT).unpack(value)[0])
+    if pa.types.is_time(kind):
+        return number if 0 <= number < 86_400 * _PER_SECOND[kind.unit] else None
     return number if kind.bit_width == 64 or -(1 << 31) <= number < 1 << 31 else None
+
+
+def _decimal(value: bytes | None) -> bytes | None:
+    if value is None or len(value) != 16:
+        return None
+    return value if abs(int.from_bytes(value, "little", signed=True)) < 10**38 else None
 
 
 def _text(value: bytes | None) -> str | None:

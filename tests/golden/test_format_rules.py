@@ -122,6 +122,31 @@ def test_one_bound_is_true_or_false_or_unknown() -> None:
     assert found.to_pylist() == [False, True, None, None, None, None]
 
 
+def _int64(*numbers: int) -> list[bytes | None]:
+    return [struct.pack("<q", number) for number in numbers]
+
+
+def _decimal(*numbers: int) -> list[bytes | None]:
+    return [number.to_bytes(16, "little", signed=True) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.time32("s"), _int64(0, 86_399), _int64(-1, 86_400)),
+        (pa.time64("ns"), _int64(0, 86_399_999_999_999), _int64(-1, 86_400_000_000_000)),
+        (pa.date32(), _int64(-(1 << 31), (1 << 31) - 1), _int64(1 << 31, -(1 << 31) - 1)),
+        (pa.decimal128(38, 2), _decimal(1 - 10**38, 10**38 - 1), _decimal(10**38, -(10**38))),
+    ],
+)
+def test_a_bound_that_arrow_would_refuse_is_unknown(
+    kind: pa.DataType, good: list[bytes | None], bad: list[bytes | None]
+) -> None:
+    found = decode_bounds([*good, *bad], kind)
+    found.validate(full=True)  # as every segment is
+    assert found.is_valid().to_pylist() == [True, True, False, False]
+
+
 def test_an_absurd_count_is_unknown() -> None:
     log = LogBuilder()
     log.commit(schema_action(), add_action("data/1", row_groups=[group(null_count=(1 << 64) - 1)]))
