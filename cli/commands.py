@@ -31,11 +31,13 @@ class Entry:
         name: As the user types it, and the name of its module.
         summary: What it does, in a few words.
         group: Heading in the overview.
+        pandas: Whether it may import pandas, which Spark does.
     """
 
     name: str
     summary: str
     group: str
+    pandas: bool = False
 
     def load(self) -> Command:
         """Import the command's module."""
@@ -43,7 +45,7 @@ class Entry:
 
 
 COMMANDS: Final = (
-    Entry("demo", "make a small catalog of real data and look at it", "Try"),
+    Entry("demo", "make a small catalog of real data and look at it", "Try", pandas=True),
     Entry("databases", "the databases of a catalog", "Look"),
     Entry("tables", "the tables of a database: files, rows, size, columns", "Look"),
     Entry("log", "what was committed: when, by whom, how much", "Look"),

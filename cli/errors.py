@@ -21,7 +21,17 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import LakelogError, UsageError
+from ..errors import (
+    AccessDenied,
+    BucketNotFound,
+    CommitOutcomeUnknown,
+    ConflictError,
+    CorruptError,
+    LakelogError,
+    NotFoundError,
+    StorageError,
+    UsageError,
+)
 from .text import printable
 
 if TYPE_CHECKING:
@@ -37,6 +47,17 @@ _HARMLESS: Final = frozenset(
     {"endpoint_url", "endpoint", "region", "region_name", "profile", "project", "account_name"}
 )
 _SHORTEST: Final = 6
+# What to do next, where an error doesn't say it itself: the first class that fits.
+_HINTS: Final[tuple[tuple[type[LakelogError], str], ...]] = (
+    (UsageError, "`lakelog COMMAND --help` has examples"),
+    (BucketNotFound, "Check its name and the endpoint; lakelog makes no buckets"),
+    (NotFoundError, "`lakelog databases`, `tables` and `log` show what there is"),
+    (ConflictError, "`lakelog log` shows what was committed meanwhile"),
+    (CorruptError, "`lakelog doctor` tells more"),
+    (AccessDenied, "Check the credentials and what they allow: LAKELOG_STORAGE_OPTIONS, --option"),
+    (StorageError, "Is the store there, and the endpoint right? What failed can be tried again"),
+    (CommitOutcomeUnknown, "Look for the transaction in `lakelog log` before you try again"),
+)
 
 
 class CommandWarning(UserWarning):
@@ -71,7 +92,7 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
     if os.environ.get(TRACEBACK) == "1":
         sys.stderr.write(redact("".join(traceback.format_exception(error))))
     if isinstance(error, LakelogError):
-        message, hint, code = error.message, error.hint, error.exit_code
+        message, hint, code = error.message, error.hint or _hint(error), error.exit_code
         if error.key and error.key not in message:
             message = f"{message} [{error.key}]"
     elif isinstance(error, OSError):
@@ -84,6 +105,10 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
     if hint:
         _say("hint", redact(hint))
     return code
+
+
+def _hint(error: LakelogError) -> str | None:
+    return next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
 
 
 def _say(kind: str, text: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import importlib.abc
 import os
 import shutil
 import sys
@@ -47,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             errors.show_warnings(redact)
             _tolerate_any_encoding()
+            if argv is None and not _wants_pandas(sys.argv[1:]):
+                _do_without_pandas()
             code = _run(list(sys.argv[1:] if argv is None else argv), redact)
             sys.stdout.flush()
             return code
@@ -82,6 +85,28 @@ def _run(argv: list[str], redact: errors.Redactor) -> int:
     args.storage_options = options.storage_options(getattr(args, "option", None) or [])
     redact.learn(args.storage_options)
     return entry.load().run(args)
+
+
+def _wants_pandas(argv: list[str]) -> bool:
+    entry = find(argv[0]) if argv else None
+    return entry is not None and entry.pandas
+
+
+def _do_without_pandas() -> None:
+    """Make `import pandas` fail, in a process that is the command's own.
+
+    pyarrow imports pandas, where it is installed, as soon as it turns a list into an array: that
+    would be half of a command's time, and no command has a use for it.
+    """
+    sys.meta_path.insert(0, _NoPandas())
+
+
+class _NoPandas(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Fail for pandas; let the other finders look for anything else."""
+        del path, target
+        if fullname == "pandas":
+            raise ModuleNotFoundError("lakelog's commands do without pandas", name=fullname)
 
 
 def overview() -> str:

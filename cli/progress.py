@@ -27,15 +27,17 @@ class Progress:
     Args:
         what: The work, e.g. `reading files`.
         total: How much there is; None if unknown.
+        streaming: Results are printed meanwhile: silence if they go to the same terminal.
     """
 
-    def __init__(self, what: str, total: int | None = None) -> None:
+    def __init__(self, what: str, total: int | None = None, *, streaming: bool = False) -> None:
         self._what = what
         self._total = total
         self._done = 0
         forced = os.environ.get("LAKELOG_PROGRESS")
-        self._line = sys.stderr.isatty() and forced != "0"
-        self._on = self._line or forced == "1"
+        taken = streaming and sys.stdout.isatty()
+        self._line = sys.stderr.isatty() and forced != "0" and not taken
+        self._on = self._line or (forced == "1" and not taken)
         self._next_s = SYSTEM.monotonic_s() + (0 if forced == "1" else _FIRST_S)
         self._shown = 0
 

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             args.output, names, [is_number(field.type) for field in reader.schema]
         )
         left = args.limit
-        with Progress("rows read") as progress:
+        with Progress("rows read", streaming=True) as progress:
             while left is None or left > 0:
                 try:
                     batch = reader.read_next_batch()

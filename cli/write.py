@@ -35,7 +35,7 @@ With --app-id and --app-version the same command can be run again after any fail
 once."""
 EXAMPLES: Final = """
 lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013-01
-lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id load --app-version 7
+lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
 lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --writer EWR --add
 """
 _COLUMNS: Final = (

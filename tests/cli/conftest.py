@@ -1,4 +1,4 @@
-"""A small catalog with a clock and identities of its own, and the command line called in this process."""
+"""A small catalog with a clock and identities of its own; the command line in this process."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def fill(url: str) -> None:
         for number in range(3):
             fake.move(3600)
             known = {} if number != 1 else {"app_id": "load", "app_version": 7}
-            words = {"source": "weather.csv"} if number == 1 else None
+            words = {"source": "file"} if number == 1 else None
             with writer.transaction(**known, summary=words) as tx:
                 data = hourly("EWR", 3 * number, 3)
                 last = tx.write("hourly", data, partition=f"day {number + 1}")

@@ -52,7 +52,7 @@ def test_what_is_no_point_in_time(text):
 
 def test_storage_options_come_from_both_places():
     env = {"LAKELOG_STORAGE_OPTIONS": '{"key": "a", "client_kwargs": {"region_name": "x"}}'}
-    given = ["key=007", "client_kwargs.use_ssl=false", "config_kwargs={\"a\": 1}", "token=a=b"]
+    given = ["key=007", "client_kwargs.use_ssl=false", 'config_kwargs={"a": 1}', "token=a=b"]
     assert options.storage_options(given, env) == {
         "key": "007",
         "client_kwargs": {"region_name": "x", "use_ssl": False},

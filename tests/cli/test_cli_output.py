@@ -97,7 +97,13 @@ def test_a_stream_without_rows(capsys, form, shown):
 
 @pytest.mark.parametrize(
     ("size", "shown"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1048575, "1.0 MiB"), (1 << 60, "1024.0 PiB")],
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1048575, "1.0 MiB"),
+        (1 << 60, "1024.0 PiB"),
+    ],
 )
 def test_sizes_for_people(size, shown):
     assert text.size(size) == shown

@@ -28,7 +28,7 @@ successor uuid   7504d90e945de2e8f54ee781cc75f636
 append, 1 action
   transaction id  2b902f8911e81818f8c99d5d5d983195
   application     load version 7
-  summary         source: weather.csv
+  summary         source: file
 
 add     data/day 2/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet
         table       hourly
@@ -180,7 +180,8 @@ def many_files(count: int) -> list[wire.Action]:
     group = wire.RowGroup(row_count=10)
     group.columns.add(column=0, null_count=1, min=b"\1" + b"\0" * 7, min_exact=True)
     return [
-        add_action(f"data/_/t/{n:04d}.parquet", row_groups=[group] if n else []) for n in range(count)
+        add_action(f"data/_/t/{n:04d}.parquet", row_groups=[group] if n else [])
+        for n in range(count)
     ]
 
 

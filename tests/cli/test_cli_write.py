@@ -31,7 +31,9 @@ def inputs(tmp_path, monkeypatch) -> Path:
 
 def test_files_of_every_format_in_one_transaction(cli, inputs):
     files = ("a.csv", "b.csv.gz", "c.jsonl", "d.parquet")
-    result = cli("write", "cat", "db", "t", *files, "--writer", "W", "--partition", "p", "-o", "json")
+    result = cli(
+        "write", "cat", "db", "t", *files, "--writer", "W", "--partition", "p", "-o", "json"
+    )
     assert result.code == 0
     found = result.json
     assert list(found) == [
@@ -135,7 +137,9 @@ def test_a_guest_commits_beside_the_owner(cli, inputs):
     assert "append (guest)" in cli("log", "cat", "db").out
 
 
-def test_a_broken_log_of_another_writer_does_not_undo_the_commit(cli, own_weather, log_object, inputs):
+def test_a_broken_log_of_another_writer_does_not_undo_the_commit(
+    cli, own_weather, log_object, inputs
+):
     log_object("JFK", 1).write_bytes(b"broken")
     args = ("write", own_weather, "weather", "t", "a.csv", "--writer", "EWR", "-o", "json")
     result = cli(*args)

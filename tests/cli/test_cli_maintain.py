@@ -1,0 +1,223 @@
+"""checkpoint, prune, gc and rebuild: nothing is deleted or written unless it is asked for."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import lakelog
+import pyarrow as pa
+import pytest
+
+BANNER = "\nDRY RUN: nothing was deleted; add --execute\n"
+
+
+@pytest.fixture
+def old_weather(own_weather) -> str:
+    """The catalog as it is ten days after it was made, by the store's clock."""
+    at = time.time() - 10 * 86_400
+    for path in Path(own_weather).rglob("*"):
+        os.utime(path, (at, at))
+    return own_weather
+
+
+def names(url: str) -> set[str]:
+    return {str(path.relative_to(url)) for path in Path(url).rglob("*") if path.is_file()}
+
+
+def test_checkpoint(cli, own_weather):
+    args = ("checkpoint", own_weather, "weather", "--writer", "EWR")
+    result = cli(*args)
+    first, key = result.text.splitlines()
+    assert first == "wrote the checkpoint of revision 3, SIZE"
+    size = (Path(own_weather) / key).stat().st_size
+    assert cli(*args, "-o", "json").json == {
+        "writer": "EWR",
+        "database": "weather",
+        "revision": 3,
+        "key": key,
+        "size_bytes": size,
+        "segments": 0,
+        "written": False,
+    }
+    assert cli(*args).out.startswith("there already: the checkpoint of revision 3")
+    assert cli(*args, "-o", "csv").out.count("\n") == 2
+
+
+def test_a_misspelt_writer_is_not_probed(cli, own_weather):
+    for command in ("checkpoint", "gc", "prune"):
+        keep = ("--keep-days", "1") if command == "prune" else ()
+        result = cli(command, own_weather, "weather", "--writer", "EWE", *keep)
+        assert result.code == 3
+        assert "hint: Its writers: EWR, JFK" in result.err
+    assert not (Path(own_weather) / "EWE").exists()
+
+
+def test_prune_shows_and_deletes_nothing(cli, old_weather):
+    before = names(old_weather)
+    result = cli("prune", old_weather, "weather", "--writer", "EWR", "--keep-revisions", "1")
+    assert result.code == 0
+    assert result.err == BANNER
+    assert result.text.startswith("prune of EWR/weather would delete 2 objects, SIZE\n")
+    assert "00000000000000000000.64802503.transaction" in result.out
+    assert names(old_weather) == before
+
+
+def test_prune_executes_what_it_showed(cli, old_weather):
+    args = ("prune", old_weather, "weather", "--writer", "EWR", "--keep-revisions", "1")
+    plan = cli(*args, "-o", "json").json
+    before = names(old_weather)
+    result = cli(*args, "--execute", "-o", "json")
+    assert result.err == ""
+    assert result.json["dry_run"] is False
+    assert result.json["actions"] == plan["actions"]
+    assert result.json["report"]["deleted_objects"] == plan["objects"] == 2
+    assert before - names(old_weather) == {action["key"] for action in plan["actions"]}
+    assert cli("tables", old_weather, "weather").code == 0
+    gone = cli("tables", old_weather, "weather", "--as-of", "EWR=1")
+    assert gone.code == 3
+    assert "was pruned" in gone.err
+
+
+def test_a_saved_plan(cli, old_weather, tmp_path):
+    args = ("prune", old_weather, "weather", "--writer", "EWR")
+    saved = tmp_path / "plan.json"
+    shown = cli(*args, "--keep-days", "1", "--plan-out", saved)
+    assert f"saved as {saved}; --execute {saved} executes it" in shown.out
+    assert json.loads(saved.read_text())["kind"] == "prune"
+    done = cli(*args, "--execute", saved)
+    assert done.code == 0
+    assert done.text.startswith("prune of EWR/weather: deleted 2 objects, SIZE\n")
+    again = cli(*args, "--execute", saved)
+    assert again.code == 0
+    assert "2 objects of the plan had gone before" in again.out
+
+
+def test_a_saved_plan_of_something_else_is_refused(cli, old_weather, tmp_path):
+    saved = tmp_path / "plan.json"
+    prune = ("prune", old_weather, "weather", "--keep-days", "1")
+    cli(*prune, "--writer", "EWR", "--plan-out", saved)
+    before = names(old_weather)
+    copy = tmp_path / "copy"
+    shutil.copytree(old_weather, copy)
+    for args in (
+        ("gc", old_weather, "weather"),
+        ("prune", old_weather, "weather", "--writer", "JFK"),
+        ("prune", old_weather, "other"),
+        ("prune", copy, "weather"),
+    ):
+        assert cli(*args, "--execute", saved).code == 2
+    assert cli(*prune, "--execute", tmp_path / "none.json").code == 3
+    assert cli(*prune, "--execute", saved, "--plan-out", tmp_path / "x").code == 2
+    text = saved.read_text()
+    changed = text.replace("00000000000000000000.64802503.transaction", "../../../JFK/x", 1)
+    assert changed != text
+    saved.write_text(changed)
+    refused = cli(*prune, "--execute", saved)
+    assert refused.code == 2
+    assert "../../../JFK/x" in refused.err
+    saved.write_text("not a plan")
+    assert cli(*prune, "--execute", saved).code == 2
+    assert names(old_weather) == before
+
+
+def test_prune_needs_to_know_what_to_keep(cli, old_weather):
+    result = cli("prune", old_weather, "weather", "--writer", "EWR")
+    assert result.code == 2
+    assert "--keep-days" in result.err
+    assert cli("prune", old_weather, "weather", "--keep-days", "1").code == 2, "two writers"
+    assert (
+        cli("prune", old_weather, "weather", "--writer", "EWR", "--keep-revisions", "0").code == 2
+    )
+
+
+def test_nothing_to_prune_is_calm(cli, own_weather):
+    result = cli("prune", own_weather, "weather", "--writer", "EWR", "--keep-days", "3")
+    assert result.code == 0
+    assert result.err == ""
+    assert result.out.startswith("prune of EWR/weather: nothing to delete\n")
+
+
+def test_gc_after_prune(cli, old_weather):
+    at = ("--writer", "EWR")
+    cli("checkpoint", old_weather, "weather", *at)
+    for path in Path(old_weather, "EWR/weather/transactions").iterdir():
+        os.utime(path, (time.time() - 864_000,) * 2)
+    kept = cli("gc", old_weather, "weather", *at)
+    assert kept.out.startswith("gc of EWR/weather: nothing to delete\n")
+    cli("prune", old_weather, "weather", *at, "--keep-revisions", "1", "--execute")
+    before = names(old_weather)
+    plan = cli("gc", old_weather, "weather", *at, "-o", "csv")
+    assert plan.err == BANNER
+    (row,) = csv.DictReader(io.StringIO(plan.out))
+    assert row["key"].startswith("EWR/weather/data/day 3/hourly/1-d8509909")
+    assert names(old_weather) == before
+    done = cli("gc", old_weather, "weather", *at, "--execute")
+    assert done.text.startswith("gc of EWR/weather: deleted 1 object, SIZE\n")
+    assert before - names(old_weather) == {row["key"]}
+    assert cli("scan", old_weather, "weather", "hourly", "-o", "csv").out.count("\n") == 13
+
+
+def test_rebuild_of_a_lost_log(cli, own_weather):
+    before = cli("files", own_weather, "weather", "hourly", "--writer", "EWR", "-o", "csv").out
+    rows = cli("scan", own_weather, "weather", "hourly", "-o", "csv").out
+    shutil.rmtree(Path(own_weather, "EWR/weather/transactions"))
+    args = ("rebuild", own_weather, "weather", "--writer", "EWR")
+    plan = cli(*args)
+    assert plan.code == 0
+    assert plan.err == "\nDRY RUN: nothing was written; add --execute\n"
+    assert "would come 4 transactions" in plan.out
+    assert "unproven  written, but nothing says that it was committed" in plan.out
+    assert not Path(own_weather, "EWR/weather/transactions").exists()
+    done = cli(*args, "--execute")
+    assert done.code == 0
+    assert done.err == ""
+    assert done.out.startswith("rebuilt EWR/weather to revision 3: 3 files, 8 rows, ")
+    assert cli("scan", own_weather, "weather", "hourly", "-o", "csv").out == rows
+    after = cli("files", own_weather, "weather", "hourly", "--writer", "EWR", "-o", "csv").out
+    paths = [[row["path"] for row in csv.DictReader(io.StringIO(text))] for text in (before, after)]
+    assert paths[0] == paths[1]
+
+
+def test_rebuild_forms_and_left_out_files(cli, own_weather):
+    broken = Path(own_weather, "EWR/weather/data/_/hourly/broken.parquet")
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"PAR1 is all that is right")
+    args = ("rebuild", own_weather, "weather", "--writer", "EWR", "--replace")
+    plan = cli(*args, "-o", "json").json
+    assert plan["dry_run"] is True
+    assert plan["report"] is None
+    assert [item["operation"] for item in plan["transactions"]] == ["append"] * 3 + ["overwrite"]
+    (left_out,) = plan["left_out"]
+    assert (left_out["path"], left_out["kind"]) == ("data/_/hourly/broken.parquet", "quarantined")
+    assert "data/_/hourly/broken.parquet" in cli(*args).out
+    rows = list(csv.DictReader(io.StringIO(cli(*args, "-o", "csv").out)))
+    assert [row["revision"] for row in rows] == ["0", "1", "2", "3"]
+    last = plan["transactions"][-1]["transaction_id"]
+    fewer = cli(*args, "--exclude", last, "-o", "json").json
+    assert len(fewer["transactions"]) == 3
+    assert broken.exists()
+
+
+def test_a_log_that_is_there_is_not_rebuilt(cli, own_weather):
+    result = cli("rebuild", own_weather, "weather", "--writer", "EWR", "--execute")
+    assert result.code == 4
+    assert "hint: If it is beyond repair add --replace" in result.err
+    assert cli("rebuild", own_weather, "weather", "--writer", "NONE").code == 3
+    done = cli("rebuild", own_weather, "weather", "--writer", "EWR", "--replace", "--execute")
+    assert done.code == 0
+    assert "of the old log were copied aside to EWR/weather/replaced/" in done.out
+
+
+def test_a_writer_is_fenced_by_a_rebuild(cli, own_weather):
+    catalog = lakelog.open_catalog(own_weather)
+    with catalog.writer("EWR", "weather") as owner:
+        cli("rebuild", own_weather, "weather", "--writer", "EWR", "--replace", "--execute")
+        with pytest.raises(lakelog.LakelogError), owner.transaction() as tx:
+            tx.write("hourly", pa.table({"origin": ["EWR"]}))
+    assert cli("doctor", own_weather).code == 0

@@ -1,0 +1,204 @@
+"""The real command in a process of its own: exit codes, pipes, signals, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import lakelog
+import pyarrow as pa
+import pytest
+from lakelog.cli import commands
+from lakelog.cli.main import main
+
+HEAVY = ("pandas", "polars", "pyspark", "s3fs", "deltalake")
+
+
+def run(*args: object, module: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "lakelog"]
+    return subprocess.run(
+        [*program, *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **env},
+        check=False,
+    )
+
+
+def test_results_go_to_stdout_and_errors_to_stderr(weather):
+    good = run("tables", weather, "weather", "-o", "json")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert len(json.loads(good.stdout)) == 2
+    bad = run("tables", weather, "nope")
+    assert (bad.returncode, bad.stdout) == (3, "")
+    assert bad.stderr.startswith("lakelog: error: ")
+    assert "\nhint: " in bad.stderr
+    assert "Traceback" not in bad.stderr
+
+
+def test_the_installed_command_is_the_same():
+    beside = os.path.join(os.path.dirname(sys.executable), "lakelog")
+    if not os.path.exists(beside):
+        pytest.skip("lakelog is not installed as a command here")
+    found = subprocess.run([beside, "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout == f"lakelog {lakelog.__version__}\n"
+
+
+def test_a_traceback_only_on_request(weather):
+    assert "Traceback" in run("tables", weather, "nope", LAKELOG_TRACEBACK="1").stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    with (
+        lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer,
+        writer.transaction() as tx,
+    ):
+        tx.write("t", pa.table({"a": range(300_000)}))
+    scan = f"{sys.executable} -m lakelog scan {tmp_path} db t -o csv"
+    script = f"set -o pipefail; {scan} | head -n 2"
+    found = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert found.stdout == "a\n0\n"
+    assert found.stderr == ""
+    assert found.returncode == 141
+
+
+def test_an_interrupt_ends_quietly(tmp_path):
+    with (
+        lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer,
+        writer.transaction() as tx,
+    ):
+        tx.write("t", pa.table({"a": range(2_000_000)}))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "lakelog", "scan", str(tmp_path), "db", "t", "-o", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "[\n"
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert err == "lakelog: interrupted\n"
+
+
+def test_a_terminal_that_can_not_show_a_name(tmp_path):
+    with (
+        lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer,
+        writer.transaction() as tx,
+    ):
+        tx.write("温度", pa.table({"a": [1]}))
+    found = run("tables", tmp_path, "db", PYTHONIOENCODING="ascii")
+    assert found.returncode == 0
+    assert "\\u6e29\\u5ea6" in found.stdout
+
+
+def loaded_by(*args: object) -> set[str]:
+    """Modules in memory after a command."""
+    code = (
+        "import sys, lakelog.cli.main as m; m.main(); "
+        "sys.stdout.write('\\n' + ' '.join(n for n, m in sys.modules.items() if m))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, check=True
+    )
+    return set(found.stdout.splitlines()[-1].split(" "))
+
+
+def test_help_loads_nothing_heavy():
+    for args in (["--help"], ["scan", "--help"], ["--version"]):
+        assert not {"pyarrow", "fsspec", "numpy", "google.protobuf", *HEAVY} & loaded_by(*args)
+
+
+def test_looking_at_a_local_catalog_loads_no_engine(weather):
+    assert not set(HEAVY) & loaded_by("scan", weather, "weather", "hourly", "-o", "json")
+
+
+def cpu_s(*args: object) -> float:
+    """Processor time of one command: the wall clock of a busy machine says little."""
+    before = os.times()
+    assert run(*args).returncode == 0
+    after = os.times()
+    used = after.children_user - before.children_user
+    return used + after.children_system - before.children_system
+
+
+def test_start_up_is_quick(weather):
+    assert min(cpu_s("--help") for _ in range(3)) < 0.2
+    assert min(cpu_s("log", weather, "weather") for _ in range(3)) < 1.0
+
+
+def test_every_command_has_help_with_examples(capsys):
+    for entry in commands.COMMANDS:
+        for args in ([entry.name, "--help"], ["help", entry.name], [entry.name, "-h", "x"]):
+            assert main(args) == 0
+            out, err = capsys.readouterr()
+            assert err == ""
+            assert out.startswith(f"usage: lakelog {entry.name} ")
+            assert "\nexamples:\n  lakelog " in out
+            assert max(map(len, out.splitlines())) <= 100
+
+
+def test_examples_are_valid_command_lines():
+    from lakelog.cli.main import _parser
+
+    for entry in commands.COMMANDS:
+        for line in entry.load().EXAMPLES.strip().splitlines():
+            program, name, *args = line.split(" | ")[0].split(" > ")[0].split()
+            assert (program, name) == ("lakelog", entry.name)
+            _parser(entry).parse_intermixed_args(args)
+
+
+def test_the_overview(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for entry in commands.COMMANDS:
+        assert f"  {entry.name}" in out
+    assert main([]) == 2
+    assert capsys.readouterr().out == out
+
+
+def on_a_terminal(*args: object, stdout: int | None, **env: str) -> bytes:
+    """What a terminal gets to see of a command; its result too, unless `stdout` is elsewhere."""
+    parent, child = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakelog", *map(str, args)],
+        stdout=child if stdout is None else stdout,
+        stderr=child,
+        env={**os.environ, **env},
+    )
+    os.close(child)
+    shown = b""
+    while True:
+        try:
+            part = os.read(parent, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(parent)
+    assert process.wait(timeout=60) == 0
+    return shown
+
+
+def test_progress_on_a_terminal_wipes_itself_out(weather):
+    scan = ("scan", weather, "weather", "hourly", "-o", "csv")
+    shown = on_a_terminal(*scan, stdout=subprocess.DEVNULL, LAKELOG_PROGRESS="1")
+    *_, before, blanks, after = shown.split(b"\r")
+    assert before.startswith(b"lakelog: rows read: ")
+    assert (blanks, after) == (b" " * len(before), b"")
+
+
+def test_progress_keeps_out_of_results_on_the_same_terminal(weather):
+    scan = ("scan", weather, "weather", "hourly", "-n", "1")
+    shown = on_a_terminal(*scan, stdout=None, LAKELOG_PROGRESS="1")
+    first, second, rest = shown.split(b"\r\n")
+    assert first == b"\x1b[1morigin  time_hour                 temp  hour\x1b[0m"
+    assert second.startswith(b"EWR ")
+    assert rest == b""
+    assert b"\x1b" not in on_a_terminal(*scan, stdout=None, NO_COLOR="1")
