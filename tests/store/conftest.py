@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import TYPE_CHECKING
 
 import pytest
+from lakelog.errors import MissingDependency
 from lakelog.store import open_store
+from lakelog.testing.cloud_servers import azurite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lakelog.store import Store
+    from lakelog.testing.cloud_servers import CloudServer
     from lakelog.testing.servers import S3Server
 
 
@@ -37,10 +41,34 @@ def _s3(request: pytest.FixtureRequest) -> Callable[[], Store]:
     return lambda: open_store(url, moto.storage_options)
 
 
+@pytest.fixture(scope="session")
+def azure() -> Iterator[CloudServer]:
+    pytest.importorskip("adlfs", reason="pip install 'lakelog[azure]'")
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(azurite())
+        except MissingDependency as error:
+            pytest.skip(str(error))
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_bucket(azure: CloudServer) -> str:
+    return azure.make_bucket()
+
+
+def _azure(request: pytest.FixtureRequest) -> Callable[[], Store]:
+    azure = request.getfixturevalue("azure")
+    url = f"az://{request.getfixturevalue('azure_bucket')}/roots/{secrets.token_hex(8)}"
+    return lambda: open_store(url, azure.storage_options)
+
+
 BACKENDS = [
     pytest.param(_memory, id="memory"),
     pytest.param(_local, id="local"),
     pytest.param(_s3, id="s3", marks=pytest.mark.s3),
+    pytest.param(_azure, id="azure"),
+    # Google's emulator ignores put-if-absent and crashes on empty bodies: see test_gcs_store.py.
 ]
 
 

@@ -1,4 +1,4 @@
-"""Credentials never show: a canary in every option that could hold one, and everything that prints."""
+"""Credentials never show: a canary in each option that could hold one, and all that prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pickle
 import traceback
 
 import pytest
-
 from lakelog.errors import InvalidUrl, LakelogError
 from lakelog.store import open_store
 from lakelog.store.secret import SecretOptions

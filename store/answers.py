@@ -1,7 +1,4 @@
-"""What S3's error codes mean to a caller.
-
-The code is the store's own, from the client's error that s3fs translated and kept as the cause.
-"""
+"""What a remote store's answer means to a caller: S3's, Google's and Azure's words for it."""
 
 from __future__ import annotations
 
@@ -36,7 +33,9 @@ DENIED = frozenset(
         "Unauthorized",
     }
 )
-ABSENT = frozenset({"NoSuchKey", "NotFound"})
+ABSENT = frozenset({"NoSuchKey", "NotFound", "BlobNotFound"})
+_NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
+_EXISTS = frozenset({"PreconditionFailed", "BlobAlreadyExists"})
 _TRANSIENT = frozenset(
     {
         "BadDigest",
@@ -71,15 +70,21 @@ _UNANSWERED = frozenset(
         "IncompleteRead",
         "IncompleteReadError",
         "ResponseParserError",
+        "ServiceRequestError",
+        "ServiceResponseError",
         "TimeoutError",
+        "TransportError",
     }
 )
 _NO_CREDENTIALS = frozenset(
     {
+        "ClientAuthenticationError",
         "CredentialRetrievalError",
+        "DefaultCredentialsError",
         "NoCredentialsError",
         "PartialCredentialsError",
         "ProfileNotFound",
+        "RefreshError",
         "SSOTokenLoadError",
         "TokenRetrievalError",
         "UnauthorizedSSOTokenError",
@@ -87,6 +92,7 @@ _NO_CREDENTIALS = frozenset(
 )
 _DENIED_HINT = "check the credentials, and that they allow get, put, list and delete here"
 _REGION_HINT = "set the bucket's region: client_kwargs={'region_name': ...}"
+_LOGIN_HINT = "pass them as storage options, or configure them as the store's own tools do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +108,6 @@ class Answer:
     status: int
 
 
-def answer_of(error: BaseException | None) -> Answer | None:
-    """What the store said in an error or its cause; None if it said nothing."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        if isinstance(response, dict) and "Error" in response:
-            code = str(response["Error"].get("Code") or "")
-            status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
-            if not status and code.isdecimal():
-                status = int(code)
-            return Answer(code or str(status), status)
-        error = error.__cause__
-    return None
-
-
 def is_absent(answer: Answer | None) -> bool:
     """Whether the store said that there is no such object."""
     return answer is not None and (answer.code in ABSENT or answer.code == "404")
@@ -126,52 +118,66 @@ def is_refused(answer: Answer | None) -> bool:
     return answer is not None and (answer.code == "NotImplemented" or answer.status == 501)
 
 
-def is_transient(error: BaseException) -> bool:
-    """Whether another attempt may succeed: no answer, half of one, or 'later'."""
-    answer = answer_of(error)
-    if answer is None:
-        return not {kind.__name__ for kind in type(error).__mro__}.isdisjoint(_UNANSWERED)
-    if answer.code in _TRANSIENT or answer.status == 429:
+def is_bad_range(answer: Answer | None) -> bool:
+    """Whether the store said that the object has no such bytes."""
+    return answer is not None and (answer.code == "InvalidRange" or answer.status == 416)
+
+
+def is_later(answer: Answer) -> bool:
+    """Whether the store asks to try again: it is busy, broken for now, or got half of it."""
+    if answer.code in _TRANSIENT or answer.status in {408, 429}:
         return True
     return answer.status >= 500 and not is_refused(answer)
 
 
-def translate(error: Exception, key: str, url: str) -> LakelogError:
-    """The typed error for an error of s3fs or its clients.
+def is_no_answer(error: BaseException) -> bool:
+    """Whether a client's error means that no answer came, or half of one."""
+    return not {kind.__name__ for kind in type(error).__mro__}.isdisjoint(_UNANSWERED)
+
+
+def translate(answer: Answer, text: str, key: str, url: str) -> LakelogError:
+    """The typed error for an answer.
+
+    Args:
+        answer: What the store said.
+        text: The client's message.
+        key: About which object.
+        url: Of the store.
+    """
+    code = answer.code
+    said = f"{code}: {text}"
+    if code in _NO_BUCKET:
+        return BucketNotFound("the bucket doesn't exist", key=url)
+    if is_absent(answer):
+        return ObjectNotFound("no such object", key=key)
+    if code in _EXISTS or answer.status == 412:
+        return ObjectExists("the object exists already", key=key)
+    if code in DENIED or answer.status in {401, 403}:
+        return AccessDenied(f"the store refuses: {said}", key=key, hint=_DENIED_HINT)
+    if code in _WRONG_REGION:
+        return StorageError(f"the store is elsewhere: {said}", key=url, hint=_REGION_HINT)
+    if is_refused(answer):
+        return CapabilityMissing(f"the store can't do this: {said}", key=key)
+    return StorageError(f"the store failed: {said}", key=key)
+
+
+def translate_client_error(error: Exception, key: str, url: str) -> LakelogError:
+    """The typed error for what a client raised without an answer of the store.
 
     Args:
         error: As it came.
         key: About which object.
         url: Of the store.
     """
-    answer = answer_of(error)
-    if answer is None:
-        return _unanswered(error, key, url)
-    code = answer.code
-    text = f"{code}: {error}"
-    if code == "NoSuchBucket":
-        return BucketNotFound("the bucket doesn't exist", key=url)
-    if is_absent(answer):
-        return ObjectNotFound("no such object", key=key)
-    if code == "PreconditionFailed" or answer.status == 412:
-        return ObjectExists("the object exists already", key=key)
-    if code in DENIED or answer.status in {401, 403}:
-        return AccessDenied(f"the store refuses: {text}", key=key, hint=_DENIED_HINT)
-    if code in _WRONG_REGION:
-        return StorageError(f"the store is elsewhere: {text}", key=url, hint=_REGION_HINT)
-    if is_refused(answer):
-        return CapabilityMissing(f"the store can't do this: {text}", key=key)
-    return StorageError(f"the store failed: {text}", key=key)
-
-
-def _unanswered(error: Exception, key: str, url: str) -> LakelogError:
     name = type(error).__name__
     if name in _NO_CREDENTIALS:
-        return AccessDenied(
-            f"no usable credentials: {error}",
-            key=url,
-            hint="pass key and secret as storage options, or configure them as for AWS's tools",
-        )
+        return AccessDenied(f"no usable credentials: {error}", key=url, hint=_LOGIN_HINT)
     if name == "ParamValidationError":
-        return InvalidUrl(f"S3 has no such bucket or key name: {error}", key=url)
+        return InvalidUrl(f"the store has no such bucket or key name: {error}", key=url)
+    if is_no_answer(error):
+        return StorageError(
+            f"the store doesn't answer: {name}: {error}".rstrip(": "),
+            key=url,
+            hint="check the endpoint, the network and the store's health, then repeat the call",
+        )
     return StorageError(f"the store failed: {name}: {error}", key=key)

@@ -1,0 +1,158 @@
+"""Azure Blob Storage, with adlfs's login and our own calls of Azure's client.
+
+adlfs's file functions cut a key at `?versionid=`, list through a cache and leave the client's ten
+retries on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import answers
+from .answers import Answer
+from .base import ObjectInfo
+from .object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+_STARTS_FROM = (12, 28)  # the client's version that can start a listing in the middle
+_ONCE = {"retry_total": 0, "connection_timeout": 4, "read_timeout": 15}
+
+
+class AzureStore(ObjectStore):
+    """Objects of a container of Azure Blob Storage.
+
+    Args:
+        url: As `Store.url` gives it.
+        bucket: The container, or `container@account.host`.
+        path: Prefix of every key, or empty.
+        options: Keyword arguments of adlfs's file system.
+    """
+
+    backend = "az"
+
+    def __init__(self, url: str, bucket: str, path: str, options: Mapping[str, Any]) -> None:
+        container, _, host = bucket.partition("@")
+        account = {"account_name": host.partition(".")[0]} if host else {}
+        super().__init__(url, container, path, {**account, **options})
+
+    def _make_filesystem(self, options: dict[str, Any]) -> Any:
+        return importlib.import_module("adlfs").AzureBlobFileSystem(**options)
+
+    @property
+    def _container(self) -> Any:
+        return self._filesystem.service_client.get_container_client(self._bucket)
+
+    def _blob(self, key: str) -> Any:
+        return self._container.get_blob_client(self._base + key)
+
+    async def _put(self, key: str, body: bytes, if_absent: bool) -> None:
+        async def attempt() -> None:
+            await self._blob(key).upload_blob(body, overwrite=not if_absent, **_ONCE)
+
+        await self._request(attempt)
+
+    async def _get(self, key: str, start: int | None, end: int | None) -> bytes:
+        if start is not None and start < 0:  # Azure can't count from the end
+            start = max(0, (await self._head(key)).size_bytes + start)
+        first = start or 0
+        if end is not None and end <= first:
+            await self._head(key)  # HTTP has no empty range
+            return b""
+        length = None if end is None else end - first
+
+        async def attempt() -> bytes:
+            stream = await self._blob(key).download_blob(
+                offset=first or (None if length is None else 0), length=length, **_ONCE
+            )
+            body: bytes = await stream.readall()
+            return body
+
+        try:
+            return await self._request(attempt)
+        except Exception as error:
+            if not answers.is_bad_range(self._answer_of(error)):
+                raise
+            return b""  # the range starts behind the end
+
+    async def _list(self, prefix: str, after: str | None) -> list[ObjectInfo]:
+        cut = len(self._base)
+        options: dict[str, Any] = {"include": ["metadata"]}
+        if after is not None and _client_version() >= _STARTS_FROM:
+            options["start_from"] = self._base + after
+        pager = self._container.list_blobs(self._base + prefix, **options, **_ONCE)
+        return [
+            ObjectInfo(blob.name[cut:], blob.size, _utc(blob.last_modified))
+            async for blob in self._pages(pager)
+            if blob.name.startswith(self._base) and not _is_folder(blob)
+        ]
+
+    async def _list_folders(self, prefix: str) -> set[str]:
+        full = self._base + prefix
+        pager = self._container.walk_blobs(full, delimiter="/", **_ONCE)
+        return {
+            entry.name[len(full) : -1]
+            async for entry in self._pages(pager)
+            if entry.name.startswith(full) and entry.name.endswith("/")
+        }
+
+    async def _pages(self, pager: Any) -> AsyncIterator[Any]:
+        """What all pages of a listing hold; each page with its own retries."""
+        token: str | None = None
+        while True:
+            sent = token
+
+            async def attempt(sent: str | None = sent) -> tuple[list[Any], str | None]:
+                pages = pager.by_page(sent)
+                page = [entry async for entry in await anext(pages)]
+                return page, pages.continuation_token
+
+            entries, token = await self._request(attempt)
+            for entry in entries:
+                yield entry
+            if not token:
+                return
+
+    async def _head(self, key: str) -> ObjectInfo:
+        async def attempt() -> Any:
+            return await self._blob(key).get_blob_properties(**_ONCE)
+
+        found = await self._request(attempt)
+        return ObjectInfo(key, found.size, _utc(found.last_modified))
+
+    async def _delete(self, key: str) -> None:
+        async def attempt() -> None:
+            await self._blob(key).delete_blob(**_ONCE)
+
+        try:
+            await self._request(attempt)
+        except Exception as error:
+            if not answers.is_absent(self._answer_of(error)):
+                raise
+
+    def _answer_of(self, error: BaseException) -> Answer | None:
+        status = getattr(error, "status_code", None)
+        if not isinstance(status, int):
+            return None
+        code = getattr(error, "error_code", None)
+        return Answer(str(getattr(code, "value", code) or status), status)
+
+
+BackendStore = AzureStore
+
+
+def _is_folder(blob: Any) -> bool:
+    """Whether an account with real folders shows one as an empty object."""
+    return bool((blob.metadata or {}).get("hdi_isfolder") == "true")
+
+
+def _client_version() -> tuple[int, ...]:
+    version: str = importlib.import_module("azure.storage.blob").__version__
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def _utc(time: dt.datetime | None) -> dt.datetime | None:
+    return None if time is None else time.astimezone(dt.UTC)
