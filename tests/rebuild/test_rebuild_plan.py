@@ -1,0 +1,577 @@
+"""What a plan takes in, leaves out, and says; one test per rule."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog.catalog.reader import Catalog
+from lakelog.catalog.schema import GENERATION, generation
+from lakelog.errors import (
+    InvalidName,
+    LogExists,
+    NotFoundError,
+    PlanOutdated,
+    StorageError,
+    UsageError,
+)
+from lakelog.rebuild import (
+    execute_rebuild,
+    left_out_table,
+    plan_rebuild,
+    report,
+    transactions_table,
+)
+from lakelog.store.memory import MemoryStore
+from lakelog.testing.counting import CountingStore
+from lakelog.testing.doubles import FakeAmbient, PassingStore
+
+BASE = "EWR/weather/"
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"n": pa.array(values, pa.int64())})
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def lose_the_log(store) -> None:
+    store.delete([info.key for info in store.list(f"{BASE}transactions/")])
+
+
+def commit(writer, *values: int, table: str = "hourly", partition: str = "p", **options):
+    """One transaction of one file; its path and the transaction."""
+    with writer.transaction(**options) as tx:
+        (path,) = tx.write(table, rows(*values), partition)
+    return path, tx
+
+
+def replacing(writer, path: str, *values: int, done: bool = True):
+    """A transaction of one file in place of another; discarded unless `done`."""
+    tx = writer.transaction()
+    tx.remove(path)
+    (new,) = tx.write("hourly", rows(*values), "p")
+    if done:
+        tx.commit()
+    return new, tx
+
+
+@pytest.fixture
+def plan_of(store, fake):
+    """Loses the log and plans its rebuild."""
+
+    def plan(**options):
+        lose_the_log(store)
+        return plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, **options)
+
+    return plan
+
+
+def kinds(plan) -> dict[str, str]:
+    return {item.path: item.kind for item in plan.left_out}
+
+
+def reasons(plan) -> dict[str, str]:
+    return {item.path: item.reason for item in plan.left_out}
+
+
+# --- Evidence ------------------------------------------------------------------------------------
+
+
+def test_all_but_the_last_are_proven_and_have_their_old_numbers(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        ids = [commit(writer, n)[1].transaction_id for n in range(4)]
+    plan = plan_of()
+    assert [item.transaction_id for item in plan.transactions] == ids
+    assert [item.proof for item in plan.transactions] == ["proven"] * 3 + ["unproven"]
+    assert [item.original_revision for item in plan.transactions] == [0, 1, 2, None]
+    assert plan.epoch == 2
+    assert not plan.left_out
+
+
+def test_a_replaced_file_proves_its_transaction(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        other, _ = commit(writer, 1)
+        first, _ = commit(writer, 2)
+        with writer.transaction() as tx:  # the next base is this one, which leaves no file
+            tx.remove(other)
+        replacing(writer, first, 3, done=False)
+    plan = plan_of()
+    assert [item.proof for item in plan.transactions] == ["proven", "proven", "unproven"]
+    assert "replaces its files" in plan.transactions[1].why
+    assert plan.transactions[1].original_revision is None
+
+
+def test_a_crashed_owner_is_ruled_out_by_the_next_owners_commit(catalog, plan_of):
+    first = catalog.writer("EWR", "weather")
+    kept, _ = commit(first, 1)
+    lost, lost_tx = replacing(first, kept, 2, done=False)
+    with catalog.writer("EWR", "weather") as second:
+        commit(second, 3)
+        commit(second, 4)
+    plan = plan_of()
+    assert kinds(plan) == {lost: "disproved"}
+    assert plan.left_out[0].transaction_id == lost_tx.transaction_id
+    assert "later owner" in reasons(plan)[lost]
+    assert kept in plan.live
+    assert any("gc may delete" in note for note in plan.notes)
+
+
+def test_two_replacements_of_one_file_cant_both_have_been_committed(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        first, _ = commit(writer, 1)
+        failed, _ = replacing(writer, first, 2, done=False)
+        good, _ = replacing(writer, first, 3)
+        commit(writer, 4)
+    plan = plan_of()
+    assert kinds(plan) == {failed: "disproved"}
+    assert "which was committed" in reasons(plan)[failed]
+    assert good in plan.live
+    assert first not in plan.live
+
+
+def test_of_two_unproven_replacements_the_later_is_kept_until_it_is_excluded(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        first, _ = commit(writer, 1)
+        failed, failed_tx = replacing(writer, first, 2, done=False)
+        good, good_tx = replacing(writer, first, 3)
+    plan = plan_of()
+    assert kinds(plan) == {failed: "conflicting"}
+    assert set(plan.live) == {good}
+    assert any(good_tx.transaction_id in note for note in plan.notes)  # unproven, and replacing
+    other = plan_of(exclude=[good_tx.transaction_id])
+    assert kinds(other) == {good: "excluded"}
+    assert set(other.live) == {failed}
+    neither = plan_of(exclude=[good_tx.transaction_id, failed_tx.transaction_id])
+    assert set(neither.live) == {first}
+
+
+def test_a_retried_batch_of_an_application_counts_once(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        tx = writer.transaction(app_id="stream", app_version=7)
+        (failed,) = tx.write("hourly", rows(1))
+        good, _ = commit(writer, 1, app_id="stream", app_version=7)
+        commit(writer, 2)
+    plan = plan_of()
+    assert kinds(plan) == {failed: "disproved"}
+    assert "'stream'" in reasons(plan)[failed]
+    execute_rebuild(plan)
+    with catalog.writer("EWR", "weather") as writer:
+        with writer.transaction(app_id="stream", app_version=7) as tx:
+            tx.write("hourly", rows(1))
+        assert tx.commit_info.skipped
+    assert good in catalog.snapshot("weather").files("hourly")["path"].to_pylist()
+
+
+def test_a_discarded_transaction_is_unproven_and_can_be_excluded(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        tx = writer.transaction()
+        (orphan,) = tx.write("hourly", rows(0))
+        commit(writer, 1)
+        commit(writer, 2)
+    plan = plan_of()
+    assert tx.transaction_id in {item.transaction_id for item in plan.unproven}
+    assert orphan in plan.live
+    assert tx.transaction_id in report(plan)
+    plan = plan_of(exclude=[tx.transaction_id])
+    assert kinds(plan) == {orphan: "excluded"}
+    assert orphan not in plan.live
+
+
+@pytest.mark.parametrize(("wanted", "words"), [("00" * 16, "No data file"), ("junk", "No data")])
+def test_excluding_what_is_not_there(catalog, plan_of, wanted, words):
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1)
+    with pytest.raises(UsageError, match=words):
+        plan_of(exclude=[wanted])
+
+
+def test_a_proven_transaction_cant_be_excluded(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        _, tx = commit(writer, 1)
+        commit(writer, 2)
+    with pytest.raises(UsageError, match="was committed"):
+        plan_of(exclude=[tx.transaction_id])
+
+
+def test_shared_commits_become_one_revision_each(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        both = [writer.transaction() for _ in range(2)]
+        for number, tx in enumerate(both):
+            tx.write("hourly", rows(number))
+        writer._commit_all([tx._intent for tx in both])
+        commit(writer, 2)
+    plan = plan_of()
+    assert [item.transaction_id for item in plan.transactions][:2] == [
+        tx.transaction_id for tx in both
+    ]
+    assert [item.proof for item in plan.transactions] == ["unproven", "proven", "unproven"]
+    assert len(plan.live) == 3
+
+
+def test_a_log_begun_anew_beside_old_files_mixes_with_them_and_loses_nothing(
+    catalog, store, fake, plan_of
+):
+    with catalog.writer("EWR", "weather") as writer:
+        old = [commit(writer, n)[0] for n in range(3)]
+    lose_the_log(store)
+    fake.move(60)
+    with Catalog(store, ambient=fake.ambient).writer("EWR", "weather") as writer:
+        new = [commit(writer, n)[0] for n in range(10, 13)]
+    plan = plan_of()
+    assert set(plan.live) == {*old, *new}
+    assert not plan.left_out
+
+
+# --- Files that are not what they seem -----------------------------------------------------------
+
+
+def test_copies_and_strangers_are_quarantined_with_the_reason(catalog, store, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        path, _ = commit(writer, 1)
+        commit(writer, 2)
+    with catalog.writer("JFK", "weather") as writer:
+        theirs, _ = commit(writer, 3)
+    with catalog.writer("EWR", "other") as writer:
+        elsewhere, _ = commit(writer, 4)
+    name = path.rsplit("/", 1)[1]
+    body = store.get(BASE + path)
+    copies = {
+        "data/p/hourly/backup.parquet": (body, "copy under another name"),
+        f"data/p/hourly/9-{name.split('-', 1)[1]}": (body, "copy under another name"),
+        f"data/p/daily/{name}": (body, "table 'hourly'"),
+        f"data/q/hourly/{name}": (body, "partition 'p'"),
+        theirs: (store.get(f"JFK/weather/{theirs}"), "writer JFK"),
+        elsewhere: (store.get(f"EWR/other/{elsewhere}"), "database other"),
+        f"data/_/hourly/1-{'ab' * 16}-0.parquet": (parquet(rows(1)), "no lakelog metadata"),
+    }
+    for copy, (content, _) in copies.items():
+        store.put(BASE + copy, content)
+    plan = plan_of()
+    assert kinds(plan) == dict.fromkeys(copies, "quarantined")
+    for copy, (_, words) in copies.items():
+        assert words in reasons(plan)[copy]
+    assert path in plan.live
+    assert len(plan.live) == 2
+
+
+def damage(body: bytes, how: str) -> bytes:
+    footer = int.from_bytes(body[-8:-4], "little")
+    return {
+        "cut": body[: len(body) // 2],
+        "empty": b"",
+        "flipped": body[: -footer - 4]
+        + bytes(b ^ 0x55 for b in body[-footer - 4 : -8])
+        + body[-8:],
+        "metadata": body.replace(b"lakelog.base_revision", b"lakelog.base_rexision"),
+        "version": body.replace(b"lakelog.version\x18\x011", b"lakelog.version\x18\x012"),
+    }[how]
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "flipped", "metadata", "version"])
+def test_a_damaged_file_is_quarantined_and_stays_where_it_is(catalog, store, plan_of, how):
+    with catalog.writer("EWR", "weather") as writer:
+        bad, _ = commit(writer, 1)
+        good, _ = commit(writer, 2)
+    broken = damage(store.get(BASE + bad), how)
+    assert broken != store.get(BASE + bad)
+    store.put(BASE + bad, broken)
+    plan = plan_of()
+    assert kinds(plan) == {bad: "quarantined"}
+    assert reasons(plan)[bad]
+    assert set(plan.live) == {good}
+    execute_rebuild(plan)
+    assert store.get(BASE + bad) == broken
+    assert catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist() == [2]
+
+
+def test_a_file_that_kills_its_reader_is_quarantined(catalog, store, plan_of, monkeypatch):
+    from lakelog.catalog import footer_pool
+    from lakelog.catalog.footer_parse import NotParquet
+
+    with catalog.writer("EWR", "weather") as writer:
+        bad, _ = commit(writer, 1)
+        commit(writer, 2)
+    parse = footer_pool.FooterPool.parse
+
+    def deadly(self, tail, size_bytes):
+        if size_bytes == len(store.get(BASE + bad)):
+            raise NotParquet("the Parquet library dies of its footer (SIGABRT)")
+        return parse(self, tail, size_bytes)
+
+    store.put(BASE + bad, store.get(BASE + bad)[:4] + b"x" + store.get(BASE + bad)[4:])
+    monkeypatch.setattr(footer_pool.FooterPool, "parse", deadly)
+    assert "SIGABRT" in reasons(plan_of())[bad]
+
+
+def test_other_objects_below_data_are_ignored(catalog, store, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1)
+    junk = ["data/_SUCCESS", "data/p/hourly/.part.crc", "data/p/hourly/readme.txt"]
+    for path in junk:
+        store.put(BASE + path, b"junk")
+    plan = plan_of()
+    assert kinds(plan) == dict.fromkeys(junk, "ignored")
+    assert "ignored" in report(plan)
+
+
+def test_foreign_files_are_reported_and_taken_in_on_request(catalog, store, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        own, _ = commit(writer, 1)
+    store.put(f"{BASE}data/_/hourly/part-0.parquet", parquet(rows(5, 6)))
+    store.put(f"{BASE}data/a%2Fb/new table/x.pq", parquet(rows(7)))
+    store.put(f"{BASE}data/deep/er/still/x.parquet", parquet(rows(8)))
+    plan = plan_of()
+    assert set(kinds(plan).values()) == {"foreign"}
+    assert len(plan.left_out) == 3
+    assert set(plan.live) == {own}
+    plan = plan_of(include_foreign=True)
+    assert set(kinds(plan)) == {"data/deep/er/still/x.parquet"}
+    last = plan.transactions[-1]
+    assert (last.proof, last.revision, len(last.files)) == ("foreign", 1, 2)
+    execute_rebuild(plan)
+    snapshot = catalog.snapshot("weather")
+    assert sorted(snapshot.to_arrow("hourly")["n"].to_pylist()) == [1, 5, 6]
+    assert snapshot.files("new table")["partition"].to_pylist() == ["a/b"]
+    assert snapshot.files("hourly")["partition"].to_pylist().count("") == 1
+
+
+def test_a_foreign_file_that_was_replaced_is_not_taken_in(catalog, store, plan_of):
+    store.put(f"{BASE}data/_/hourly/part-0.parquet", parquet(rows(5, 6)))
+    with catalog.writer("EWR", "weather") as writer:
+        with writer.transaction() as tx:
+            tx.add("hourly", "data/_/hourly/part-0.parquet")
+        new, _ = replacing(writer, "data/_/hourly/part-0.parquet", 5, 6)
+    plan = plan_of(include_foreign=True)
+    assert set(plan.live) == {new}
+    assert "replaced this one" in reasons(plan)["data/_/hourly/part-0.parquet"]
+
+
+# --- What is kept, and what can't be -------------------------------------------------------------
+
+
+def test_a_removal_without_replacement_is_lost_and_said(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        gone, _ = commit(writer, 1)
+        with writer.transaction() as tx:
+            tx.remove(gone)
+        commit(writer, 2)
+    plan = plan_of()
+    assert gone in plan.live
+    assert any("revisions up to 1" in note for note in plan.notes)
+    assert any("live again" in note for note in plan.notes)
+
+
+def test_files_that_gc_took_are_counted_and_warned_of(catalog, store, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        first, _ = commit(writer, 1)
+        second, _ = replacing(writer, first, 2)
+        third, _ = replacing(writer, second, 3)
+        commit(writer, 4)
+    store.delete([BASE + second])
+    plan = plan_of()
+    assert third in plan.live
+    assert first in plan.live  # nobody left says that it was replaced
+    assert any("1 replaced files" in note and "of 1 transactions" in note for note in plan.notes)
+
+
+def test_commit_times_are_the_clocks_where_those_are_times(fake):
+    store = MemoryStore(now=lambda: dt.datetime.fromtimestamp(fake.wall_us / 1e6, dt.UTC))
+    catalog = Catalog(store, ambient=fake.ambient)
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1)
+        at_us = fake.wall_us
+        fake.move(10)
+        for clock in [(1, 2), (-5, -4), (1 << 62, 1 << 62), (at_us + 10**15, at_us + 10**15)]:
+            with writer.transaction() as tx:
+                tx.write("hourly", rows(2), clock=clock)
+        fake.move(10)
+        commit(writer, 3)
+    lose_the_log(store)
+    plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
+    times = [item.committed_at_us for item in plan.transactions]
+    stored_us = at_us + 10_000_000
+    assert times == [at_us, *range(stored_us, stored_us + 4), at_us + 20_000_000]
+    execute_rebuild(plan)
+    history = catalog.history("weather")["committed_at"].to_pylist()
+    assert history[0] == dt.datetime.fromtimestamp(at_us / 1e6, dt.UTC)
+    clocks = catalog.snapshot("weather").files("hourly", statistics=True)["last_clock"].to_pylist()
+    assert {2, -4, 1 << 62} <= set(clocks)
+
+
+def test_generations_and_several_schemas_survive(catalog, plan_of):
+    again = pa.schema([pa.field("b", pa.string(), metadata={GENERATION: b"1"})])
+    with catalog.writer("EWR", "weather") as writer:
+        for table in (rows(1), pa.table({"n": [2], "b": [1.5]}), pa.table({"b": ["x"]}, again)):
+            with writer.transaction() as tx:
+                tx.write("hourly", table)
+    before = catalog.snapshot("weather")
+    schema, data = before.schema("hourly"), before.to_arrow("hourly")
+    execute_rebuild(plan_of())
+    after = catalog.snapshot("weather")
+    assert after.schema("hourly").equals(schema, check_metadata=True)
+    assert generation(after.schema("hourly").field("b")) == 1
+    assert after.to_arrow("hourly").equals(data)
+
+
+def test_statistics_are_those_of_the_commit(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 3, 9)
+        commit(writer, 4)
+    columns = ["path", "min:int64:n", "max:int64:n", "nulls::n", "size_bytes", "first_clock"]
+    before = catalog.snapshot("weather").files("hourly", statistics=True).select(columns)
+    execute_rebuild(plan_of())
+    after = catalog.snapshot("weather").files("hourly", statistics=True).select(columns)
+    assert after.sort_by("path").equals(before.sort_by("path"))
+
+
+def test_a_transaction_of_many_files_becomes_a_batch(catalog, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        with writer.transaction() as tx:
+            paths = [tx.write("hourly", rows(n), f"p{n % 7}")[0] for n in range(300)]
+        tx = writer.transaction()
+        for path in paths[:5]:
+            tx.remove(path)
+        for number in range(280):
+            tx.write("daily" if number % 2 else "hourly", rows(number))
+        tx.commit()
+    info = execute_rebuild(plan_of())
+    assert (info.files, info.revision) == (575, 1)
+    assert catalog.snapshot("weather", {"EWR": 0}).files("hourly").num_rows == 300
+    assert catalog.snapshot("weather").files("hourly").num_rows == 435
+
+
+# --- The call ------------------------------------------------------------------------------------
+
+
+def test_nothing_to_rebuild(store):
+    with pytest.raises(NotFoundError, match="nothing to rebuild"):
+        plan_rebuild(store, "EWR", "weather")
+    assert store.list("") == []
+
+
+def test_nothing_usable_gives_a_report_and_no_log(catalog, store):
+    store.put(f"{BASE}data/_/hourly/1-{'ab' * 16}-0.parquet", b"junk")
+    plan = plan_rebuild(catalog, "EWR", "weather")
+    assert len(plan.quarantined) == 1
+    assert "0 proven" in report(plan)
+    with pytest.raises(NotFoundError, match="nothing to rebuild"):
+        execute_rebuild(plan)
+    assert [info.key for info in store.list("")] == [plan.store.list("")[0].key]
+
+
+def test_nothing_usable_never_wipes_an_old_log(catalog, store):
+    with catalog.writer("EWR", "weather") as writer:
+        path, _ = commit(writer, 1)
+    store.put(BASE + path, b"junk")
+    before = [info.key for info in store.list("")]
+    with pytest.raises(NotFoundError):
+        execute_rebuild(plan_rebuild(catalog, "EWR", "weather", replace=True))
+    assert [info.key for info in store.list("")] == before
+
+
+def test_a_log_is_never_written_over_without_leave(catalog, store):
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1)
+        with pytest.raises(LogExists, match="replace"):
+            plan_rebuild(store, "EWR", "weather")
+        lose_the_log(store)
+        plan = plan_rebuild(store, "EWR", "weather")
+        commit(catalog.writer("EWR", "weather"), 2)
+    before = {info.key: store.get(info.key) for info in store.list("")}
+    with pytest.raises(LogExists):
+        execute_rebuild(plan)
+    assert {info.key: store.get(info.key) for info in store.list("")} == before
+
+
+def test_a_plan_is_void_when_files_or_log_have_changed(catalog, store):
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1)
+        plan = plan_rebuild(store, "EWR", "weather", replace=True)
+        writer.transaction().write("hourly", rows(2))
+        with pytest.raises(PlanOutdated, match="data/"):
+            execute_rebuild(plan)
+        commit(writer, 2)
+        plan = plan_rebuild(store, "EWR", "weather", replace=True)
+        with writer.transaction() as tx:
+            tx.remove(next(iter(plan.live)))
+        with pytest.raises(PlanOutdated, match="log"):
+            execute_rebuild(plan)
+    assert catalog.snapshot("weather").cut.revisions == {"EWR": 2}
+
+
+def test_ids_are_checked(store):
+    for writer, database in (("../x", "weather"), ("EWR", "a/b")):
+        with pytest.raises(InvalidName):
+            plan_rebuild(store, writer, database)
+
+
+def test_requests_and_progress(any_store):
+    counting = CountingStore(any_store())
+    with Catalog(counting).writer("EWR", "weather") as writer:
+        for number in range(6):
+            commit(writer, number)
+    lose_the_log(counting)
+    counting.reset()
+    seen = []
+    plan = plan_rebuild(
+        counting, "EWR", "weather", progress=lambda done, every: seen.append((done, every))
+    )
+    assert seen == [(number, 6) for number in range(1, 7)]
+    assert counting.reset() == {"put": 0, "get": 6, "list": 2, "head": 0, "delete": 0}
+    execute_rebuild(plan)
+    counts = counting.reset()
+    assert counts["put"] == 6 + 1  # the probe's result is known from the writer
+    assert counts["list"] == 3
+    assert counts["delete"] == 0
+
+
+def test_a_store_that_fails_stops_the_plan_instead_of_shrinking_it(catalog, store):
+    class Flaky(PassingStore):
+        def get(self, key, **options):
+            if "/data/" in key:
+                raise StorageError("no answer", key=key)
+            return super().get(key, **options)
+
+    with catalog.writer("EWR", "weather") as writer:
+        for number in range(3):
+            commit(writer, number)
+    lose_the_log(store)
+    with pytest.raises(StorageError):
+        plan_rebuild(Flaky(store), "EWR", "weather")
+
+
+def test_tables_and_report(catalog, store, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        for number in range(30):
+            tx = writer.transaction()
+            tx.write("hourly", rows(number))
+        commit(writer, 31)
+    store.put(f"{BASE}data/x.parquet", b"junk")
+    plan = plan_of()
+    table = transactions_table(plan)
+    assert table.num_rows == 31
+    assert table["proof"].to_pylist() == ["unproven"] * 31
+    assert table["files_added"].to_pylist() == [1] * 31
+    assert left_out_table(plan)["kind"].to_pylist() == ["quarantined"]
+    text = report(plan, limit=3)
+    assert "31 unproven" in text
+    assert "and 28 more" in text
+    assert "Note: " in text
+    assert len(repr(plan)) < 500
+    assert transactions_table(plan).schema == table.schema
+
+
+def test_empty_tables_have_their_columns():
+    store = MemoryStore()
+    store.put(f"{BASE}data/x.parquet", b"junk")
+    plan = plan_rebuild(store, "EWR", "weather", ambient=FakeAmbient().ambient)
+    assert transactions_table(plan).num_rows == 0
+    assert "why" in transactions_table(plan).schema.names
