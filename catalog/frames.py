@@ -20,8 +20,8 @@ def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the batches of any frame.
 
     Large and view types become their plain forms, dictionaries their values, and seconds
-    milliseconds, as they will lie in the file: Parquet makes no
-    difference, and every engine reads them.
+    milliseconds, as they will lie in the file: Parquet makes no difference, and every engine reads
+    them.
 
     Args:
         data: pyarrow Table, RecordBatch, RecordBatchReader; pandas or polars DataFrame; anything
@@ -75,9 +75,20 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.timestamp("ms", kind.tz)
     if types.is_time32(kind) and kind.unit == "s":
         return pa.time32("ms")
+    return _plain_nested(kind)
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
     if types.is_large_list(kind) or types.is_list(kind):
         field = kind.value_field
         return pa.list_(field.with_type(_plain(field.type)))
+    if types.is_fixed_size_list(kind):
+        field = kind.value_field
+        return pa.list_(field.with_type(_plain(field.type)), kind.list_size)
+    if types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(_plain(key.type)), item.with_type(_plain(item.type)))
     if types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
         return pa.struct([field.with_type(_plain(field.type)) for field in fields])
@@ -85,8 +96,15 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
-        for column, field in zip(batch.columns, schema)
-    ]
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        try:
+            same = column.type.equals(field.type)
+            columns.append(column if same else column.cast(field.type))
+        except pa.ArrowInvalid as error:
+            raise InvalidSchema(
+                f"Column {field.name!r} can't be written as {field.type}: {error}",
+                key=field.name,
+                hint="Cast it to a type that Parquet has before writing",
+            ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -99,8 +99,11 @@ def check_writable(schema: pa.Schema) -> None:
 def _unwritable(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind) and kind.num_fields == 0:
         return "Parquet has no struct without fields"
-    if pa.types.is_union(kind) or pa.types.is_interval(kind) or pa.types.is_run_end_encoded(kind):
+    types = pa.types
+    if types.is_union(kind) or types.is_interval(kind) or types.is_run_end_encoded(kind):
         return "Parquet has no such type"
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        return "Arrow can't turn it into a list safely"  # its cast makes invalid arrays
     for index in range(kind.num_fields):
         problem = _unwritable(kind.field(index).type)
         if problem:
