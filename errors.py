@@ -160,6 +160,10 @@ class EpochChanged(ConflictError):
     again."""
 
 
+class TransactionExpired(ConflictError):
+    """A transaction whose data files are so old that gc may have taken them: run it again."""
+
+
 class DuplicateFile(ConflictError):
     """A path was added that the state already has."""
 

@@ -31,6 +31,7 @@ class Intent:
 
     Attributes:
         transaction_id: 16 random bytes: this attempt to commit, and no other.
+        begun_s: When it was begun, on the clock that never jumps: no data file of it is older.
         epoch: Under which its data files were named.
         actions: Schemas, adds and removes, in order.
         operation: append, delete, overwrite, rewrite, row_delta or maintenance; empty: as the
@@ -46,6 +47,12 @@ class Intent:
     app_id: str = ""
     app_version: int = 0
     summary: dict[str, str] = field(default_factory=dict)
+    begun_s: float = 0.0
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds files."""
+        return any(action.WhichOneof("kind") == "add" for action in self.actions)
 
     def member(self) -> wire.Member:
         """How the commit lists it."""

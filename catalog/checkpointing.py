@@ -45,13 +45,20 @@ class CheckpointInfo:
 
 
 def write_checkpoint(
-    log: Log, state: State, *, exclusive: bool, retained_from: int = 0
+    log: Log,
+    state: State,
+    *,
+    exclusive: bool,
+    retained_from: int = 0,
+    is_stale: Callable[[], bool] = lambda: False,
 ) -> CheckpointInfo:
     """Write the checkpoint of a state.
 
     Args:
         exclusive: Whether the store has put-if-absent.
         retained_from: The oldest revision that can still be read; older history is left out.
+        is_stale: Asked before the checkpoint itself is put: whether the view of the log is so old
+            that prune may have taken this revision, and the segments with it.
     Raises:
         StorageError: It could not be written; the log is as good as before.
     Requests: 1 PUT, and 1 for each spilled segment.
@@ -68,6 +75,12 @@ def write_checkpoint(
     else:
         raise StorageError(f"No free segment names at revision {state.revision}", key=log.folder)
     key = log.folder + encoded.name
+    if is_stale():
+        raise StorageError(
+            f"Writing the checkpoint of revision {state.revision} took too long",
+            key=key,
+            hint="Nothing is lost: the next one will do",
+        )
     try:
         log.store.put(key, encoded.body, if_absent=exclusive)
         written = True

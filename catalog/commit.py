@@ -38,8 +38,15 @@ from ..errors import (
 from .build import Intent, build_transaction
 from .codec import decode_transaction
 from .listing import fork_error
-from .names import LogObject
-from .outcome import CommitInfo, epoch_changed, fenced, outcome_unknown
+from .names import LogObject, revision_of
+from .outcome import (
+    CommitInfo,
+    epoch_changed,
+    expired,
+    fenced,
+    outcome_unknown,
+    pruned_in_doubt,
+)
 from .state import State, apply, check_features, check_next, validate
 
 if TYPE_CHECKING:
@@ -68,6 +75,7 @@ class Committer:
         log: Log,
         state: State,
         *,
+        seen_at_s: float,
         exclusive: bool,
         guest: bool,
         ambient: Ambient,
@@ -81,15 +89,26 @@ class Committer:
         self._ambient = ambient
         self._margins = margins
         self._fenced: FencedError | None = None
-        self._seen_at_s = ambient.monotonic_s()
+        self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
-        self._in_doubt: dict[
-            bytes, str
-        ] = {}  # transaction id -> key of a put whose outcome nobody knows
+        # Transaction id -> key of a put whose outcome nobody knows.
+        self._in_doubt: dict[bytes, str] = {}
 
     def current_epoch(self) -> int:
         """The epoch that a transaction begun now carries."""
         return max(1, self.state.epoch) if self.guest else self.epoch
+
+    def is_idle(self) -> bool:
+        """Whether this committer's view of the log is so old that names may have been pruned."""
+        return self._ambient.monotonic_s() - self._seen_at_s > self._margins.idle_limit_s
+
+    def catch_up(self) -> None:
+        """List the log again, if this committer was idle for long.
+
+        Requests: none, or 1 LIST and 1 GET for each new transaction.
+        """
+        if self.is_idle():
+            self._absorb()
 
     def commit(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
         """Commit intents as one transaction object; those that don't fit the state are refused,
@@ -111,8 +130,7 @@ class Committer:
     def _commit(
         self, pending: list[Intent], results: dict[bytes, CommitInfo | LakelogError]
     ) -> None:
-        if self._idle_s() > self._margins.idle_limit_s:
-            self._absorb()
+        self.catch_up()
         for race in range(_RACES):
             self._settle(pending, results)
             pending = [intent for intent in pending if intent.transaction_id not in results]
@@ -142,14 +160,21 @@ class Committer:
             return
         found = {mark: row for row in self.state.history.rows for mark in row["transaction_ids"]}
         base = self.state.history.base
-        if base is not None and any(i.transaction_id not in found for i in pending):
+        if base is not None:
             for row in base.select(
                 ["revision", "uuid", "committed_at", "transaction_ids"]
             ).to_pylist():
                 row["committed_at"] = int(row["committed_at"].timestamp() * 1_000_000)
                 found.update({mark: row for mark in row["transaction_ids"]})
+        known = {row["revision"] for row in found.values()}
         for intent in pending:
             row = found.get(intent.transaction_id)
+            key = self._in_doubt.get(intent.transaction_id)
+            if row is None and key is not None and revision_of(key) <= self.state.revision:
+                if revision_of(key) not in known:
+                    results[intent.transaction_id] = pruned_in_doubt(key, intent.transaction_id)
+                else:
+                    del self._in_doubt[intent.transaction_id]  # another one stands there: it lost
             if row is not None:
                 self._in_doubt.pop(intent.transaction_id, None)
                 results[intent.transaction_id] = CommitInfo(
@@ -173,6 +198,9 @@ class Committer:
                     continue
                 if self.guest and intent.epoch != self.current_epoch():
                     raise epoch_changed(self.log.writer, self.log.database, self.log.folder)
+                age_s = self._ambient.monotonic_s() - intent.begun_s
+                if intent.adds and age_s > self._margins.file_age_limit_s:
+                    raise expired(intent.transaction_id, age_s)
                 validate(self.state, [a for i in [*admitted, intent] for a in i.actions])
             except LakelogError as error:
                 results[intent.transaction_id] = error
@@ -221,7 +249,7 @@ class Committer:
         )
         if not won:
             return False
-        if self._idle_s() > self._margins.idle_limit_s:
+        if self.is_idle():
             self._verify_slow_put(ids[0], key)
         else:
             apply(self.state, decoded)
@@ -350,9 +378,6 @@ class Committer:
         unknown = outcome_unknown(key, intent.transaction_id)
         unknown.__cause__ = error
         return unknown
-
-    def _idle_s(self) -> float:
-        return self._ambient.monotonic_s() - self._seen_at_s
 
     def _jitter_s(self, attempt: int) -> float:
         share = int.from_bytes(self._ambient.new_id()[:2], "little") / 65_536

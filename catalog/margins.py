@@ -26,5 +26,11 @@ class Margins:
         commits: a name that was pruned meanwhile could otherwise be created anew."""
         return self.prune_floor_s / 2
 
+    @property
+    def file_age_limit_s(self) -> float:
+        """A file older than this is no longer committed: gc may be about to take it. No process
+        may sleep for so long between two requests and then go on."""
+        return self.gc_grace_s / 2
+
 
 DEFAULT_MARGINS = Margins()

@@ -65,6 +65,12 @@ def parse_log_object(name: str) -> LogObject | None:
     return LogObject(int(match["revision"]), match["uuid8"], kind, int(match["number"] or 0))
 
 
+def revision_of(key: str) -> int:
+    """The revision that the key of a log object names; -1 for another key."""
+    item = parse_log_object(key.rsplit("/", 1)[-1])
+    return -1 if item is None else item.revision
+
+
 def check_id(value: str, what: str) -> str:
     """`value` if it may name a writer or database.
 

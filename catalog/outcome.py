@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import CommitOutcomeUnknown, EpochChanged, FencedError
+from ..errors import CommitOutcomeUnknown, EpochChanged, FencedError, TransactionExpired
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +54,26 @@ def outcome_unknown(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
         transaction_id=transaction_id.hex(),
         hint="Call commit again on the same transaction (that is safe), or look for its id with "
         "`lakelog log`",
+    )
+
+
+def expired(transaction_id: bytes, age_s: float) -> TransactionExpired:
+    """The error of a transaction that took too long to commit."""
+    return TransactionExpired(
+        f"Transaction {transaction_id.hex()} was begun {age_s / 3600:.0f} hours ago: gc may have "
+        "taken its files",
+        key=transaction_id.hex(),
+        hint="Run it again; commit large work in several transactions",
+    )
+
+
+def pruned_in_doubt(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
+    """The error of a commit whose place in the log was pruned before anybody could look."""
+    return CommitOutcomeUnknown(
+        f"Whether transaction {transaction_id.hex()} was committed can't be learnt any more: "
+        f"{key} was pruned",
+        key=key,
+        transaction_id=transaction_id.hex(),
+        hint="Look whether its files are live (`lakelog files`); if not, run it again as another "
+        "transaction",
     )

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FileNotLive, UsageError
+from ..errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
 from .build import Intent
 from .codec import OPERATIONS
 from .footer import FooterMetadata
 from .frames import to_batches
-from .names import base_folder, check_path, data_path, encode_segment
+from .names import base_folder, check_path, data_path, encode_segment, parse_data_file
 from .parquet import FILE_BYTES, encode_files
 from .schema import encode_schema
 from .wire import lakelog_transaction_pb2 as wire
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..store import ObjectInfo
     from .outcome import CommitInfo
     from .writer import Writer
 
@@ -103,8 +104,8 @@ class Transaction:
             operation=self._intent.operation or ("overwrite" if self._removed else "append"),
         )
         self._path(meta)  # a bad name is refused before the first byte is written
-        self._learn(table, schema)
         paths: list[str] = []
+        adds: list[wire.Action] = []
         for encoded in encode_files(batches, schema, meta, file_bytes=file_bytes):
             path = self._path(replace(meta, number=self._files))
             self._files += 1
@@ -114,8 +115,11 @@ class Transaction:
             add.first_clock, add.last_clock = first, last
             if meta.number == 0 and not paths:  # once: each of many files naming many is quadratic
                 add.replaces.extend(self._removed)
-            self._intent.actions.append(wire.Action(add=add))
+            adds.append(wire.Action(add=add))
             paths.append(path)
+        # Only now: of a write that broke off nothing may become visible.
+        self._learn(table, schema)
+        self._intent.actions.extend(adds)
         return paths
 
     def add(
@@ -128,17 +132,21 @@ class Transaction:
         Args:
             path: Relative to `<writer>/<database>/`, beginning with `data/`.
         Raises:
-            InvalidPath: Outside the writer's prefix.
+            InvalidPath: Outside the writer's prefix, or the leftover of another transaction.
+            TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file.
         Requests: 1 HEAD and 1 or 2 GET of the file's end.
         """
-        from .footer_scan import scan_footer
+        from .footer_scan import read_footer
 
         self._check_open()
         encode_segment(table, "table")
         check_path(path)
-        schema, add = scan_footer(self._writer.store, self._key(path))
+        info = self._writer.store.head(self._key(path))
+        self._check_adoptable(path, info)
+        parsed = read_footer(self._writer.store, info.key, info.size_bytes)
+        schema, add = parsed.schema, parsed.facts
         self._learn(table, schema)
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = clock or self._writer.clock()
@@ -218,6 +226,24 @@ class Transaction:
     def _key(self, path: str) -> str:
         return base_folder(self._writer.writer_id, self._writer.database) + path
 
+    def _check_adoptable(self, path: str, info: ObjectInfo) -> None:
+        """Refuse a file that gc may take while it is being added: it judges by epoch and age."""
+        own = parse_data_file(path)
+        if own is not None and own.epoch != self._intent.epoch:
+            raise InvalidPath(
+                f"{path} was written under epoch {own.epoch}, this transaction has "
+                f"{self._intent.epoch}",
+                key=path,
+                hint="It is the leftover of another transaction, and gc may take it at any time: "
+                "copy it under a name of your own, and add the copy",
+            )
+        if info.modified_at is not None and self._writer.is_too_old(info.modified_at):
+            raise TransactionExpired(
+                f"{path} is older than half the grace period of gc, which may be about to take it",
+                key=path,
+                hint="Copy it, and add the copy",
+            )
+
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError(
@@ -228,6 +254,7 @@ class Transaction:
 def make_intent(
     transaction_id: bytes,
     epoch: int,
+    begun_s: float,
     *,
     app_id: str | None,
     app_version: int | None,
@@ -256,4 +283,5 @@ def make_intent(
         app_id or "",
         app_version or 0,
         dict(summary or {}),
+        begun_s,
     )

@@ -22,6 +22,7 @@ from .state import check_features
 from .transaction import Transaction, make_intent
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
@@ -67,19 +68,26 @@ class Writer:
                 "own",
             )
         self._ambient = ambient
+        self._margins = margins
         self._log = Log(store, writer_id, database, ambient)
+        asked_at_s = ambient.monotonic_s()
         listing = self._log.names()
         state = self._log.load(listing=listing)
         check_features(state, writing=True)
         self._retained_from = max(0, listing.oldest_readable()) if listing.head >= 0 else 0
         self._committer = Committer(
-            self._log, state, exclusive=exclusive, guest=shared, ambient=ambient, margins=margins
+            self._log,
+            state,
+            seen_at_s=asked_at_s,
+            exclusive=exclusive,
+            guest=shared,
+            ambient=ambient,
+            margins=margins,
         )
         self._policy = CheckpointPolicy(checkpoint_every, max(listing.checkpoints, default=-1))
         self._queue = CommitQueue(self._commit_all)
-        self._guard = (
-            threading.Lock()
-        )  # the committer's state, against a checkpoint from another thread
+        # The committer's state, against a checkpoint from another thread.
+        self._guard = threading.Lock()
         self._clock_us = 0
         self._closed = False
         self.last_checkpoint: CheckpointInfo | None = None
@@ -108,6 +116,7 @@ class Writer:
         intent = make_intent(
             self._ambient.new_id(),
             self._committer.current_epoch(),
+            self._ambient.monotonic_s(),
             app_id=app_id,
             app_version=app_version,
             operation=operation,
@@ -119,9 +128,11 @@ class Writer:
         """Write a checkpoint of the newest state that this writer knows; None while the log is
         empty.
 
-        Requests: 1 PUT, and 1 for each spilled segment.
+        Requests: 1 PUT, and 1 for each spilled segment; 1 LIST before if this writer was idle for
+            long.
         """
         with self._guard:
+            self._committer.catch_up()
             state = self._committer.state.copy()
         if state.revision < 0:
             return None
@@ -130,6 +141,7 @@ class Writer:
             state,
             exclusive=self.capabilities.put_if_absent,
             retained_from=self._retained_from,
+            is_stale=self._committer.is_idle,
         )
         self._policy.written(info.revision)
         self.last_checkpoint = info
@@ -185,6 +197,11 @@ class Writer:
         """Whether a path is live in the newest state that this writer knows."""
         with self._guard:
             return self._committer.state.table_of(path) is not None
+
+    def is_too_old(self, modified_at: dt.datetime) -> bool:
+        """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
+        age_s = self._ambient.now_us() / 1e6 - modified_at.timestamp()
+        return age_s > self._margins.file_age_limit_s
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
