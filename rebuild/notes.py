@@ -113,6 +113,6 @@ def _committers(old: OldLog, padding: int, take_over: bool) -> list[str]:
         why = "nothing is left of the old log"
     return [
         f"Stop every process that writes as this writer before executing: {why}, so the name of "
-        "its next commit is not known. Such a commit would land in the new log and break it (which "
-        "readers detect, and another rebuild repairs)"
+        "its next commit is not known. Such a commit would be acknowledged, and break the new log "
+        "or hide later commits (its files are not lost: another rebuild takes them in)"
     ]
