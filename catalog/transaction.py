@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
+from .arguments import check_application, check_clock, check_summary
 from .build import Intent
 from .codec import OPERATIONS
 from .footer import FooterMetadata
@@ -84,7 +85,7 @@ class Transaction:
         self._check_open()
         encode_segment(table, "table")
         schema, batches = to_batches(data)
-        first, last = clock or self._writer.clock()
+        first, last = check_clock(clock or self._writer.clock())
         meta = FooterMetadata(
             writer=self._writer.writer_id,
             database=self._writer.database,
@@ -143,13 +144,14 @@ class Transaction:
         self._check_open()
         encode_segment(table, "table")
         check_path(path)
+        first, last = check_clock(clock or self._writer.clock())
         info = self._writer.store.head(self._key(path))
         self._check_adoptable(path, info)
         parsed = read_footer(self._writer.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
         self._learn(table, schema)
         add.path, add.table, add.partition = path, table, partition
-        add.first_clock, add.last_clock = clock or self._writer.clock()
+        add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
 
     def remove(self, path: str) -> None:
@@ -264,11 +266,10 @@ def make_intent(
     """An intent without actions yet.
 
     Raises:
-        UsageError: An application id without a version or the other way round, or an unknown
-            operation.
+        UsageError: An application id without a version or the other way round, an unknown
+            operation, or what the log can't hold.
     """
-    if (app_id is None) != (app_version is None):
-        raise UsageError("app_id and app_version go together", hint="Give both, or neither")
+    application, version = check_application(app_id, app_version)
     if operation is not None and operation not in OPERATIONS:
         raise UsageError(
             f"Unknown operation {operation!r}",
@@ -280,8 +281,8 @@ def make_intent(
         epoch,
         [],
         operation or "",
-        app_id or "",
-        app_version or 0,
-        dict(summary or {}),
+        application,
+        version,
+        check_summary(summary),
         begun_s,
     )

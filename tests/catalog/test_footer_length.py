@@ -1,4 +1,4 @@
-"""The footer length in the log is that of the file: a reader fetches exactly so many bytes from its end."""
+"""The footer length in the log is that of the file: so many bytes a reader fetches from its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of which only the columns were ever committed: it can be asked everything, and is empty."""
+"""A table of which only the columns were ever committed can be asked everything, and is empty."""
 
 from __future__ import annotations
 

@@ -1,0 +1,438 @@
+"""A writer and its transactions: all of a transaction becomes visible, or nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog.catalog.codec import OPERATIONS
+from lakelog.catalog.log import Log
+from lakelog.catalog.names import parse_data_file
+from lakelog.errors import (
+    DatabaseNotFound,
+    DuplicateFile,
+    FileNotLive,
+    InvalidName,
+    InvalidParquet,
+    InvalidPath,
+    NotACatalog,
+    ObjectNotFound,
+    UsageError,
+)
+from lakelog.testing.logs import live_paths
+
+
+def table(*values):
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+def write(writer, *values, name="t", **options):
+    with writer.transaction() as tx:
+        tx.write(name, table(*values), **options)
+    return tx
+
+
+def _write_and_fail(tx):
+    tx.write("t", table(2))
+    raise RuntimeError("mine")
+
+
+def values(catalog, name="t", as_of=None, database="db"):
+    found = catalog.snapshot(database, as_of).to_arrow(name).column("a").to_pylist()
+    return sorted(found)
+
+
+# --- On every backend -----------------------------------------------------------------------------
+
+
+def test_commit_and_reload_equals_the_state(any_catalog):
+    catalog = any_catalog()
+    with catalog.writer("w", "db", checkpoint_every=3) as writer:
+        for number in range(5):
+            info = write(writer, number).commit_info
+            assert info.revision == number
+        with writer.transaction() as tx:
+            (first,) = (p for p in live_paths(writer._committer.state)["t"][:1])
+            tx.remove(first)
+            tx.write("u", table(7), partition="x/y")
+        state = writer._committer.state
+    again = any_catalog()
+    fresh = Log(again.store, "w", "db").load()
+    assert (fresh.revision, fresh.digest, fresh.uuid) == (5, state.digest, state.uuid)
+    assert live_paths(fresh) == live_paths(state)
+    assert fresh.history.table().equals(state.history.table())
+    assert values(again, "u") == [7]
+    assert len(values(again)) == 4
+
+
+def test_rows_come_back_as_they_were_written(any_catalog):
+    data = pa.table(
+        {
+            "i": pa.array([1, None, 3], pa.int32()),
+            "s": ["ü", None, ""],
+            "t": pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * 3, pa.timestamp("us", "UTC")),
+            "l": [[1], None, []],
+        }
+    )
+    with any_catalog().writer("w", "db") as writer, writer.transaction() as tx:
+        tx.write("t", data)
+    assert any_catalog().snapshot("db").to_arrow("t").equals(data)
+
+
+def test_a_dropped_transaction_leaves_no_trace(any_catalog):
+    catalog = any_catalog()
+    with catalog.writer("w", "db") as writer:
+        write(writer, 1)
+        before = [item.key for item in catalog.store.list("w/db/transactions/")]
+        dropped = writer.transaction()
+        dropped.write("t", table(2))
+        dropped.discard()
+        with pytest.raises(UsageError, match="over"):
+            dropped.commit()
+        assert [item.key for item in catalog.store.list("w/db/transactions/")] == before
+        assert writer.revision == 0
+    assert values(any_catalog()) == [1]
+
+
+def test_an_exception_inside_leaves_no_trace(any_catalog):
+    catalog = any_catalog()
+    with catalog.writer("w", "db") as writer:
+        write(writer, 1)
+        tx = writer.transaction()
+        with pytest.raises(RuntimeError, match="mine"), tx:
+            _write_and_fail(tx)
+        assert tx.commit_info is None
+        assert writer.revision == 0
+        write(writer, 3)
+    assert values(any_catalog()) == [1, 3]
+
+
+# --- Beginnings -----------------------------------------------------------------------------------
+
+
+def test_create_empty(catalog, store):
+    """Opening for write creates nothing: a catalog begins with its first commit."""
+    with catalog.writer("w", "db") as writer:
+        assert writer.revision == -1
+        assert writer.checkpoint() is None
+    assert store.list("") == []
+    with pytest.raises(NotACatalog):
+        catalog.snapshot("db")
+
+
+def test_load_of_nothing_is_the_state_before_the_first_commit(store):
+    state = Log(store, "w", "db").load()
+    assert (state.revision, state.tables, state.epoch) == (-1, {}, 0)
+
+
+def test_another_database_of_the_same_writer_is_another_log(catalog):
+    with catalog.writer("w", "db") as writer:
+        write(writer, 1)
+    with catalog.writer("w", "other") as writer:
+        assert writer.revision == -1
+        write(writer, 2)
+    assert values(catalog) == [1]
+    assert values(catalog, database="other") == [2]
+    with pytest.raises(DatabaseNotFound, match="third"):
+        catalog.snapshot("third")
+
+
+@pytest.mark.parametrize("bad", ["", "_refs", "a/b", "..", "x" * 65, "ü"])
+def test_ids_that_cannot_be(catalog, bad):
+    with pytest.raises(InvalidName):
+        catalog.writer(bad, "db")
+    with pytest.raises(InvalidName):
+        catalog.writer("w", bad)
+    with pytest.raises(InvalidName):
+        catalog.snapshot(bad)
+
+
+# --- What a commit says ---------------------------------------------------------------------------
+
+
+def test_commit_info_says_where_it_stands(catalog, fake, store):
+    with catalog.writer("w", "db") as writer:
+        tx = write(writer, 1)
+        info = tx.commit_info
+        assert info.revision == 0
+        assert info.transaction_id == tx.transaction_id
+        assert info.committed_at_us == fake.wall_us
+        assert not info.skipped
+        assert tx.commit() is info, "a second call says the same again"
+        (key,) = (item.key for item in store.list("w/db/transactions/"))
+        assert key.endswith(f"{0:020d}.{info.uuid[:8]}.transaction")
+        assert write(writer, 2).commit_info.committed_at_us == fake.wall_us + 1
+
+
+def test_a_transaction_without_changes_writes_nothing(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            pass
+        assert tx.commit_info is None
+    assert store.list("") == []
+
+
+def test_operations_and_summary_stand_in_the_history(catalog):
+    with catalog.writer("w", "db") as writer:
+        for operation in sorted(OPERATIONS):
+            with writer.transaction(operation=operation, summary={"note": operation}) as tx:
+                tx.write("t", table(1))
+        rows = catalog.history("db").to_pylist()
+    assert [row["operation"] for row in rows] == sorted(OPERATIONS)
+    assert rows[0]["summary"] == '{"note": "append"}'
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"app_id": "x"},
+        {"app_version": 1},
+        {"operation": "frobnicate"},
+        {"app_id": "x", "app_version": -1},
+        {"app_id": "x", "app_version": 1 << 64},
+        {"app_id": "", "app_version": 1},
+        {"app_id": "\ud800", "app_version": 1},
+        {"app_id": 7, "app_version": 1},
+        {"app_id": "x", "app_version": "1"},
+        {"summary": {"a": 1}},
+        {"summary": {1: "a"}},
+        {"summary": {"a": "\ud800"}},
+    ],
+    ids=str,
+)
+def test_a_transaction_that_could_not_be_committed_is_refused_at_once(catalog, options):
+    with catalog.writer("w", "db") as writer, pytest.raises(UsageError) as caught:
+        writer.transaction(**options)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("clock", [(1 << 63, 0), (0, -(1 << 64)), ("a", "b"), (1,)])
+def test_a_clock_that_cannot_be_is_refused_before_anything_is_written(catalog, store, clock):
+    with catalog.writer("w", "db") as writer:
+        before = store.list("")
+        with pytest.raises(UsageError):
+            writer.transaction().write("t", table(1), clock=clock)
+        assert store.list("") == before
+
+
+def test_a_closed_writer_begins_no_transaction(catalog):
+    with catalog.writer("w", "db") as writer:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        writer.transaction()
+
+
+@pytest.mark.parametrize("call", ["write", "add", "remove", "commit"])
+def test_a_transaction_that_is_over_takes_nothing_more(catalog, call):
+    with catalog.writer("w", "db") as writer:
+        tx = writer.transaction()
+        tx.commit()
+        arguments = {"write": ("t", table(1)), "add": ("t", "data/x"), "remove": ("data/x",)}
+        if call == "commit":
+            tx = writer.transaction()
+            tx.discard()
+        with pytest.raises(UsageError):
+            getattr(tx, call)(*arguments.get(call, ()))
+
+
+# --- Applications ---------------------------------------------------------------------------------
+
+
+def test_an_application_version_is_committed_once(catalog):
+    with catalog.writer("w", "db") as writer:
+        infos = []
+        for version in (0, 0, 1, 0, 1, 5, 4):
+            with writer.transaction(app_id="stream", app_version=version) as tx:
+                tx.write("t", table(version))
+            infos.append(tx.commit_info)
+    assert [info.skipped for info in infos] == [False, True, False, True, True, False, True]
+    assert values(catalog) == [0, 1, 5]
+    assert catalog.history("db").num_rows == 3
+
+
+def test_idempotence_survives_reload_and_checkpoint(catalog):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction(app_id="stream", app_version=3) as tx:
+            tx.write("t", table(3))
+        writer.checkpoint()
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction(app_id="stream", app_version=3) as tx:
+            tx.write("t", table(3))
+        assert tx.commit_info.skipped
+        with writer.transaction(app_id="other", app_version=3) as tx:
+            tx.write("t", table(4))
+        assert not tx.commit_info.skipped
+    assert values(catalog) == [3, 4]
+
+
+def test_an_application_may_commit_without_data(catalog):
+    """An empty micro-batch still has to be remembered."""
+    with catalog.writer("w", "db") as writer:
+        for expected in (False, True):
+            with writer.transaction(app_id="stream", app_version=1) as tx:
+                pass
+            assert tx.commit_info.skipped == expected
+
+
+# --- Files ----------------------------------------------------------------------------------------
+
+
+def test_data_files_carry_epoch_and_transaction(catalog):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        paths = tx.write("t", table(1), partition="p") + tx.write("t", table(2))
+    names = [parse_data_file(path) for path in paths]
+    assert [(name.epoch, name.transaction_id.hex(), name.number) for name in names] == [
+        (1, tx.transaction_id, 0),
+        (1, tx.transaction_id, 1),
+    ]
+    assert paths[0].startswith("data/p/t/")
+    assert paths[1].startswith("data/_/t/")
+
+
+def test_write_says_its_paths_and_files_lists_them(catalog, store):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        (path,) = tx.write("t", table(1, 2), partition="p", clock=(5, 9))
+    row = catalog.snapshot("db").files("t", statistics=True).to_pylist()[0]
+    assert row["path"] == path
+    assert row["size_bytes"] == store.head(f"w/db/{path}").size_bytes
+    assert row["url"] == store.object_url(f"w/db/{path}")
+    assert (row["writer"], row["partition"], row["row_count"], row["revision"]) == ("w", "p", 2, 0)
+    assert (row["first_clock"], row["last_clock"]) == (5, 9)
+    assert (row["min:int64:a"], row["max:int64:a"]) == (1, 2)
+
+
+def test_clocks_of_one_writer_ascend(catalog):
+    with catalog.writer("w", "db") as writer:
+        for _ in range(3):
+            write(writer, 1)
+    clocks = catalog.snapshot("db").files("t", statistics=True).column("first_clock").to_pylist()
+    assert len(set(clocks)) == 3
+
+
+def put_parquet(store, path, data, **options):
+    sink = pa.BufferOutputStream()
+    pq.write_table(data, sink, **options)
+    store.put(f"w/db/{path}", sink.getvalue().to_pybytes())
+
+
+def test_add_takes_in_an_existing_file(catalog, store):
+    put_parquet(store, "data/mine/x.parquet", table(4, 5))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.add("t", "data/mine/x.parquet", partition="p")
+    assert values(catalog) == [4, 5]
+    row = catalog.snapshot("db").files("t", statistics=True).to_pylist()[0]
+    assert (row["row_count"], row["partition"], row["max:int64:a"]) == (2, "p", 5)
+
+
+def test_add_of_what_is_no_parquet_is_refused(catalog, store):
+    for name, body in {"text": b"hello", "empty": b"", "magic": b"PAR1" * 3}.items():
+        store.put(f"w/db/data/{name}", body)
+        with catalog.writer("w", "db") as writer:
+            tx = writer.transaction()
+            with pytest.raises(InvalidParquet) as caught:
+                tx.add("t", f"data/{name}")
+            assert name in str(caught.value)
+            assert tx.commit() is None
+
+
+@pytest.mark.parametrize("path", ["x", "data/../../other/db/data/x", "/data/x", "s3://b/x", ""])
+def test_add_and_remove_stay_inside_the_writers_prefix(catalog, path):
+    with catalog.writer("w", "db") as writer:
+        tx = writer.transaction()
+        with pytest.raises(InvalidPath):
+            tx.add("t", path)
+        with pytest.raises(InvalidPath):
+            tx.remove(path)
+
+
+def test_add_of_a_file_that_is_not_there(catalog):
+    with catalog.writer("w", "db") as writer, pytest.raises(ObjectNotFound, match="nowhere"):
+        writer.transaction().add("t", "data/nowhere")
+
+
+def test_a_duplicate_add_is_refused_and_the_log_goes_on(catalog, store):
+    put_parquet(store, "data/x", table(1))
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.add("t", "data/x")
+        before = [item.key for item in store.list("")]
+        with pytest.raises(DuplicateFile, match="data/x"), writer.transaction() as tx:
+            tx.add("t", "data/x")
+        assert [item.key for item in store.list("")] == before
+        write(writer, 2)
+    assert values(catalog) == [1, 2]
+
+
+def test_a_double_remove_is_refused_and_the_log_goes_on(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        with writer.transaction() as tx:
+            tx.remove(path)
+            with pytest.raises(FileNotLive, match=path):
+                tx.remove(path)
+        with pytest.raises(FileNotLive):
+            writer.transaction().remove(path)
+        assert writer.revision == 1
+        write(writer, 2)
+    assert values(catalog) == [2]
+
+
+def test_remove_and_write_again_in_one_transaction(catalog):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        with writer.transaction() as tx:
+            tx.remove(path)
+            tx.write("t", table(2))
+        assert values(catalog) == [2]
+        assert values(catalog, as_of={"w": 0}) == [1]
+        row = catalog.history("db").to_pylist()[1]
+        assert (row["operation"], row["files_added"], row["files_removed"]) == ("overwrite", 1, 1)
+
+
+def test_a_file_written_and_removed_in_one_transaction_is_never_seen(catalog):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        (path,) = tx.write("t", table(1))
+        tx.remove(path)
+        tx.write("t", table(2))
+    assert values(catalog) == [2]
+
+
+def test_names_of_any_kind(catalog):
+    names = ["a/b", "..", "%", "ü 日本", "C:\\x", "\n"]
+    with catalog.writer("w", "db") as writer:
+        for number, name in enumerate(names):
+            write(writer, number, name=name, partition=name)
+    snapshot = catalog.snapshot("db")
+    assert snapshot.tables() == sorted(names)
+    for number, name in enumerate(names):
+        assert values(catalog, name) == [number]
+        assert snapshot.files(name).column("partition").to_pylist() == [name]
+
+
+def test_two_transactions_side_by_side(catalog):
+    with catalog.writer("w", "db") as writer:
+        one, two = writer.transaction(), writer.transaction()
+        one.write("t", table(1))
+        two.write("t", table(2))
+        two.commit()
+        one.commit()
+    assert values(catalog) == [1, 2]
+    assert values(catalog, as_of={"w": 0}) == [2]
+
+
+def test_of_two_transactions_that_remove_one_file_the_second_is_refused(catalog):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        one, two = writer.transaction(), writer.transaction()
+        for tx, value in ((one, 10), (two, 20)):
+            tx.remove(path)
+            tx.write("t", table(value))
+        one.commit()
+        with pytest.raises(FileNotLive):
+            two.commit()
+    assert values(catalog) == [10]
