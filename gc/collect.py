@@ -18,8 +18,8 @@ prune floor rules out.) So T can't come after L: F is an orphan at once, and no 
 
 Rule B, for everything else (files of the live epoch or of one to come, foreign names, any name on a
 store without put-if-absent): F is at least `Margins.gc_grace_s` old by the store's clock. A file of
-unknown age, or from the future, is young. The promise is the committer's: it commits a file, or
-adds one that it found, within the grace period after the file was written.
+unknown age, or from the future, is young. The promise is the committer's: it doesn't commit a file,
+nor add one that it found, that is older than half of that; the other half is for the put.
 
 L sees T also where T or a later transaction removes F again: what counts is every path that is live
 at the oldest readable revision or is added by any later one, since all of these can still be read.
@@ -37,17 +37,15 @@ files are what it is rebuilt from), a fork, a hole, an object that is damaged or
 No file of this log has an epoch above that of the head and 1: who opens a log takes the next one.
 Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays.
 
-Rule A takes it that a file with a name made by lakelog is added by the transaction that wrote it.
-Who adds such a file again, though no retained revision names it (out of a backup, from another
-log), must give it another name, or keep gc from running meanwhile. A rebuild must make everything
-it found visible with one object.
+Both rules hold for committers only. A rebuild writes a whole log, of files of any epoch and age: it
+must not let the log be read before all of it is there.
 
-Source: docs/maintenance.md; design, section 8.
+Source: docs/maintenance.md; docs/format.md, section 10.5.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.names import base_folder, parse_data_file
@@ -205,10 +203,11 @@ def _delete(
     cut = len(base_folder(session.writer, session.database))
     deleted: list[Deletion] = []
     late: dict[str, str] = {}
+    recent = replace(retained, paths=[])  # what it names was looked at; only news count from here
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
-        retained = follow(session, retained)
-        named = retained.references([orphan.key[cut:] for orphan in batch])
+        recent = follow(session, recent)
+        named = recent.references([orphan.key[cut:] for orphan in batch])
         going = [orphan for orphan, is_named in zip(batch, named, strict=True) if not is_named]
         late |= {o.key: _NAMED_NOW for o, is_named in zip(batch, named, strict=True) if is_named}
         session.store.delete([orphan.key for orphan in going], ordered=False)

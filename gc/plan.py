@@ -4,7 +4,7 @@ Planning reads and decides; nothing is deleted before somebody hands the plan to
 checks it again. A plan can be shown, saved and executed later; a saved plan is data of unknown
 origin, so every key in it must be one that a step of its kind may delete at all.
 
-Source: docs/maintenance.md; design, section 8.
+Source: docs/maintenance.md.
 """
 
 from __future__ import annotations

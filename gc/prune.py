@@ -18,11 +18,12 @@ In which order: ascending by revision, and within one first the transaction, the
 then its segments. So wherever it stops, what is left is the end of a log, without a hole, and no
 checkpoint is there without its segments. What an interrupted run leaves, the next one takes.
 
-Segments wait longer. A checkpoint under way may refer to segments of the one before it, which its
-writer saw as the newest one. So a segment goes only when it and checkpoint C are older than the
-floor: by then every such writer has finished or has listed again.
+C must itself be older than the floor. A checkpoint under way may refer to segments of an older
+one than C, which its writer saw as the newest; and another prune may be deleting segments by what
+it saw before C was there. By then each of them has finished, or has listed again and seen C. What
+retained checkpoints refer to stays, and so does anything that is younger than the floor.
 
-Source: docs/maintenance.md; docs/format.md, section 6.
+Source: docs/maintenance.md; docs/format.md, section 10.5.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .log_names import LogNames, check_names, with_listing
 from .plan import Facts, Kept, Plan, Report
 from .prune_choice import Ask, Selection, choose, floor_revision, select
 from .prune_verify import prove
-from .session import Session, open_execution, open_session, outdated, span_text
+from .session import Session, is_old, open_execution, open_session, outdated, span_text
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -192,13 +193,15 @@ def _check(session: Session, names: LogNames, plan: Plan, now: dt.datetime) -> _
     proof = prove(session, names, first)
     if proof.digests.get(plan.facts.head) != plan.facts.head_digest:
         raise outdated(plan, f"revision {plan.facts.head} is another transaction now")
+    span = span_text(session.margins.prune_floor_s)
+    ahead = "(is this machine's clock ahead?)"
     floor = floor_revision(names, now, session.margins)
     if floor < first.revision:
-        raise outdated(
-            plan,
-            f"by the store's clock, revision {max(0, floor)} was still the newest one within the "
-            f"last {span_text(session.margins.prune_floor_s)} (is this machine's clock ahead?)",
-        )
+        why = f"revision {max(0, floor)} was still the newest one within the last {span}"
+        raise outdated(plan, f"by the store's clock, {why} {ahead}")
+    if not is_old(names.infos[first.name], now, session.margins.prune_floor_s):
+        why = f"checkpoint {first.revision} was written within the last {span}"
+        raise outdated(plan, f"by the store's clock, {why} {ahead}")
     return _Fresh(names, select(names, first, proof.needed, now, session.margins))
 
 

@@ -73,7 +73,7 @@ class Choice:
 
 
 def choose(session: Session, names: LogNames, ask: Ask, now: dt.datetime) -> Choice:
-    """The newest checkpoint that is not above the oldest revision to keep.
+    """The newest old checkpoint that is not above the oldest revision to keep.
 
     Raises:
         MissingTransaction: The log has a hole that no such checkpoint lies above.
@@ -88,11 +88,18 @@ def choose(session: Session, names: LogNames, ask: Ask, now: dt.datetime) -> Cho
     floor = floor_revision(names, now, session.margins)
     keep_from = min(wanted, floor)
     lowest = listing.run_start(listing.head)
-    usable = [c for c in listing.checkpoints if lowest <= c <= keep_from]
+    found = [listing.checkpoints[c][0] for c in listing.checkpoints if lowest <= c <= keep_from]
+    usable = [c for c in found if is_old(names.infos[c.name], now, session.margins.prune_floor_s)]
     if not usable:
         check_no_gap(listing)
-    first = listing.checkpoints[max(usable)][0] if usable else None
-    return Choice(first, keep_from, _note(listing, first, wanted, floor, session.margins))
+    first = max(usable) if usable else None
+    note = _note(listing, first, wanted, floor, session.margins)
+    if len(usable) < len(found):
+        note += (
+            f"{'. ' if note else ''}The checkpoint of revision {max(found).revision} is too young"
+        )
+        note += f" to be the first: it must be {span_text(session.margins.prune_floor_s)} old"
+    return Choice(first, keep_from, note)
 
 
 def _note(
@@ -157,10 +164,6 @@ def select(
     """
     going: list[LogObject] = []
     groups: dict[str, list[ObjectInfo]] = {}
-
-    def young(name: str) -> bool:
-        return not is_old(names.infos[name], now, margins.prune_floor_s)
-
     for name, info in names.infos.items():
         item = parse_log_object(name)
         if item is None:
@@ -169,7 +172,7 @@ def select(
             groups.setdefault(_RETAINED, []).append(info)
         elif name in needed:
             groups.setdefault(_NEEDED, []).append(info)
-        elif item.kind == "segment" and (young(name) or young(first.name)):
+        elif not is_old(info, now, margins.prune_floor_s):
             groups.setdefault(_YOUNG, []).append(info)
         else:
             going.append(item)
@@ -183,10 +186,7 @@ def select(
 _RETAINED: Final = "retained: of a revision that is to be read, or of a later one"
 _UNKNOWN: Final = "unknown name: not made by lakelog"
 _NEEDED: Final = "segment that a retained checkpoint refers to"
-_YOUNG: Final = (
-    "segment that a checkpoint under way may refer to: it, or the checkpoint that the log will "
-    "begin with, is younger than the prune floor"
-)
+_YOUNG: Final = "younger than the prune floor: a checkpoint may be under way"
 
 
 def _deletion(item: LogObject, info: ObjectInfo, begin: int) -> Deletion:

@@ -113,11 +113,11 @@ class Lake:
     store: Store
     clock: Clock
     zero: bool = False  # a store whose times can't be set: everything counts as old
-    tables: int = field(default=0)
+    promised: Margins = field(default_factory=Margins)  # what committers keep to
 
     @property
     def catalog(self) -> Catalog:
-        return Catalog(self.store, ambient=self.clock.ambient())
+        return Catalog(self.store, ambient=self.clock.ambient(), margins=self.promised)
 
     @property
     def margins(self) -> Margins:

@@ -428,8 +428,16 @@ def test_doubt_about_what_is_retained_is_a_refusal(lake, doubt):
 # --- execution ----------------------------------------------------------------------------------
 
 
-def test_what_was_named_since_the_plan_stays(lake, tmp_path):
-    with lake.writer() as writer:
+def careless(lake):
+    """A committer that doesn't keep the promise of rule B: it commits files of any age."""
+    lake.promised = Margins(gc_grace_s=10_000 * DAY_S)
+    writer = lake.writer()
+    lake.promised = Margins()
+    return writer
+
+
+def test_what_was_named_since_the_plan_stays(lake):
+    with careless(lake) as writer:
         lake.commit(writer, 0)
         (real,) = [path for path in lake.data()]
         body = lake.store.get(BASE + real)
@@ -500,7 +508,7 @@ def test_a_plan_that_names_live_files_deletes_none(lake):
 def test_batches_look_again_before_each(lake, hooked, monkeypatch):
     """A commit between two batches names a file of the second: it stays."""
     monkeypatch.setattr("lakelog.gc.collect._AT_ONCE", 2)
-    with lake.writer() as writer:
+    with careless(lake) as writer:
         real = lake.commit(writer, 0)
         body = lake.store.get(BASE + real)
         paths = [lake.put_foreign(f"{n}.parquet", body) for n in range(6)]

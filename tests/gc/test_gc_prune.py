@@ -302,19 +302,37 @@ def _renaming(encoded, reference):
     return make
 
 
-def test_segments_wait_for_checkpoints_under_way(lake, spilling):
-    """A checkpoint being written may refer to those of the newest one that its writer saw."""
+def test_the_first_checkpoint_must_be_old_itself(lake, spilling):
+    """One being written may refer to segments of the newest one that its writer saw: not to it."""
     build(lake, 6, [1])
     lake.pass_time(30 * DAY_S)
     with lake.writer() as writer:
         writer.checkpoint()  # of revision 5, today
-    plan, report = prune(lake, keep_revisions=1)
-    assert lake.log_names() == "s1.0 s1.1 s1.2 t5 c5 s5.0 s5.1 s5.2"
-    assert any("under way" in kept.reason for kept in plan.kept)
-    assert report.deleted_objects == 6
+    plan, _ = prune(lake, keep_revisions=1)
+    assert lake.log_names().startswith("t1 c1 s1.0 s1.1 s1.2 t2")
+    assert "checkpoint of revision 5 is too young" in plan.notes[0]
+    ahead = lake.clock.ambient(ahead_s=DAY_S)
+    plan = plan_prune(lake.store, W, D, keep_revisions=1, ambient=ahead)
+    assert plan.facts.checkpoint == lake.log_key("c5")
+    with pytest.raises(PlanOutdated, match="checkpoint 5 was written within"):
+        execute_prune(lake.store, plan, ambient=ahead)
     lake.pass_time(DAY_S)
     prune(lake, keep_revisions=1)
     assert lake.log_names() == "t5 c5 s5.0 s5.1 s5.2"
+
+
+def test_whatever_is_young_itself_stays(lake, spilling):
+    """A checkpoint of revision 1, slower than anything: its objects wait for their day."""
+    build(lake, 6, [5])
+    lake.pass_time(30 * DAY_S)
+    stem = lake.log_key("t1").removesuffix("transaction")
+    lake.store.put(f"{stem}0.segment", b"of a checkpoint under way")
+    lake.store.put(f"{stem}checkpoint", b"the checkpoint")
+    plan, _ = prune(lake, keep_revisions=1)
+    assert lake.log_names() == "c1 s1.0 t5 c5 s5.0 s5.1 s5.2"
+    assert any("under way" in kept.reason for kept in plan.kept)
+    lake.pass_time(DAY_S)
+    assert prune(lake, keep_revisions=1)[1].deleted_objects == 2
 
 
 def test_segments_that_nobody_refers_to_go(lake, spilling):
@@ -492,6 +510,25 @@ def upgrade(lake):
             wire.Action(upgrade=wire.Upgrade(required_writer_features=["pins"]))
         )
         tx.commit()
+
+
+def test_a_later_checkpoint_of_another_history_is_a_refusal(lake):
+    build(lake, 6, [3, 5])
+    state = lake.log().load(5)
+    state.digest = bytes(32)
+    lake.store.put(lake.log_key("c5"), encode_state(state).body)
+    lake.pass_time(30 * DAY_S)
+    with pytest.raises(CorruptObject, match="another history"):
+        plan_prune(lake.catalog, W, D, keep_revisions=3)
+
+
+def test_a_later_checkpoint_without_its_segments_is_a_refusal(lake, spilling):
+    build(lake, 6, [3, 5])
+    lake.pass_time(30 * DAY_S)
+    stem = lake.log_key("t5").removesuffix("transaction")
+    lake.store.delete([f"{stem}0.segment"])
+    with pytest.raises(CorruptObject, match="is not there"):
+        plan_prune(lake.catalog, W, D, keep_revisions=3)
 
 
 # --- execution ----------------------------------------------------------------------------------
