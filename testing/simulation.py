@@ -1,0 +1,320 @@
+"""A deterministic simulator: real lakelog code, many processes of it, one seed.
+
+Each simulated process is a greenlet. Whenever it asks the store for something, or sleeps, it hands
+control to the scheduler, which decides by the seed who goes on, what becomes of the request, who
+dies, and how the clock moves. The same seed gives the same history, request by request.
+
+Faults of a request: lost before it is applied; applied and the answer lost; applied late, when
+others have gone on; the process dies before or after it; a body cut short or with a flipped bit;
+a listing that misses a name that others saw (as a scan of a folder may).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from ..catalog.ambient import Ambient
+from ..errors import ObjectExists, ObjectNotFound, StorageError
+from ..store.base import ObjectInfo, Store
+from ..store.memory import MemoryStore
+from .crashing import Crash
+
+START_US = 1_700_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Chances, each per request, and the clock.
+
+    Attributes:
+        before, after, late: Of a writing request; `before` also of a reading one.
+        damage, miss: Of a body, and of a listing.
+        die: Of the process, at any request.
+        nap: That a process is left alone for long at a request.
+        jump_s: How far the clock jumps, at the most, when everybody naps.
+    """
+
+    before: float = 0.04
+    after: float = 0.04
+    late: float = 0.03
+    damage: float = 0.01
+    miss: float = 0.02
+    die: float = 0.01
+    nap: float = 0.03
+    jump_s: float = 100_000.0
+
+
+QUIET = Faults(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class Process:
+    """One simulated process.
+
+    Attributes:
+        name: For traces.
+        run: Its greenlet.
+        wakes_us: It isn't scheduled before this time.
+    """
+
+    name: str
+    run: greenlet
+    wakes_us: int = 0
+
+
+@dataclass(slots=True)
+class _LatePut:
+    due_step: int
+    due_us: int
+    apply: Callable[[], None]
+
+
+@dataclass(slots=True)
+class World:
+    """Store, clock, identities and scheduler of one history.
+
+    Attributes:
+        seed: Replays the history.
+        faults: What may go wrong; `QUIET` for nothing.
+        late_limit_s: A late request lands before the clock has gone on by so much: the protocol's
+            assumption about how long a request can be under way.
+        on_applied: Called after each writing request that took effect: verb, key, body.
+        trace: A line a request, if not None.
+    """
+
+    seed: int
+    faults: Faults = field(default_factory=Faults)
+    late_limit_s: float = 20_000.0
+    plain: bool = False
+    on_applied: Callable[[str, str, bytes], None] = lambda verb, key, body: None
+    trace: list[str] | None = None
+    now_us: int = START_US
+    steps: int = 0
+    store: MemoryStore = field(default_factory=MemoryStore)
+    processes: list[Process] = field(default_factory=list)
+    _late: list[_LatePut] = field(default_factory=list)
+    random: random.Random = field(default_factory=random.Random)
+    _main: greenlet | None = None
+
+    def __post_init__(self) -> None:
+        self.random.seed(self.seed)
+        self.store = _ClockedMemory(self)
+
+    def ambient(self) -> Ambient:
+        """Clock, identities and sleep of a process. All processes share one true clock."""
+
+        def now_us() -> int:
+            self.now_us += 1
+            return self.now_us
+
+        def sleep_s(seconds: float) -> None:
+            self._pause(int(seconds * 1e6))
+
+        return Ambient(
+            now_us, lambda: self.random.randbytes(16), lambda: self.now_us / 1e6, sleep_s
+        )
+
+    def spawn(self, name: str, body: Callable[[Store], None]) -> None:
+        """A process that runs `body` with a store of its own. It ends when that returns."""
+        store = SimulatedStore(self, name)
+
+        def run() -> None:
+            try:
+                body(store)
+            except Crash:
+                self.note(f"{name} dies")
+
+        self.processes.append(Process(name, greenlet(run)))
+
+    def run(self, check: Callable[[], None]) -> None:
+        """Let the processes run to their ends, in an order that the seed decides.
+
+        Args:
+            check: Called after every step.
+        """
+        self._main = getcurrent()
+        while self.processes:
+            self._land_late()
+            process = self._choose()
+            process.run.switch()
+            self.steps += 1
+            if process.run.dead:
+                self.processes.remove(process)
+            check()
+        self._land_late(everything=True)
+        check()
+
+    def note(self, text: str) -> None:
+        """A line of the trace."""
+        if self.trace is not None:
+            self.trace.append(f"{self.steps:4d} {(self.now_us - START_US) / 1e6:10.1f}s  {text}")
+
+    def chance(self, share: float) -> bool:
+        """True so often."""
+        return share > 0 and self.random.random() < share
+
+    def request(self, name: str, what: str) -> None:
+        """A request boundary: others may go on here, for long, and the process may die."""
+        if getcurrent() is self._main or self._main is None:
+            return
+        self.note(f"{name}: {what}")
+        if self.chance(self.faults.die):
+            raise Crash
+        nap_us = 0
+        if self.chance(self.faults.nap):
+            nap_us = int(self.random.random() * self.faults.jump_s * 1e6)
+        self._pause(nap_us)
+
+    def later(self, apply: Callable[[], None]) -> None:
+        """Apply something some steps from now."""
+        due_us = self.now_us + int(self.late_limit_s * 1e6)
+        self._late.append(_LatePut(self.steps + self.random.randint(1, 12), due_us, apply))
+
+    def _pause(self, wait_us: int) -> None:
+        current = getcurrent()
+        process = next((p for p in self.processes if p.run is current), None)
+        if process is None or self._main is None:
+            self.now_us += wait_us
+            return
+        process.wakes_us = self.now_us + wait_us
+        self._main.switch()
+
+    def _choose(self) -> Process:
+        ready = [p for p in self.processes if p.wakes_us <= self.now_us]
+        if not ready:
+            wakes_us = min(p.wakes_us for p in self.processes)
+            # Late requests are under way for a bounded time: they land before the clock jumps.
+            self._land_late(before_us=wakes_us)
+            self.now_us = wakes_us
+            ready = [p for p in self.processes if p.wakes_us <= wakes_us]
+        self.now_us += 1_000
+        return ready[self.random.randrange(len(ready))] if len(ready) > 1 else ready[0]
+
+    def _land_late(self, *, everything: bool = False, before_us: int = 0) -> None:
+        due = [
+            put
+            for put in self._late
+            if everything or put.due_step <= self.steps or put.due_us <= before_us
+        ]
+        for put in due:
+            self._late.remove(put)
+            put.apply()
+
+
+class _ClockedMemory(MemoryStore):
+    """The objects, stamped by the world's clock."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(
+            "simulation", now=lambda: dt.datetime.fromtimestamp(world.now_us / 1e6, dt.UTC)
+        )
+
+
+class SimulatedStore(Store):
+    """One process's way to the store: each request is a boundary, and may fail."""
+
+    backend = "memory"
+
+    def __init__(self, world: World, name: str) -> None:
+        self.url = "memory://simulation"
+        self._world = world
+        self._name = name
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        world, faults = self._world, self._world.faults
+        world.request(self._name, f"PUT {key}")
+        if world.plain:
+            if_absent = False
+        fate = world.random.random() if faults.before else 1.0
+        if fate < faults.before:
+            world.note("  ... is lost")
+            raise StorageError("lost request", key=key)
+        if fate < faults.before + faults.late:
+            world.note("  ... is late")
+            world.later(lambda: self._apply_late(key, body, if_absent=if_absent))
+            raise StorageError("no answer", key=key)
+        world.store.put(key, body, if_absent=if_absent)
+        world.on_applied("PUT", key, body)
+        if fate < faults.before + faults.late + faults.after:
+            world.note("  ... its answer is lost")
+            raise StorageError("lost answer", key=key)
+        if world.chance(faults.die):
+            raise Crash
+
+    def _apply_late(self, key: str, body: bytes, *, if_absent: bool) -> None:
+        try:
+            self._world.store.put(key, body, if_absent=if_absent)
+        except ObjectExists:
+            self._world.note(f"late PUT {key} finds it taken")
+            return
+        self._world.note(f"late PUT {key} lands")
+        self._world.on_applied("PUT", key, body)
+
+    def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
+        world = self._world
+        world.request(self._name, f"GET {key}")
+        if world.chance(world.faults.before):
+            raise StorageError("lost answer", key=key)
+        return self._maybe_damaged(world.store.get(key, start=start, end=end))
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for key in keys:
+            try:
+                found.append(self.get(key))
+            except ObjectNotFound:
+                found.append(None)
+        return found
+
+    def _maybe_damaged(self, body: bytes) -> bytes:
+        world = self._world
+        if not body or not world.chance(world.faults.damage):
+            return body
+        at = world.random.randrange(len(body))
+        world.note(f"  ... is damaged at byte {at}")
+        if world.chance(0.5):
+            return body[:at]
+        return body[:at] + bytes([body[at] ^ 1 << world.random.randrange(8)]) + body[at + 1 :]
+
+    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
+        world = self._world
+        world.request(self._name, f"LIST {prefix}")
+        if world.chance(world.faults.before):
+            raise StorageError("lost answer", key=prefix)
+        found = world.store.list(prefix, after=after)
+        if found and world.chance(world.faults.miss):
+            missed = found.pop(world.random.randrange(len(found)))
+            world.note(f"  ... misses {missed.key}")
+        return found
+
+    def list_folders(self, prefix: str) -> Any:
+        self._world.request(self._name, f"LIST {prefix}")
+        return self._world.store.list_folders(prefix)
+
+    def head(self, key: str) -> ObjectInfo:
+        self._world.request(self._name, f"HEAD {key}")
+        return self._world.store.head(key)
+
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+        world = self._world
+        for key in keys:
+            world.request(self._name, f"DELETE {key}")
+            fate = world.random.random() if world.faults.before else 1.0
+            if fate < world.faults.before:
+                raise StorageError("lost request", key=key)
+            world.store.delete([key])
+            world.on_applied("DELETE", key, b"")
+            if fate < world.faults.before + world.faults.after:
+                raise StorageError("lost answer", key=key)
+
+    def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
+        return self._world.store.open_input(key, size_bytes=size_bytes)
+
+    def object_url(self, key: str) -> str:
+        return self._world.store.object_url(key)
