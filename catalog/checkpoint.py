@@ -30,6 +30,7 @@ from .wire.lakelog_checkpoint_pb2 import SegmentRef
 
 SPILL_FROM_BYTES: Final = 1 << 20
 MAX_INLINE_BYTES: Final = 16 << 20
+THREADS_FROM_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,9 @@ def _decode_all(
             return data, ref.row_count, where
         return decode_segment(data, ref.kind, ref.row_count, where)
 
-    return parallel(decode, checkpoint.message.segments, at_once=4)
+    size = sum(ref.length for ref in checkpoint.message.segments)
+    at_once = 4 if size > THREADS_FROM_BYTES else 1
+    return parallel(decode, checkpoint.message.segments, at_once=at_once)
 
 
 def _check_run(run: Run, ref: wire.SegmentRef, files: TableFiles, where: str) -> None:

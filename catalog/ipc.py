@@ -30,10 +30,15 @@ _ROW_BYTES: Final[dict[int, int]] = {SegmentRef.SCHEMAS: 8 << 20, SegmentRef.HIS
 _NUMBERS: Final = frozenset({"size_bytes", "row_count", "revision", "footer_bytes", "row_groups"})
 
 
+PLAIN_BYTES: Final = 4_096
+
+
 def encode_ipc(table: pa.Table) -> bytes:
-    """A table as one Arrow IPC file with zstd-compressed buffers, in batches of 64 Ki rows."""
+    """A table as one Arrow IPC file in batches of 64 Ki rows; buffers are zstd-compressed, unless the
+    whole table is so small that it isn't worth it."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+    codec = pa.Codec("zstd", compression_level=1) if table.nbytes > PLAIN_BYTES else None
+    options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=codec is not None)
     with pa.ipc.new_file(sink, table.schema, options=options) as writer:
         writer.write_table(table.combine_chunks(), max_chunksize=65_536)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]

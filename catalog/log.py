@@ -169,7 +169,8 @@ class Log:
                 raise CorruptObject(f"{key} refers to {where}, which is not there", key=where)
             return name, open_segment(data, digest, where)
 
-        fetched = dict(parallel(opened, zip(wanted, bodies, strict=True), at_once=4))
+        pairs = zip(wanted, bodies, strict=True)
+        fetched = dict(parallel(opened, pairs, at_once=4))
         return decode_state(decoded, fetched, self.writer, self.database)
 
     def checkpoint_state(self, item: LogObject) -> State:

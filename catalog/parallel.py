@@ -22,7 +22,7 @@ def parallel(
 ) -> list[_R]:
     """`function` of each item, several at a time, in order; the first error is raised."""
     listed = list(items)
-    if len(listed) < 2:
+    if len(listed) < 2 or at_once < 2:
         return [function(item) for item in listed]
     with ThreadPoolExecutor(min(at_once, len(listed))) as pool:
         return list(pool.map(function, listed))
