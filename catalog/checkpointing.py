@@ -9,6 +9,7 @@ Source: docs/format.md, section 6.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -134,12 +135,12 @@ class CheckpointPolicy:
             info = write()
         except Exception as error:  # a commit that stands must not be reported as failed
             self._next = revision + self._retry
-            warnings.warn(
+            problem = (
                 f"No checkpoint at revision {revision}: {error}. The commit stands; the next try "
-                f"is at revision {self._next}",
-                CheckpointWarning,
-                stacklevel=2,
+                f"is at revision {self._next}"
             )
+            with contextlib.suppress(CheckpointWarning):  # even where warnings are errors
+                warnings.warn(problem, CheckpointWarning, stacklevel=2)
             return None
         self.written(info.revision)
         return info

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import (
     AccessDenied,
+    CapabilityMissing,
     FencedError,
     LakelogError,
     ObjectExists,
@@ -134,13 +135,13 @@ class Committer:
         for race in range(_RACES):
             self._settle(pending, results)
             pending = [intent for intent in pending if intent.transaction_id not in results]
-            if pending and self._fenced is not None:
-                raise self._fenced
-            pending = self._admit(pending, results)
             if not pending:
                 return
-            if self._try(pending, results):
-                return
+            if self._fenced is not None:
+                raise self._fenced
+            admitted = self._admit(pending, results)
+            if not admitted or self._try(admitted, results):
+                continue
             if race > 1:
                 self._ambient.sleep_s(self._jitter_s(race))
             self._absorb(expect_news=True)
@@ -158,23 +159,15 @@ class Committer:
         """Intents that an earlier attempt has committed after all."""
         if not any(intent.transaction_id in self._own for intent in pending):
             return
-        found = {mark: row for row in self.state.history.rows for mark in row["transaction_ids"]}
-        base = self.state.history.base
-        if base is not None:
-            for row in base.select(
-                ["revision", "uuid", "committed_at", "transaction_ids"]
-            ).to_pylist():
-                row["committed_at"] = int(row["committed_at"].timestamp() * 1_000_000)
-                found.update({mark: row for mark in row["transaction_ids"]})
-        known = {row["revision"] for row in found.values()}
+        found = self.state.history.of_transactions({i.transaction_id for i in pending})
         for intent in pending:
             row = found.get(intent.transaction_id)
             key = self._in_doubt.get(intent.transaction_id)
             if row is None and key is not None and revision_of(key) <= self.state.revision:
-                if revision_of(key) not in known:
-                    results[intent.transaction_id] = pruned_in_doubt(key, intent.transaction_id)
-                else:
+                if self.state.history.holds(revision_of(key)):
                     del self._in_doubt[intent.transaction_id]  # another one stands there: it lost
+                else:
+                    results[intent.transaction_id] = pruned_in_doubt(key, intent.transaction_id)
             if row is not None:
                 self._in_doubt.pop(intent.transaction_id, None)
                 results[intent.transaction_id] = CommitInfo(
@@ -187,28 +180,46 @@ class Committer:
     def _admit(
         self, pending: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]
     ) -> list[Intent]:
-        """The intents that fit the state, one after the other; the others get their error."""
+        """The intents that fit the state, one after the other; the others get their error, or wait
+        until it is known what becomes of another one of their application."""
         check_features(self.state, writing=True)
-        admitted: list[Intent] = []
-        done = dict(self.state.app_versions)
+        candidates: list[Intent] = []
+        claimed: dict[str, int] = {}
         for intent in pending:
-            try:
-                if intent.app_id and done.get(intent.app_id, -1) >= intent.app_version:
+            if intent.app_id:
+                if self.state.app_versions.get(intent.app_id, -1) >= intent.app_version:
                     results[intent.transaction_id] = self._skipped(intent)
                     continue
-                if self.guest and intent.epoch != self.current_epoch():
-                    raise epoch_changed(self.log.writer, self.log.database, self.log.folder)
-                age_s = self._ambient.monotonic_s() - intent.begun_s
-                if intent.adds and age_s > self._margins.file_age_limit_s:
-                    raise expired(intent.transaction_id, age_s)
-                validate(self.state, [a for i in [*admitted, intent] for a in i.actions])
+                if claimed.get(intent.app_id, -1) >= intent.app_version:
+                    continue
+                claimed[intent.app_id] = intent.app_version
+            candidates.append(intent)
+        try:
+            self._check_fit(candidates)
+            return candidates
+        except LakelogError:
+            return self._each_that_fits(candidates, results)
+
+    def _each_that_fits(
+        self, candidates: Sequence[Intent], results: dict[bytes, CommitInfo | LakelogError]
+    ) -> list[Intent]:
+        fitting: list[Intent] = []
+        for intent in candidates:
+            try:
+                self._check_fit([*fitting, intent])
+                fitting.append(intent)
             except LakelogError as error:
                 results[intent.transaction_id] = error
-                continue
-            admitted.append(intent)
-            if intent.app_id:
-                done[intent.app_id] = intent.app_version
-        return admitted
+        return fitting
+
+    def _check_fit(self, intents: Sequence[Intent]) -> None:
+        for intent in intents:
+            if self.guest and intent.epoch != self.current_epoch():
+                raise epoch_changed(self.log.writer, self.log.database, self.log.folder)
+            age_s = self._ambient.monotonic_s() - intent.begun_s
+            if intent.adds and age_s > self._margins.file_age_limit_s:
+                raise expired(intent.transaction_id, age_s)
+        validate(self.state, [action for intent in intents for action in intent.actions])
 
     def _skipped(self, intent: Intent) -> CommitInfo:
         state = self.state
@@ -250,7 +261,7 @@ class Committer:
         if not won:
             return False
         if self.is_idle():
-            self._verify_slow_put(ids[0], key)
+            self._verify_slow_put(ids, key)
         else:
             apply(self.state, decoded)
             self._seen_at_s = asked_at_s
@@ -265,21 +276,22 @@ class Committer:
         return True
 
     def _put_exclusive(self, key: str, body: bytes, ids: Sequence[bytes]) -> bool:
-        lost_answer = False
         for attempt in range(_PUT_ATTEMPTS):
             try:
                 self.log.store.put(key, body, if_absent=True)
                 return True
             except ObjectExists:
                 return self._read_back(key, ids) == body
-            except AccessDenied:
-                if not lost_answer:
-                    raise
-            except StorageError:
-                lost_answer = True
-                self._in_doubt.update(dict.fromkeys(ids, key))
+            except StorageError as error:
+                self._doubt(error, ids, key, first=attempt == 0)
             self._ambient.sleep_s(self._jitter_s(attempt))
         raise outcome_unknown(key, ids[0])
+
+    def _doubt(self, error: StorageError, ids: Sequence[bytes], key: str, *, first: bool) -> None:
+        """A put without an answer, unless the answer is that nothing was written."""
+        if first and isinstance(error, (AccessDenied, CapabilityMissing)):
+            raise error
+        self._in_doubt.update(dict.fromkeys(ids, key))
 
     def _read_back(self, key: str, ids: Sequence[bytes]) -> bytes:
         for attempt in range(_PUT_ATTEMPTS):
@@ -294,14 +306,17 @@ class Committer:
 
     def _put_plain(self, item: LogObject, body: bytes, ids: Sequence[bytes]) -> bool:
         key = self.log.folder + item.name
-        if self.log.names(after_revision=item.revision - 1).head >= item.revision:
+        listing = self.log.names(after_revision=item.revision - 2)
+        if len(listing.transactions.get(item.revision - 1, ())) > 1:
+            raise fork_error(listing, item.revision - 1)  # a rival of the head came late
+        if listing.head >= item.revision:
             return False
         for attempt in range(_PUT_ATTEMPTS):
             try:
                 self.log.store.put(key, body)
                 break
-            except StorageError:
-                self._in_doubt.update(dict.fromkeys(ids, key))
+            except StorageError as error:
+                self._doubt(error, ids, key, first=attempt == 0)
                 self._ambient.sleep_s(self._jitter_s(attempt))
         else:
             raise outcome_unknown(key, ids[0])
@@ -313,27 +328,26 @@ class Committer:
         names = listing.transactions.get(item.revision, [])
         if len(names) > 1:
             raise fork_error(listing, item.revision)
-        if not names or listing.head > item.revision:
+        if item not in names or listing.head > item.revision:
             self._in_doubt.update(dict.fromkeys(ids, key))
-        if not names:
+        if item not in names:
             raise outcome_unknown(key, ids[0])
         # If somebody went on from here already, the replay tells whose transaction this is.
         return listing.head == item.revision
 
-    def _verify_slow_put(self, transaction_id: bytes, key: str) -> None:
+    def _verify_slow_put(self, ids: Sequence[bytes], key: str) -> None:
         """A put that took longer than half the prune floor may have created a pruned name anew:
         look."""
-        fresh = self.log.load()
-        row = next(
-            (r for r in reversed(fresh.history.rows) if transaction_id in r["transaction_ids"]),
-            None,
-        )
-        if row is None and not _in_base(fresh, transaction_id):
+        self._in_doubt.update(dict.fromkeys(ids, key))
+        before, fresh = self.state.revision, self.log.load()
+        if not fresh.history.of_transactions(set(ids)):
             why = "it was stopped so long that the log was pruned under it"
             self._fenced = fenced(self.log.writer, why, key)
             raise self._fenced
         self.state = fresh
         self._seen_at_s = self._ambient.monotonic_s()
+        if not self.guest:
+            self._check_fencing(before)
 
     # --- After a lost race ------------------------------------------------------------------------
 
@@ -352,11 +366,7 @@ class Committer:
             self._check_fencing(before)
 
     def _check_fencing(self, before: int) -> None:
-        history = self.state.history
-        rows = [row for row in history.rows if row["revision"] > before]
-        if history.base is not None:
-            rows = [row for row in history.base.to_pylist() if row["revision"] > before] + rows
-        for row in rows:
+        for row in self.state.history.after(before):
             own = not self._own.isdisjoint(row["transaction_ids"])
             if not own and (
                 row["epoch"] > self.epoch or (row["epoch"] == self.epoch and not row["guest"])
@@ -382,10 +392,3 @@ class Committer:
     def _jitter_s(self, attempt: int) -> float:
         share = int.from_bytes(self._ambient.new_id()[:2], "little") / 65_536
         return float(min(2.0, _PAUSE_S * 2 ** min(attempt, 6)) * (0.5 + share))
-
-
-def _in_base(state: State, transaction_id: bytes) -> bool:
-    base = state.history.base
-    return base is not None and any(
-        transaction_id in ids for ids in base.column("transaction_ids").to_pylist()
-    )

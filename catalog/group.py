@@ -15,10 +15,12 @@ from typing import Final
 
 from ..errors import LakelogError
 from .build import Intent
+from .frame import MAX_MESSAGE_BYTES
 from .outcome import CommitInfo
 
 MAX_MEMBERS: Final = 1_000
 MAX_ACTIONS: Final = 50_000
+MAX_BYTES: Final = MAX_MESSAGE_BYTES // 2
 
 CommitAll = Callable[[Sequence[Intent]], list[CommitInfo | LakelogError]]
 
@@ -54,7 +56,7 @@ class CommitQueue:
         with self._guard:
             self._queue.append(waiter)
         with self._turn:
-            if not waiter.done.is_set():
+            while not waiter.done.is_set():  # a long queue takes more than one turn
                 self._lead()
         result = waiter.result
         if isinstance(result, CommitInfo):
@@ -76,14 +78,21 @@ class CommitQueue:
             waiter.done.set()
 
     def _take(self) -> list[_Waiter]:
-        """The head of the queue, which holds the caller's own waiter if it isn't done."""
+        """As much of the queue's head as one transaction object takes; never nothing."""
         with self._guard:
             batch: list[_Waiter] = []
-            actions = 0
+            actions = size_bytes = 0
             while self._queue and len(batch) < MAX_MEMBERS:
-                size = len(self._queue[0].intent.actions)
-                if batch and actions + size > MAX_ACTIONS:
+                intent = self._queue[0].intent
+                actions += len(intent.actions)
+                size_bytes += _message_bytes(intent)
+                if batch and (actions > MAX_ACTIONS or size_bytes > MAX_BYTES):
                     break
-                actions += size
                 batch.append(self._queue.popleft())
             return batch
+
+
+def _message_bytes(intent: Intent) -> int:
+    """What an intent takes of the message, but for adds: many of those go into columns."""
+    kept = (action for action in intent.actions if action.WhichOneof("kind") != "add")
+    return intent.member().ByteSize() + sum(action.ByteSize() for action in kept)

@@ -83,6 +83,30 @@ class History:
             return self.base
         return pa.concat_tables([self.base, rows_to_table(self.rows)])
 
+    def after(self, revision: int) -> list[Row]:
+        """The rows of later revisions."""
+        late = [row for row in self.rows if row["revision"] > revision]
+        if self.base is None:
+            return late
+        return _base_rows(self.base.filter(pc.greater(self.base["revision"], revision))) + late
+
+    def of_transactions(self, wanted: set[bytes]) -> dict[bytes, Row]:
+        """The rows that some transactions stand in, by transaction id."""
+        rows = list(self.rows)
+        if self.base is not None and self.base.num_rows:
+            ids = self.base["transaction_ids"].combine_chunks()
+            hit = pc.is_in(ids.flatten(), pa.array(sorted(wanted), pa.binary(16)))
+            rows += _base_rows(self.base.take(pc.list_parent_indices(ids).filter(hit)))
+        return {mark: row for row in rows for mark in row["transaction_ids"] if mark in wanted}
+
+    def holds(self, revision: int) -> bool:
+        """Whether the row of a revision is still there."""
+        if any(row["revision"] == revision for row in self.rows):
+            return True
+        return self.base is not None and bool(
+            pc.any(pc.equal(self.base["revision"], revision)).as_py()
+        )
+
     def revision_at(self, at_us: int) -> int | None:
         """The newest revision committed at or before a time (µs, UTC), or None."""
         for row in reversed(self.rows):
@@ -93,3 +117,10 @@ class History:
         times = self.base.column("committed_at").cast(pa.int64())
         count = pc.sum(pc.less_equal(times, at_us)).as_py() or 0
         return int(self.base.column("revision")[count - 1].as_py()) if count else None
+
+
+def _base_rows(table: pa.Table) -> list[Row]:
+    """Rows of a table as `history_row` gives them: times in µs."""
+    place = table.schema.get_field_index("committed_at")
+    times = table.column(place).cast(pa.int64())
+    return list(table.set_column(place, "committed_at", times).to_pylist())
