@@ -20,6 +20,7 @@ from ..errors import (
     ForkError,
     LakelogError,
     MissingTransaction,
+    RevisionNotFound,
     ObjectNotFound,
     SnapshotPruned,
     UnsupportedFeature,
@@ -103,6 +104,9 @@ class Log:
                 return start(self.writer, self.database)
             try:
                 return self._read(plan_read(listing, target), listing)
+            except RevisionNotFound:
+                if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
+                    raise
             except (_Vanished, MissingTransaction):
                 if attempt == _ATTEMPTS - 1:
                     raise_missing(listing, target)
