@@ -1,0 +1,237 @@
+"""Every operation that writes, each with a log to begin with: what the exhaustive tests break off.
+
+An operation gets a store and a notebook. It notes each transaction id that it attempts and each
+that was acknowledged; everything else is judged from the store.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+from lakelog.catalog.log import Log
+from lakelog.catalog.margins import Margins
+from lakelog.catalog.reader import Catalog
+from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.rebuild import execute_rebuild, plan_rebuild
+from lakelog.store.memory import MemoryStore
+from lakelog.testing.doubles import START_US, FakeAmbient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakelog.store import Store
+
+W, D = "EWR", "weather"
+LOG = f"{W}/{D}/transactions/"
+NO_MARGINS = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
+Content = dict[str, bytes]
+
+
+@dataclass
+class Notebook:
+    """What a process knew of its own commits when it ended."""
+
+    attempted: list[bytes] = field(default_factory=list)
+    acknowledged: list[bytes] = field(default_factory=list)
+    unsettled: Any = None  # the transaction whose commit was asked for and has not returned
+
+    def begin(self, writer, **options):
+        tx = writer.transaction(**options)
+        self.attempted.append(bytes.fromhex(tx.transaction_id))
+        return tx
+
+    def commit(self, tx) -> None:
+        self.unsettled = tx
+        tx.commit()
+        self.unsettled = None
+        self.acknowledged.append(bytes.fromhex(tx.transaction_id))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a reader finds: the head, who committed what is there, the live files, the versions.
+
+    A log without objects is the empty state at revision -1.
+    """
+
+    revision: int
+    oldest: int
+    transactions: tuple[bytes, ...]
+    live: frozenset[str]
+    applications: tuple[tuple[str, int], ...]
+
+
+def memory(content: Content | None = None) -> MemoryStore:
+    """A store whose clock stands where that of the ambient stands."""
+    store = MemoryStore("faults", now=lambda: dt.datetime.fromtimestamp(START_US / 1e6, dt.UTC))
+    for key, body in (content or {}).items():
+        store.put(key, body)
+    return store
+
+
+def everything(store: Store) -> Content:
+    return {info.key: store.get(info.key) for info in store.list("")}
+
+
+def catalog(store: Store, seed: int = 0, *, margins: Margins | None = None) -> Catalog:
+    """A new process's view: other identities by the seed, waiting costs nothing."""
+    return Catalog(store, ambient=FakeAmbient(seed).ambient, margins=margins or Margins())
+
+
+def read(store: Store, *, warned: Literal["error", "ignore"] = "error") -> Seen:
+    """The newest state, by a reader that has never been here.
+
+    Args:
+        warned: What a checkpoint is that can't be used: after most faults it would be a finding.
+    """
+    log = Log(store, W, D, FakeAmbient(99).ambient)
+    listing = log.names()
+    with warnings.catch_warnings():
+        warnings.simplefilter(warned)
+        state = log.load()
+    ids = state.history.table().column("transaction_ids").to_pylist()
+    found = tuple(one for each in ids for one in each)
+    live = frozenset(
+        path for files in state.tables.values() for path in files.table()["path"].to_pylist()
+    )
+    oldest = listing.oldest_readable()
+    return Seen(state.revision, oldest, found, live, tuple(sorted(state.app_versions.items())))
+
+
+def rows(value: int) -> pa.Table:
+    return pa.table({"n": pa.array([value], pa.int64())})
+
+
+# --- Operations -----------------------------------------------------------------------------------
+
+
+def commit_versions(store: Store, notes: Notebook, *, guest: bool = False) -> None:
+    """Commits without data files: two, the second on the state that the first one left."""
+    with catalog(store, 1).writer(W, D, shared=guest, checkpoint_every=0) as writer:
+        for version in (100, 101):
+            notes.commit(notes.begin(writer, app_id="job", app_version=version))
+
+
+def commit_files(store: Store, notes: Notebook, *, guest: bool = False) -> None:
+    with catalog(store, 1).writer(W, D, shared=guest, checkpoint_every=0) as writer:
+        tx = notes.begin(writer)
+        tx.write("hourly", rows(10), partition="p")
+        tx.write("daily", rows(11))
+        notes.commit(tx)
+
+
+def commit_guest(store: Store, notes: Notebook) -> None:
+    commit_files(store, notes, guest=True)
+
+
+def commit_with_checkpoint(store: Store, notes: Notebook) -> None:
+    with catalog(store, 1).writer(W, D, checkpoint_every=1) as writer:
+        for value in (10, 11):
+            tx = notes.begin(writer)
+            tx.write("hourly", rows(value))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a checkpoint that fails is a warning
+                notes.commit(tx)
+
+
+def checkpoint(store: Store, notes: Notebook) -> None:
+    """Spilled segments of several kinds and tables."""
+    with catalog(store, 1).writer(W, D) as writer:
+        writer.checkpoint()
+
+
+def open_writer(store: Store, notes: Notebook) -> None:
+    with catalog(store, 1).writer(W, D):
+        pass
+
+
+def prune(store: Store, notes: Notebook) -> None:
+    source = catalog(store, 1, margins=NO_MARGINS)
+    execute_prune(source, plan_prune(source, W, D, keep_revisions=2))
+
+
+def gc(store: Store, notes: Notebook) -> None:
+    source = catalog(store, 1, margins=NO_MARGINS)
+    execute_gc(source, plan_gc(source, W, D))
+
+
+def rebuild(store: Store, notes: Notebook) -> None:
+    execute_rebuild(plan_rebuild(store, W, D), ambient=FakeAmbient(1).ambient)
+
+
+def rebuild_replace(store: Store, notes: Notebook) -> None:
+    execute_rebuild(plan_rebuild(store, W, D, replace=True), ambient=FakeAmbient(1).ambient)
+
+
+# --- What they begin with -------------------------------------------------------------------------
+
+
+def nothing() -> Content:
+    return {}
+
+
+def a_log() -> Content:
+    """Six revisions, checkpoints at 1 and 3, files of two tables, an orphan of an old epoch."""
+    store = memory()
+    paths: list[str] = []
+    with catalog(store, 7).writer(W, D, checkpoint_every=0) as writer:
+        orphan = writer.transaction()
+        orphan.write("hourly", rows(-1))
+        orphan.discard()
+        for value in range(5):
+            with writer.transaction() as tx:
+                if value > 2:
+                    tx.remove(paths[value - 2])
+                paths += tx.write("hourly", rows(value), partition="p")
+                tx.write("daily", rows(value))
+            if value in (1, 3):
+                writer.checkpoint()
+    with catalog(store, 8).writer(W, D, checkpoint_every=0) as writer:
+        with writer.transaction(app_id="job", app_version=5):
+            pass
+    return everything(store)
+
+
+def a_lost_log() -> Content:
+    return {key: body for key, body in a_log().items() if not key.startswith(LOG)}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One row of the matrix.
+
+    Attributes:
+        run: Does it.
+        begin: Makes the store's content before.
+        commits: Whether it appends to the log (else a reader must see the same before and after).
+        least: At least so many writing requests, so that a test that lost its object fails.
+    """
+
+    name: str
+    run: Callable[[Store, Notebook], None]
+    begin: Callable[[], Content]
+    least: int
+    commits: bool = False
+
+
+OPERATIONS = [
+    Operation("first commit", commit_versions, nothing, 5, commits=True),
+    Operation("first files", commit_files, nothing, 6, commits=True),
+    Operation("commit", commit_versions, a_log, 5, commits=True),
+    Operation("files", commit_files, a_log, 6, commits=True),
+    Operation("guest", commit_guest, a_log, 6, commits=True),
+    Operation("checkpoint due", commit_with_checkpoint, a_log, 14, commits=True),
+    Operation("checkpoint", checkpoint, a_log, 7),
+    Operation("open", open_writer, a_log, 3),
+    Operation("open empty", open_writer, nothing, 3),
+    Operation("prune", prune, a_log, 8),
+    Operation("gc", gc, a_log, 4),
+]
+REBUILDS = [
+    Operation("rebuild", rebuild, a_lost_log, 5),
+    Operation("rebuild replace", rebuild_replace, a_log, 20),
+]

@@ -1,0 +1,254 @@
+"""Fail the Nth request, for every N: every operation that writes, broken off at each request.
+
+After each fault a new process opens the log, reads one of the states that are legal, commits, and
+reads its own commit; then the operation itself is done again, and finishes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from functools import cache
+
+import pytest
+from faulty import DEATHS, ERRORS, FaultPlanStore
+from lakelog.catalog.names import parse_data_file
+from lakelog.errors import CommitOutcomeUnknown, LakelogError, LogExists, SnapshotPruned
+from lakelog.testing.crashing import Crash, CrashingStore
+from operations import (
+    OPERATIONS,
+    REBUILDS,
+    D,
+    Notebook,
+    W,
+    catalog,
+    everything,
+    memory,
+    read,
+    rows,
+)
+
+BY_NAME = {operation.name: operation for operation in [*OPERATIONS, *REBUILDS]}
+READS = frozenset({"get", "list", "head"})
+
+
+@pytest.fixture(autouse=True)
+def spilling(monkeypatch):
+    """Every segment of a checkpoint is an object of its own: more requests to break off."""
+    monkeypatch.setattr("lakelog.catalog.checkpoint.SPILL_FROM_BYTES", 0)
+
+
+@cache
+def begin(name):
+    return BY_NAME[name].begin()
+
+
+@cache
+def reference(name):
+    """An undisturbed run: states before and after, and its requests."""
+    store = memory(begin(name))
+    before = read(store)
+    recorder = FaultPlanStore(store)
+    notes = Notebook()
+    BY_NAME[name].run(recorder, notes)
+    assert notes.attempted == notes.acknowledged
+    after = read(store)
+    assert bool(notes.attempted) == BY_NAME[name].commits
+    assert (after.transactions != before.transactions) == BY_NAME[name].commits or "re" in name
+    return before, after, recorder.requests
+
+
+def check_legal(name, store, notes):
+    """A reader sees what was there, and of the attempted a beginning with all acknowledged."""
+    before, after, _ = reference(name)
+    seen = read(store)
+    old = before.transactions
+    if BY_NAME[name].commits:
+        assert seen.transactions[: len(old)] == old
+        new = seen.transactions[len(old) :]
+        assert len(new) == len(set(new)), "a transaction stands twice"
+        assert set(notes.acknowledged) <= set(new), "an acknowledged commit is gone"
+        assert list(new) == notes.attempted[: len(new)], "committed what was never attempted"
+        mine = seen.live - before.live
+        assert before.live <= seen.live
+        assert {parse_data_file(path).transaction_id for path in mine} <= set(new)
+        if len(new) == len(after.transactions) - len(old):
+            assert len(seen.live) == len(after.live)
+    else:
+        assert seen.live == before.live
+        assert (seen.revision, seen.applications) == (before.revision, before.applications)
+        assert set(seen.transactions) <= set(old)
+        assert seen.oldest <= after.oldest
+    return seen
+
+
+def check_next_commit(store, seen):
+    """A new owner needs no repair: it opens, commits, checkpoints, and reads its commit."""
+    with catalog(store, 50).writer(W, D, checkpoint_every=1) as writer, writer.transaction() as tx:
+        (path,) = tx.write("hourly", rows(77))
+    now = read(store)
+    assert now.revision == seen.revision + 1
+    assert now.live == seen.live | {path}
+    values = catalog(store, 51).snapshot(D).to_arrow("hourly").column("n").to_pylist()
+    assert values.count(77) == 1
+    assert len(values) == sum("/hourly/" in one for one in now.live)
+
+
+def check_again(name, store):
+    """The operation itself, done again by a new process, finishes."""
+    if not BY_NAME[name].commits and not name.startswith("rebuild"):
+        BY_NAME[name].run(store, Notebook())
+        before, after, _ = reference(name)
+        seen = read(store)
+        assert seen.live == after.live
+        assert seen.oldest >= after.oldest if name == "prune" else True
+        if name == "gc":
+            left = {k.removeprefix(f"{W}/{D}/") for k in everything(store) if "/data/" in k}
+            whole = memory(begin(name))
+            BY_NAME[name].run(whole, Notebook())
+            assert left == {k.removeprefix(f"{W}/{D}/") for k in everything(whole) if "/data/" in k}
+
+
+def writes(name):
+    return [n for n, kind in enumerate(reference(name)[2]) if kind not in READS]
+
+
+@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
+def test_a_crash_at_each_writing_request(name):
+    content = begin(name)
+    total = len(writes(name))
+    assert total >= BY_NAME[name].least
+    for at, after in itertools.product(range(total), (False, True)):
+        store, notes = memory(content), Notebook()
+        with pytest.raises(Crash):
+            BY_NAME[name].run(CrashingStore(store, at, after=after), notes)
+        seen = check_legal(name, store, notes)
+        check_again(name, memory(everything(store)))
+        check_next_commit(store, seen)
+
+
+def run_with(name, plan):
+    """One run under a plan of faults; what it knows, what it raised, whether it died."""
+    store, notes = memory(begin(name)), Notebook()
+    faulty = FaultPlanStore(store, plan)
+    error = None
+    with contextlib.suppress(Crash):
+        try:
+            BY_NAME[name].run(faulty, notes)
+        except LakelogError as raised:
+            error = raised
+    return store, notes, error, faulty
+
+
+def check_faults(name, plan):
+    """Whatever failed: the state is legal, and each commit ended as what it truly is."""
+    store, notes, error, faulty = run_with(name, plan)
+    seen = check_legal(name, store, notes)
+    died = any(plan[n] in DEATHS for n in plan if n < len(faulty.requests))
+    unacknowledged = set(notes.attempted) - set(notes.acknowledged)
+    if unacknowledged and not died and not isinstance(error, CommitOutcomeUnknown):
+        assert error is not None
+        stands = unacknowledged & set(seen.transactions)
+        assert not stands, f"{error!r} for a commit that stands, under {plan}"
+    if notes.unsettled is not None and not died:  # committing again is safe, and settles it
+        faulty.plan.clear()
+        last = notes.unsettled
+        info = last.commit()
+        again = read(store)
+        assert again.transactions.count(bytes.fromhex(last.transaction_id)) == 1
+        assert info.transaction_id == last.transaction_id
+        assert again.revision == info.revision
+        seen = again
+    check_next_commit(store, seen)
+
+
+@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
+def test_one_lost_request_or_answer(name):
+    """Reading requests fail too: a commit in doubt reads."""
+    for at in range(len(reference(name)[2]) + 1):
+        for kind in ERRORS:
+            check_faults(name, {at: kind})
+
+
+@pytest.mark.parametrize("name", ["commit", "files", "guest", "first commit"])
+@pytest.mark.parametrize("kind", ERRORS)
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 6, 9])
+def test_a_store_that_is_away_for_some_requests(name, kind, length):
+    for at in range(len(reference(name)[2])):
+        check_faults(name, dict.fromkeys(range(at, at + length), kind))
+
+
+@pytest.mark.parametrize("name", ["commit", "files", "guest"])
+@pytest.mark.parametrize("first", ["lost response", "exists"])
+def test_an_answer_is_lost_and_then_the_store_is_away(name, first):
+    """The put took effect; every later request fails, writing or reading, from one to ten."""
+    for at in writes(name):
+        for length in range(1, 11):
+            later = dict.fromkeys(range(at + 1, at + 1 + length), "lost request")
+            check_faults(name, {at: first} | later)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
+def test_all_pairs_of_two_faults(name):
+    """The first one an error, the second one anything: a second request after a death is none."""
+    number = len(reference(name)[2])
+    for at, first in itertools.product(range(number), ERRORS):
+        _, _, _, faulty = run_with(name, {at: first})  # errors add requests: retries, reads back
+        for then, second in itertools.product(
+            range(at + 1, len(faulty.requests) + 1), (*ERRORS, *DEATHS)
+        ):
+            check_faults(name, {at: first, then: second})
+
+
+# --- Rebuild: a state between old and new is an error, never a smaller log ------------------------
+
+
+@pytest.mark.parametrize("name", [operation.name for operation in REBUILDS])
+def test_a_crash_at_each_writing_request_of_a_rebuild(name, request):
+    """One request in three; tests/rebuild/test_rebuild_crash.py has each, on every backend."""
+    before, after, _ = reference(name)
+    total = len(writes(name))
+    assert total >= BY_NAME[name].least
+    for at, late in itertools.product(range(0, total, 3), (False, True)):
+        check_rebuild(name, CrashingStore(memory(begin(name)), at, after=late), before, after)
+
+
+def check_rebuild(name, dying, before, after):
+    with contextlib.suppress(Crash, LakelogError):
+        BY_NAME[name].run(dying, Notebook())
+    store = dying.inner
+    try:
+        seen = read(store, warned="ignore")  # the old log goes one object after the other
+    except LakelogError:
+        pass
+    else:
+        assert seen.live in (before.live, after.live)
+    try:
+        BY_NAME[name].run(store, Notebook())
+    except LogExists:
+        BY_NAME["rebuild replace"].run(store, Notebook())
+    whole = read(store)
+    assert whole.live == after.live
+    check_next_commit(store, whole)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", [operation.name for operation in REBUILDS])
+def test_all_pairs_of_two_faults_of_a_rebuild(name):
+    before, after, _ = reference(name)
+    at_writes = writes(name)
+    for (i, at), first in itertools.product(enumerate(at_writes), ERRORS):
+        for then, second in itertools.product(at_writes[i + 1 :], (*ERRORS, *DEATHS)):
+            plan = {at: first, then: second}
+            check_rebuild(name, FaultPlanStore(memory(begin(name)), plan), before, after)
+
+
+def test_a_pruned_past_is_told_as_such():
+    """The oldest revision that a broken-off prune left is where reading begins."""
+    store = memory(begin("prune"))
+    BY_NAME["prune"].run(store, Notebook())
+    with pytest.raises(SnapshotPruned):
+        catalog(store, 3).snapshot(D, as_of={W: 0})
