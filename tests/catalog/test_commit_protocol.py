@@ -10,8 +10,10 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog import group
+from lakelog.catalog.build import Intent
 from lakelog.catalog.log import Log
 from lakelog.catalog.margins import DEFAULT_MARGINS
+from lakelog.catalog.outcome import CommitInfo
 from lakelog.catalog.reader import Catalog
 from lakelog.errors import (
     AccessDenied,
@@ -740,3 +742,21 @@ def test_a_conflict_is_one_class_to_catch(catalog):
     assert issubclass(FencedError, ConflictError)
     assert issubclass(EpochChanged, ConflictError)
     assert issubclass(FileNotLive, ConflictError)
+
+
+def test_a_leader_far_back_in_the_queue_serves_those_before_it_first():
+    """Threads get their turn in any order; the queue keeps its own."""
+    served = []
+
+    def commit_all(intents):
+        served.append([intent.transaction_id for intent in intents])
+        return [CommitInfo(len(served), "", intent.transaction_id.hex(), 1) for intent in intents]
+
+    queue = group.CommitQueue(commit_all)
+    waiting = [group._Waiter(Intent(bytes([number]) * 16, 1)) for number in range(5)]
+    queue._queue.extend(waiting)
+    with mock.patch.object(group, "MAX_MEMBERS", 2):
+        info = queue.commit(Intent(b"\xff" * 16, 1))
+    assert info.revision == 3
+    assert [mark[0] for marks in served for mark in marks] == [0, 1, 2, 3, 4, 255]
+    assert all(waiter.done.is_set() for waiter in waiting)
