@@ -20,8 +20,8 @@ from ..errors import (
     ForkError,
     LakelogError,
     MissingTransaction,
-    RevisionNotFound,
     ObjectNotFound,
+    RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
