@@ -558,6 +558,33 @@ def test_a_prune_between_batches_is_no_harm(lake, hooked, monkeypatch):
     assert lake.read() == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_log_replaced_between_batches_is_read_anew(lake, hooked, monkeypatch):
+    """Not by lakelog, but it costs one look at the head's name to find out."""
+    monkeypatch.setattr("lakelog.gc.collect._AT_ONCE", 1)
+    with lake.writer() as writer:
+        real = lake.commit(writer, 0)
+        lake.commit(writer, 1)
+    body = lake.store.get(BASE + real)
+    paths = [lake.put_foreign(f"{n}.parquet", body) for n in range(3)]
+    lake.pass_time(30 * DAY_S)
+    plan = plan_gc(lake.catalog, W, D)
+    done = []
+
+    def replace_log(request, key):
+        if request == "delete" and "/data/" in key and not done:
+            done.append(key)
+            lose_log(lake)
+            with careless(lake) as writer:
+                for path in (real, paths[2]):
+                    with writer.transaction() as tx:
+                        tx.add("hourly", path)
+
+    report = execute_gc(hooked(lake.store, replace_log), plan, ambient=lake.clock.ambient())
+    assert report.deleted_objects == 2
+    assert lake.paths_at() <= lake.data()
+    assert lake.read() == [0, 0]
+
+
 def test_an_outdated_plan_deletes_nothing(lake, make_memory_lake):
     for _ in range(3):
         take_over(lake)
