@@ -114,7 +114,10 @@ def delta_table(
     from deltalake.transaction import create_table_with_add_actions
 
     create_table_with_add_actions(
-        url, Schema.from_arrow(SCHEMA), [delta_action(n) for n in range(min(files, STEP))], storage_options=options
+        url,
+        Schema.from_arrow(SCHEMA),
+        [delta_action(n) for n in range(min(files, STEP))],
+        storage_options=options,
     )
     for start in range(STEP, files, STEP):
         table = DeltaTable(url, storage_options=options)

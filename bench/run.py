@@ -1,0 +1,33 @@
+"""All figures, one after the other: `make bench`. Quiet machine, about an hour; `--quick` for a look.
+
+python bench/run.py [--quick]
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+QUICK = {
+    "startup.py": [],
+    "commit.py": ["--files", "0", "10000", "--where", "local"],
+    "opening.py": ["--files", "1000", "10000", "--commits", "100", "--where", "local"],
+    "spark_planning.py": ["--files", "1000"],
+    "concurrency.py": ["--rows", "5x20", "10x50", "--where", "local", "--peer-limit", "20"],
+}
+
+
+def main() -> int:
+    here = Path(__file__).parent
+    for name, quick in QUICK.items():
+        more = quick if "--quick" in sys.argv[1:] else []
+        done = subprocess.run([sys.executable, str(here / name), *more], check=False)
+        if done.returncode:
+            print(f"{name} failed", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
