@@ -31,6 +31,7 @@ from ..errors import (
     AccessDenied,
     CapabilityMissing,
     FencedError,
+    ForkError,
     LakelogError,
     ObjectExists,
     ObjectNotFound,
@@ -383,7 +384,7 @@ class Committer:
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
         key = self._in_doubt.get(intent.transaction_id)
-        if key is None or isinstance(error, FencedError):
+        if key is None or isinstance(error, (FencedError, ForkError)):
             return error
         unknown = outcome_unknown(key, intent.transaction_id)
         unknown.__cause__ = error

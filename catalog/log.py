@@ -28,7 +28,7 @@ from ..errors import (
 from .ambient import SYSTEM, Ambient
 from .checkpoint import decode_state, referenced
 from .codec import DecodedTransaction, decode_checkpoint, decode_transaction, open_segment
-from .listing import Listing, ReadPlan, plan_read, read_listing
+from .listing import Listing, ReadPlan, fork_error, plan_read, read_listing
 from .names import LogObject, log_folder
 from .parallel import parallel
 from .state import State, apply, check_features, start
@@ -75,7 +75,8 @@ class Log:
 
         Requests: 1 LIST per 1,000 names on S3.
         """
-        after = None if after_revision is None else f"{self.folder}{after_revision:020d}.~"
+        above = after_revision is not None and after_revision >= 0
+        after = f"{self.folder}{after_revision:020d}.~" if above else None
         found = self.store.list(self.folder, after=after)
         return read_listing(
             self.writer, self.database, (item.key[len(self.folder) :] for item in found)
@@ -269,21 +270,26 @@ class Log:
         Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint).
         """
         if state.revision < 0:
-            return self.load()
-        listing = self.names(after_revision=state.revision)
+            return self._newer(state)
+        # From the head itself on: on a store without put-if-absent a rival of it may come late.
+        listing = self.names(after_revision=state.revision - 1)
+        for revision in listing.forks():
+            raise fork_error(listing, revision)
         if listing.head <= state.revision:
             return state
-        for revision in listing.forks():
-            plan_read(listing, revision)  # raises the fork
-        if listing.run_start(listing.head) != state.revision + 1:
-            fresh = self.load()  # pruned past us, or a racing listing
-            return fresh if fresh.revision >= state.revision else state
+        if listing.run_start(listing.head) > state.revision + 1:
+            return self._newer(state)  # pruned past us, or a racing listing
         tail = [listing.transactions[r][0] for r in range(state.revision + 1, listing.head + 1)]
         try:
             bodies = self._bodies(tail)
         except _Vanished:
-            return self.load()
+            return self._newer(state)
         return self._replay(state.copy(), tail, bodies, listing)
+
+    def _newer(self, state: State) -> State:
+        """What a fresh look shows, unless it shows nothing newer."""
+        fresh = self.load()
+        return fresh if fresh.revision > state.revision else state
 
 
 def _revision_of(error: LakelogError, listing: Listing) -> int:
