@@ -191,8 +191,7 @@ def a_log() -> Content:
             if value in (1, 3):
                 writer.checkpoint()
     with catalog(store, 8).writer(W, D, checkpoint_every=0) as writer:
-        with writer.transaction(app_id="job", app_version=5):
-            pass
+        writer.transaction(app_id="job", app_version=5).commit()
     return everything(store)
 
 

@@ -1,0 +1,133 @@
+"""kill -9 at random times, with real processes on a real folder.
+
+After each death: acknowledged ⊆ visible ⊆ attempted, and the log opens and commits as if nothing
+had happened.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import warnings
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.log import Log
+from lakelog.catalog.reader import Catalog
+from lakelog.store import open_store
+
+W, D = "w", "db"
+LONGEST_S = 0.15  # from a child's first commit, or from its fork, to its death
+FRESH_EVERY = 50  # rounds on one log
+
+
+def visible(store):
+    """Transaction ids by revision, from a reader of its own that trusts every checkpoint."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state = Log(store, W, D).load()
+    return state.history.table().select(["revision", "transaction_ids"]).to_pylist()
+
+
+class Rounds:
+    """One log, and what all processes so far did to it."""
+
+    def __init__(self, root, chance):
+        self.root, self.chance = root, chance
+        self.root.mkdir()
+        self.acknowledged: dict[str, int] = {}
+        self.attempted: set[str] = set()
+        self.deaths_in_a_commit = 0
+
+    def run(self, nursery, number):
+        guests = self.chance.random() < 0.3
+        children = [
+            nursery.fork(
+                str(self.root / "lake"),
+                self.root / f"report-{number}-{one}",
+                shared=guests,
+                every=self.chance.choice([1, 3, 100]),
+            )
+            for one in range(2 if guests else 1)
+        ]
+        if self.chance.random() < 0.8:
+            for child in children:
+                child.await_line("attempt")
+        time.sleep(self.chance.uniform(0, LONGEST_S))
+        for child in children:
+            child.kill()
+            self.learn(child)
+        self.check()
+        self.go_on()
+
+    def learn(self, child):
+        assert not child.told("error"), child.told("error")
+        attempted = [line["id"] for line in child.told("attempt")]
+        done = {line["id"]: line["revision"] for line in child.told("done")}
+        self.deaths_in_a_commit += len(attempted) > len(done)
+        self.attempted |= set(attempted)
+        self.acknowledged |= done
+
+    def check(self):
+        stands: dict[str, int] = {}
+        for row in visible(open_store(self.root / "lake")):
+            for mark in row["transaction_ids"]:
+                assert mark.hex() not in stands, "a transaction stands twice"
+                stands[mark.hex()] = row["revision"]
+        assert stands.items() >= self.acknowledged.items()
+        assert stands.keys() <= self.attempted
+        self.stands = stands
+
+    def go_on(self):
+        """This process is the next owner: no repair by hand."""
+        with Catalog(open_store(self.root / "lake")).writer(W, D) as writer:
+            tx = writer.transaction()
+            tx.write("t", pa.table({"id": [tx.transaction_id]}))
+            self.attempted.add(tx.transaction_id)
+            self.acknowledged[tx.transaction_id] = tx.commit().revision
+
+    def check_data(self):
+        """Each transaction wrote one row with its own id: the data are what the log says."""
+        self.check()
+        found = Catalog(open_store(self.root / "lake")).snapshot(D).to_arrow("t")
+        assert sorted(found.column("id").to_pylist()) == sorted(self.stands)
+        left = [
+            name
+            for folder, _, names in os.walk(self.root / "lake" / W)
+            for name in names
+            if not name.endswith((".transaction", ".checkpoint", ".segment", ".parquet"))
+            and "_probe" not in folder
+        ]
+        assert not left, "half-written files under final names"
+
+
+def run_rounds(nursery, tmp_path, number, seed, *, longest_s):
+    chance = random.Random(seed)
+    deadline_s = time.monotonic() + longest_s
+    deaths = done = 0
+    while done < number and time.monotonic() < deadline_s:
+        rounds = Rounds(tmp_path / f"lake-{done}", chance)
+        for _ in range(min(FRESH_EVERY, number - done)):
+            rounds.run(nursery, done)
+            done += 1
+            if time.monotonic() > deadline_s:
+                break
+        rounds.check_data()
+        deaths += rounds.deaths_in_a_commit
+    return done, deaths
+
+
+@pytest.mark.timeout(120)
+def test_kill_9_at_random_times(nursery, tmp_path):
+    done, deaths = run_rounds(nursery, tmp_path, 50, 1, longest_s=30)
+    assert done >= 10
+    assert deaths >= done // 5, "hardly any death came while a commit was under way"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+def test_kill_9_five_thousand_times(nursery, tmp_path):
+    done, deaths = run_rounds(nursery, tmp_path, 5_000, 2, longest_s=6 * 3600)
+    assert done == 5_000
+    assert deaths > 1_000

@@ -1,0 +1,152 @@
+"""Two real processes with one writer id; one is stopped in the middle, the other takes over.
+
+When the stopped one goes on it must find out: `FencedError`, no revision acknowledged twice, and
+nothing that was acknowledged lost.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections import Counter
+
+import pytest
+from lakelog.catalog.log import Log
+from lakelog.catalog.reader import Catalog
+from lakelog.store import open_store
+
+W, D = "w", "db"
+
+
+class Lake:
+    """Where a round happens."""
+
+    def __init__(self, url, options=None):
+        self.url, self.options = str(url), options
+
+    def store(self):
+        return open_store(self.url, self.options)
+
+
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
+def make_lake(request, tmp_path):
+    if request.param == "local":
+        return lambda: Lake(tmp_path / secrets.token_hex(4))
+    moto = request.getfixturevalue("moto")
+    bucket = moto.make_bucket()
+    return lambda: Lake(f"s3://{bucket}/{secrets.token_hex(4)}", moto.storage_options)
+
+
+def take_over(lake, commits):
+    """This process becomes the owner; what it was acknowledged, by transaction id."""
+    done = {}
+    with Catalog(lake.store()).writer(W, D, checkpoint_every=2) as writer:
+        for _ in range(commits):
+            with writer.transaction(app_id=f"take-over-{writer.epoch}", app_version=len(done)) as t:
+                pass
+            done[t.transaction_id] = t.commit_info.revision
+    return done
+
+
+def check(lake, zombie, ours):
+    """After the zombie has ended."""
+    assert zombie.wait() == 0
+    errors = zombie.told("error")
+    assert [line["type"] for line in errors] == ["FencedError"], zombie.told()[-3:]
+    theirs = {line["id"]: line["revision"] for line in zombie.told("done")}
+    twice = [n for n, times in Counter([*theirs.values(), *ours.values()]).items() if times > 1]
+    assert not twice, f"revisions {twice} were acknowledged twice"
+    log = Log(lake.store(), W, D)
+    assert not log.names().forks()
+    rows = log.load().history.table().select(["revision", "transaction_ids"]).to_pylist()
+    stands = {mark.hex(): row["revision"] for row in rows for mark in row["transaction_ids"]}
+    assert stands.items() >= (theirs | ours).items()
+    attempted = {line["id"] for line in zombie.told("attempt")} | ours.keys()
+    assert stands.keys() <= attempted
+    assert len(stands) == sum(len(row["transaction_ids"]) for row in rows), "one stands twice"
+    refused = zombie.told("attempt")[-1]["id"]
+    assert refused not in stands, "a commit that was told to have failed stands"
+    assert not {line["id"] for line in zombie.told("done")} & {refused}
+    return len(rows)
+
+
+def random_round(lake, nursery, report, chance):
+    """Stopped at any moment of its loop."""
+    zombie = nursery.fork(lake.url, report, options=lake.options, every=chance.choice([1, 3, 100]))
+    zombie.await_line("done", chance.randrange(1, 4))
+    time.sleep(chance.uniform(0, 0.05))
+    zombie.stop()
+    ours = take_over(lake, chance.randrange(1, 4))
+    zombie.go_on()
+    check(lake, zombie, ours)
+
+
+def placed_round(lake, nursery, report, chance, where):
+    """Stopped right before the request that would create the next revision."""
+    stop_at = chance.randrange(1, 4)
+    zombie = nursery.fork(
+        lake.url, report, options=lake.options, every=2, stop_at=stop_at, stop_in=where
+    )
+    zombie.await_line("stopping")
+    zombie.await_stopped()
+    ours = take_over(lake, chance.randrange(1, 4))
+    assert min(ours.values()) == stop_at - 1, "the new owner took the very revision"
+    zombie.go_on()
+    assert check(lake, zombie, ours) == stop_at - 1 + len(ours)
+
+
+def run_rounds(make_lake, nursery, tmp_path, number, seed, longest_s):
+    """Rounds of both sorts in turn; how many there was time for."""
+    chance = random.Random(seed)
+    deadline_s = time.monotonic() + longest_s
+    for done in range(number):
+        if time.monotonic() > deadline_s:
+            return done
+        lake, report = make_lake(), tmp_path / f"report-{done}"
+        if done % 2 == 0:
+            random_round(lake, nursery, report, chance)
+        else:
+            local = lake.options is None
+            where = "link" if local and done % 4 == 1 else "put"
+            placed_round(lake, nursery, report, chance, where)
+    return number
+
+
+@pytest.mark.timeout(120)
+def test_a_stopped_owner_finds_out(make_lake, nursery, tmp_path):
+    assert run_rounds(make_lake, nursery, tmp_path, 20, 1, longest_s=18) >= 4
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+def test_two_thousand_stopped_owners_find_out(make_lake, nursery, tmp_path):
+    done = run_rounds(make_lake, nursery, tmp_path, 2_000, 2, longest_s=6 * 3600)
+    assert done == 2_000
+
+
+def test_a_chain_of_zombies(nursery, tmp_path):
+    """Each stopped before its put, each with a later epoch; they wake in every order."""
+    chance = random.Random(5)
+    for turn in range(3):
+        lake = Lake(tmp_path / f"lake-{turn}")
+        take_over(lake, 1)
+        zombies = []
+        for number in range(4):
+            report = tmp_path / f"report-{turn}-{number}"
+            zombie = nursery.fork(lake.url, report, stop_at=2)  # one commit each: epochs 2 to 5
+            zombie.await_line("stopping")
+            zombie.await_stopped()
+            zombies.append(zombie)
+        ours = take_over(lake, 2)
+        chance.shuffle(zombies)
+        for zombie in zombies:
+            zombie.go_on()
+        for zombie in zombies:
+            assert zombie.wait() == 0
+            assert [line["type"] for line in zombie.told("error")] == ["FencedError"]
+            assert len(zombie.told("done")) == 1
+        state = Log(lake.store(), W, D).load()
+        assert state.revision == 4 + 2
+        assert state.epoch == 6
+        assert max(ours.values()) == 6
