@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import CorruptObject
 from . import segments
-from .codec import DecodedCheckpoint, encode_checkpoint, encode_segment
+from .codec import MAX_TIME_US, DecodedCheckpoint, encode_checkpoint, encode_segment
 from .files import RawSegment, Run, TableFiles, sorted_by_path
 from .frame import MAX_ATTACHMENT_BYTES
 from .history import History
@@ -31,6 +32,7 @@ from .wire.lakelog_checkpoint_pb2 import SegmentRef
 SPILL_FROM_BYTES: Final = 1 << 20
 MAX_INLINE_BYTES: Final = 16 << 20
 THREADS_FROM_BYTES: Final = 1 << 20
+MAX_COUNT: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,8 @@ def _count(counts: wire.Counts, state: State) -> None:
     for files in state.tables.values():
         table = files.table()
         counts.files += table.num_rows
-        counts.rows += pc.sum(table.column("row_count")).as_py() or 0
-        counts.bytes += pc.sum(table.column("size_bytes")).as_py() or 0
+        counts.rows = min(counts.rows + segments.total(table, "row_count"), MAX_COUNT)
+        counts.bytes = min(counts.bytes + segments.total(table, "size_bytes"), MAX_COUNT)
 
 
 def _pieces(state: State, retained_from: int) -> list[_Piece]:
@@ -228,8 +230,7 @@ def decode_state(
             _load_schemas(state, found, where)
         else:
             history.append(found)
-    if history:
-        state.history = History(pa.concat_tables(history))
+    state.history = History(_check_history(message, history, key))
     _check_whole(message, state, key)
     return state
 
@@ -283,6 +284,24 @@ def _load_schemas(state: State, table: pa.Table, where: str) -> None:
             tuple(row["sort_order"] or ()),
             row["revision"],
         )
+
+
+def _check_history(message: wire.Checkpoint, parts: list[pa.Table], key: str) -> pa.Table:
+    """The history, if it ends with the checkpoint's own revision, in order and without gaps."""
+    table = pa.concat_tables(parts) if parts else segments.HISTORY.empty_table()
+    revisions = table.column("revision").to_numpy()
+    times = table.column("committed_at").cast(pa.int64()).to_numpy()
+    digests = table.column("digest")
+    if not (
+        table.num_rows
+        and (revisions[-1], digests[-1].as_py()) == (message.revision, message.digest)
+        and (np.diff(revisions) == 1).all()
+        and (times[:-1] < times[1:]).all()
+        and times[0] > 0
+        and times[-1] < MAX_TIME_US
+    ):
+        raise CorruptObject(f"{key} holds a history that is not that of its revision", key=key)
+    return table
 
 
 def _check_whole(message: wire.Checkpoint, state: State, key: str) -> None:

@@ -24,6 +24,7 @@ from .wire import lakelog_transaction_pb2 as wire
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
 
 
@@ -136,7 +137,7 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
     commit = message.commit
     _require(len(commit.successor_uuid) == 16, key, "names no successor")
     _require(
-        0 < commit.committed_at_us < 1 << 55,
+        0 < commit.committed_at_us < MAX_TIME_US,
         key,
         f"has the commit time {commit.committed_at_us} µs",
     )
@@ -228,7 +229,7 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     _require(len(message.digest) == 32, key, "has no chain digest")
     _require(1 <= message.epoch < 1 << 62, key, f"has epoch {message.epoch}")
     _require(
-        0 < message.committed_at_us < 1 << 55,
+        0 < message.committed_at_us < MAX_TIME_US,
         key,
         f"has the commit time {message.committed_at_us} µs",
     )

@@ -45,8 +45,8 @@ def history_row(
         "transaction_ids": [member.transaction_id for member in members],
         "files_added": added,
         "files_removed": removed,
-        "rows_added": rows_added,
-        "bytes_added": bytes_added,
+        "rows_added": min(rows_added, segments.MAX_NUMBER),
+        "bytes_added": min(bytes_added, segments.MAX_NUMBER),
         "summary": json.dumps(summary, sort_keys=True, ensure_ascii=False) if summary else None,
     }
 

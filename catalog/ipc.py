@@ -14,6 +14,7 @@ from ..errors import CorruptObject
 from . import segments
 from .ipc_guard import ROW_BYTES, check_ipc_sizes
 from .path_check import check_paths
+from .statistics import bound_type
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
 
 if TYPE_CHECKING:
@@ -28,14 +29,23 @@ REQUIRED: Final = {
 # A schema message may be as long as a transaction message; a history row lists its members.
 _ROW_BYTES: Final[dict[int, int]] = {SegmentRef.SCHEMAS: 8 << 20, SegmentRef.HISTORY: 1 << 20}
 _NUMBERS: Final = frozenset({"size_bytes", "row_count", "revision", "footer_bytes", "row_groups"})
+# What the first part of a statistics column's name says of its type.
+_STATISTICS: Final[dict[str, pa.DataType | None]] = {
+    "nulls": pa.int64(),
+    "bloom_offset": pa.int64(),
+    "bloom_bytes": pa.int64(),
+    "min": None,
+    "max": None,
+    "exact": pa.uint8(),
+}
 
 
 PLAIN_BYTES: Final = 4_096
 
 
 def encode_ipc(table: pa.Table) -> bytes:
-    """A table as one Arrow IPC file in batches of 64 Ki rows; buffers are zstd-compressed, unless the
-    whole table is so small that it isn't worth it."""
+    """A table as one Arrow IPC file in batches of 64 Ki rows; buffers are zstd-compressed, unless
+    the whole table is so small that it isn't worth it."""
     sink = pa.BufferOutputStream()
     codec = pa.Codec("zstd", compression_level=1) if table.nbytes > PLAIN_BYTES else None
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=codec is not None)
@@ -114,10 +124,54 @@ def decode_segment(
     """
     required = REQUIRED[kind]  # type: ignore[index]
     row_bytes = _ROW_BYTES.get(kind, ROW_BYTES)
-    table = decode_ipc(data, required, rows, key, columns=columns, row_bytes=row_bytes)
+    check_ipc_sizes(data, rows, key, row_bytes=row_bytes)
+    known = _known_columns(data, required, key)
+    wanted = known if columns is None else [name for name in known if name in columns]
+    table = decode_ipc(data, required, rows, key, columns=wanted, row_bytes=row_bytes)
     if kind == SegmentRef.FILES:
         check_paths(table.column("path"), key)
+    elif kind in (SegmentRef.SCHEMAS, SegmentRef.HISTORY):
+        named = [table.column(name) for name in required.names]
+        table = pa.Table.from_arrays(named, schema=required)  # alike, whoever wrote it
     for name in _NUMBERS.intersection(table.schema.names):
         if (pc.min(table.column(name)).as_py() or 0) < 0:
             raise CorruptObject(f"{key} holds a segment with a negative {name}", key=key)
     return table
+
+
+def _known_columns(data: memoryview | bytes, required: pa.Schema, key: str) -> list[str]:
+    """Names of the columns that a segment must have, and of its statistics; others are ignored.
+
+    Raises:
+        CorruptObject: One of these is missing, stands twice, or has another type.
+    """
+    try:
+        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+            fields = [(field.name, field.type) for field in reader.schema]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptObject(
+            f"{key} holds a segment that is not Arrow IPC: {error}", key=key
+        ) from error
+    statistics = required.names[0] == "path"
+    core = set(required.names)
+    known: list[str] = []
+    for name, kind in fields:
+        if name in core:
+            known.append(name)
+        elif statistics and name.partition(":")[0] in _STATISTICS:
+            _check_statistic(name, kind, key)
+            known.append(name)
+    if len(set(known)) != len(known) or not core.issubset(known):
+        raise CorruptObject(f"{key} holds a segment with a column missing or twice", key=key)
+    return known
+
+
+def _check_statistic(name: str, kind: pa.DataType, key: str) -> None:
+    what, _, rest = name.partition(":")
+    wanted = _STATISTICS[what]
+    if wanted is None:  # a bound: its type stands in its name
+        fits = bound_type(kind) == kind and rest.startswith(f"{kind}:")
+    else:
+        fits = kind == wanted and (what == "exact" or rest.startswith(":"))
+    if not fits:
+        raise CorruptObject(f"{key} holds a segment with {name[:80]!r} of type {kind}", key=key)

@@ -41,7 +41,7 @@ def _surely_good(chunk: pa.StringArray) -> bool:
     """True only if no path of the chunk can break the grammar; False sends them to the exact check,
     one by one."""
     _, offsets_buffer, data = chunk.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(chunk) + 1, 4 * chunk.offset)
     lengths = np.diff(offsets)
     if lengths.min() < 6 or lengths.max() > MAX_SEGMENT_BYTES:
         return False

@@ -59,6 +59,8 @@ def decode_schema(message: bytes) -> pa.Schema:
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))
         names = schema.names
+        for kind in schema.types:
+            _read_text(kind)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"not an Arrow schema: {error}") from error
     for name, field in zip(names, schema):
@@ -66,6 +68,18 @@ def decode_schema(message: bytes) -> pa.Schema:
         if _GENERATION.fullmatch(mark) is None:
             raise ValueError(f"column {name!r} has the generation {mark!r}")
     return schema
+
+
+def _read_text(kind: pa.DataType) -> None:
+    """Read the names and time zones inside a type once: Arrow decodes them only when asked."""
+    if pa.types.is_timestamp(kind):
+        _ = kind.tz
+    elif pa.types.is_dictionary(kind):
+        _read_text(kind.value_type)
+    for index in range(kind.num_fields):
+        inner = kind.field(index)
+        _ = inner.name
+        _read_text(inner.type)
 
 
 def check_writable(schema: pa.Schema) -> None:
@@ -104,6 +118,8 @@ def _unwritable(kind: pa.DataType) -> str:
         return "Parquet has no such type"
     if types.is_list_view(kind) or types.is_large_list_view(kind):
         return "Arrow can't turn it into a list safely"  # its cast makes invalid arrays
+    if types.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:
+        return "Parquet wants a decimal's scale between 0 and its precision"
     for index in range(kind.num_fields):
         problem = _unwritable(kind.field(index).type)
         if problem:

@@ -81,6 +81,12 @@ def rows_per_segment(columns: int) -> int:
     return min(ROWS_PER_SEGMENT, max(1024, CELLS_PER_SEGMENT // max(1, columns)))
 
 
+def total(table: pa.Table, column: str) -> int:
+    """The sum of a column of 64-bit numbers, exact where Arrow's would wrap around."""
+    values = table.column(column).to_numpy()
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum())
+
+
 def statistic_name(what: str, column: str, kind: pa.DataType | None = None) -> str:
     """The name of a statistics column: `nulls::temp`, `bloom_offset::temp`, `bloom_bytes::temp`,
     `min:double:temp`, `max:double:temp`, `exact:double:temp`.

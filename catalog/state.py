@@ -13,9 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from ..errors import (
     BrokenChain,
     CorruptObject,
@@ -24,6 +21,7 @@ from ..errors import (
     UnknownSchema,
     UnsupportedFeature,
 )
+from . import segments
 from .files import Batch, TableFiles
 from .history import History, history_row
 from .names import first_slot_uuid
@@ -31,6 +29,8 @@ from .schema import decode_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
 
     from .codec import DecodedTransaction
     from .wire import lakelog_transaction_pb2 as wire
@@ -297,7 +297,7 @@ def _decode_schema(schema: wire.Schema, key: str) -> pa.Schema:
 
 
 def _sum(batch: Batch, column: str) -> int:
-    return pc.sum(batch.run.core.column(column)).as_py() or 0
+    return segments.total(batch.run.core, column)
 
 
 def validate(
