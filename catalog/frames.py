@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the batches of any frame.
 
-    Large and view types become their plain forms, dictionaries their values, and seconds
-    milliseconds, as they will lie in the file: Parquet makes no difference, and every engine reads
-    them.
+    Large and view types become their plain forms, dictionaries their values, seconds milliseconds
+    and dates days, as they will lie in the file: Parquet makes no difference, and every engine
+    reads them.
 
     Args:
         data: pyarrow Table, RecordBatch, RecordBatchReader; pandas or polars DataFrame; anything
@@ -75,6 +75,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.timestamp("ms", kind.tz)
     if types.is_time32(kind) and kind.unit == "s":
         return pa.time32("ms")
+    if types.is_date64(kind):
+        return pa.date32()
     return _plain_nested(kind)
 
 

@@ -24,16 +24,24 @@ def is_case_sensitive(spark: SparkSession) -> bool:
     return str(spark.conf.get(_CASE)).lower() == "true"
 
 
-def check_names(spark: SparkSession, target: pa.Schema, *, exact_case: bool) -> None:
-    """Refuse a schema that the session, as it is set up, would mix up or reject.
+def check_names(target: pa.Schema, *, exact_case: bool) -> None:
+    """Refuse a schema that the session, as it is set up, would mix up.
 
     Raises:
-        InvalidSchema: Names that differ in case only (or not at all), or times of day where Spark
-            has them off.
+        InvalidSchema: Names that differ in case only (or not at all).
     """
     _check_distinct(target.names, "", exact_case=exact_case)
     for field in target:
         _check_nested(field.type, field.name, exact_case=exact_case)
+
+
+def check_times(spark: SparkSession, target: pa.Schema) -> None:
+    """Refuse times of day where Spark has them off: its own reader rejects them then.
+
+    Raises:
+        InvalidSchema: Names the column.
+    """
+    for field in target:
         if any_part(field.type, kinds.is_time) and not _has_times(spark):
             raise InvalidSchema(
                 f"Column {field.name!r} is {field.type}, and this session has no times of day",

@@ -19,7 +19,7 @@ import pyarrow.types as kinds
 from . import file_index, parquet_paths
 from .arrow_casts import convert
 from .arrow_types import any_part, is_direct, read_type, spark_type, storage
-from .column_names import check_names, is_case_sensitive, is_there
+from .column_names import check_names, check_times, is_case_sensitive, is_there
 from .urls import hadoop_files
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def read_files(
     """
     request = _Request(target, defaults or {}, metadata or {}, options or {})
     exact_case = is_case_sensitive(spark)
-    check_names(spark, target, exact_case=exact_case)
+    check_names(target, exact_case=exact_case)
+    check_times(spark, target)
     branches: dict[tuple[_Plan, str | None], list[KnownFile]] = {}
     for group in groups:
         if group.files:

@@ -8,16 +8,22 @@ Where Spark has no connector for the store, the Python data source reads the sam
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.reader import Catalog, open_catalog
 from ..catalog.schema import encode_schema, readable_columns
+from ..errors import InvalidSchema, UsageError
+from .arrow_types import spark_schema
+from .column_names import check_names, is_case_sensitive
+from .hadoop_options import hadoop_options
 from .native import FileGroup, read_files
 from .urls import supports_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from ..catalog.reader import AsOf
@@ -41,25 +47,44 @@ def read(
         url: The catalog's root, as `lakelog.open_catalog` takes it.
         as_of: None for the newest; an aware datetime, a token, or a revision by writer.
         where: A condition in Spark's SQL; Spark pushes it into the files.
-        storage_options: For the store. Spark's own connectors take theirs from Spark's settings.
+        storage_options: For the store; Spark's own S3 connector gets them too, for this read alone.
     Returns:
         A lazy DataFrame with the columns of `Snapshot.schema(table)`.
     Raises:
-        As `Catalog.snapshot` and `Snapshot.schema`; InvalidSchema for a type Spark doesn't have.
+        As `Catalog.snapshot` and `Snapshot.schema`; InvalidSchema for a type that Spark doesn't
+        have, or names that it mixes up.
+    Warns:
+        RuntimeWarning: Spark's own reader can't take a column's type, so that the data source reads
+            the table.
     Requests: those of `Catalog.snapshot`; planning the query costs none on a classic session.
     """
     catalog = open_catalog(url, storage_options)
     snapshot = catalog.snapshot(database, as_of)
     if supports_url(spark, catalog.url):
-        frame = native(spark, catalog, snapshot, table)
+        options = hadoop_options(catalog.url, storage_options)
+        try:
+            frame = native(spark, catalog, snapshot, table, options)
+        except InvalidSchema as reason:
+            _check_source(spark, snapshot.schema(table), reason)
+            frame = _by_source(spark, catalog.url, snapshot, table, storage_options)
     else:
-        frame = _by_source(spark, url, snapshot, table, storage_options)
+        frame = _by_source(spark, catalog.url, snapshot, table, storage_options)
     return frame if where is None else frame.where(where)
 
 
-def native(spark: SparkSession, catalog: Catalog, snapshot: Snapshot, table: str) -> DataFrame:
+def native(
+    spark: SparkSession,
+    catalog: Catalog,
+    snapshot: Snapshot,
+    table: str,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
     """The table of a snapshot, read by Spark's own Parquet reader.
 
+    Args:
+        options: Hadoop settings for this read alone; see `hadoop_options`.
+    Raises:
+        InvalidSchema: A column that this reader can't take.
     Requests: none.
     """
     target = snapshot.schema(table)
@@ -75,7 +100,22 @@ def native(spark: SparkSession, catalog: Catalog, snapshot: Snapshot, table: str
             known = files.setdefault(mark, [])
             groups.setdefault(mark, FileGroup(part.schema, known, hidden=hidden))
         files[mark].append((catalog.store.object_url(part.key), part.size_bytes))
-    return read_files(spark, list(groups.values()), target)
+    return read_files(spark, list(groups.values()), target, options=options)
+
+
+def _check_source(spark: SparkSession, target: pa.Schema, reason: InvalidSchema) -> None:
+    """Warn that the data source reads what Spark's own reader can't; it needs a Spark type too.
+
+    Raises:
+        InvalidSchema: It can't either.
+    """
+    check_names(target, exact_case=is_case_sensitive(spark))
+    spark_schema(target)
+    warnings.warn(
+        f"{reason.message}: the slower format('lakelog') reads the table",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def _by_source(
@@ -91,5 +131,16 @@ def _by_source(
     reader = spark.read.format("lakelog").option("database", snapshot.database)
     reader = reader.option("table", table).option("asOf", snapshot.token)
     if storage_options:
-        reader = reader.option("storageOptions", json.dumps(dict(storage_options)))
+        reader = reader.option("storageOptions", _json(storage_options))
     return reader.load(url)
+
+
+def _json(storage_options: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(storage_options))
+    except (TypeError, ValueError):
+        raise UsageError(
+            "The storage options hold something that isn't JSON, so Spark's tasks can't have them",
+            key="storage_options",
+            hint="Give plain texts, numbers, lists and dicts",
+        ) from None  # the cause might show a value

@@ -44,6 +44,7 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
+_REDACTED = "spark.sql.redaction.options.regex"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -131,7 +132,7 @@ def _quiet_start(settings: dict[str, str]) -> Iterator[dict[str, str]]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("lakelog")` known to a session.
+    """Make `format("lakelog")` known to a session, and its `storageOptions` a secret in plans.
 
     Spark finds it alone only where lakelog is installed as a plain folder (not editable) and the
     JVM's Python has it on its path.
@@ -139,3 +140,9 @@ def register(spark: SparkSession) -> None:
     from pyspark_lakelog import DefaultSource
 
     spark.dataSource.register(DefaultSource)
+    hidden = spark.conf.get(_REDACTED, "") or ""
+    if "storageoptions" not in hidden:
+        # CREATE VIEW ... USING shows its options in plans, but for those that this matches.
+        spark.conf.set(
+            _REDACTED, f"{hidden}|(?i)storageoptions" if hidden else "(?i)storageoptions"
+        )

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..errors import UsageError
+from .arrow_batches import as_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from ..catalog.reader import Catalog
+    from ..catalog.scan import FilePart
     from ..catalog.snapshot import Snapshot
 
 PARTITION_BYTES: Final = 128 << 20
@@ -116,16 +118,23 @@ class _Access:
 
         try:
             options = json.loads(self.storage_options)
-        except ValueError as error:
-            raise UsageError("storageOptions is no JSON object", key="storageOptions") from error
+        except ValueError:
+            options = None
+        if not isinstance(options, dict):
+            raise UsageError(
+                "storageOptions is no JSON object",  # without its text, which holds secrets
+                key="storageOptions",
+                hint="Give it as json.dumps(storage_options)",
+            )
         return open_catalog(self.url, options or None)
 
 
 @dataclass
 class _Share(InputPartition):
-    """The files of one task: key, size, rows and the number of their schema."""
+    """The files of one task (key, size, rows, number of the schema) and their schemas."""
 
     files: tuple[tuple[str, int, int, int], ...]
+    schemas: tuple[bytes, ...]
 
 
 class LakelogReader(DataSourceReader):
@@ -136,11 +145,7 @@ class LakelogReader(DataSourceReader):
         schema: What Spark asks for: the whole schema, or columns of it that the user named.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, table: str, schema: StructType, access: _Access
-    ) -> None:
-        from ..catalog.schema import encode_schema
-
+    def __init__(self, snapshot: Snapshot, table: str, schema: StructType, access: _Access) -> None:
         unified = snapshot.schema(table)
         for name in schema.names:
             if name not in unified.names:
@@ -152,29 +157,22 @@ class LakelogReader(DataSourceReader):
         self._access = access
         self._schema = schema
         self._target = _message([unified.field(name) for name in schema.names])
-        numbers: dict[int, int] = {}
-        self._schemas: list[bytes] = []
-        self._files: list[tuple[str, int, int, int]] = []
-        for part in snapshot.file_parts(table):
-            number = numbers.get(id(part.schema))
-            if number is None:
-                number = numbers[id(part.schema)] = len(self._schemas)
-                self._schemas.append(encode_schema(part.schema)[1])
-            self._files.append((part.key, part.size_bytes, part.row_count, number))
+        self._cut = (snapshot.database, table, snapshot.token)
+        self._snapshot: Snapshot | None = snapshot
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the snapshot: Spark sends the reader to every task, which has its own files."""
+        return self.__dict__ | {"_snapshot": None}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Files packed into tasks: a task of its own for each of many small ones costs 40 ms."""
-        shares: list[_Share] = []
-        pack: list[tuple[str, int, int, int]] = []
-        size = 0
-        for file in self._files:
-            if pack and (size + file[1] > PARTITION_BYTES or len(pack) >= PARTITION_FILES):
-                shares.append(_Share(tuple(pack)))
-                pack, size = [], 0
-            pack.append(file)
-            size += file[1]
-        shares.append(_Share(tuple(pack)))  # without partitions Spark would call read(None)
-        return shares
+        """Files packed into tasks: a task of its own for each of many small ones costs 40 ms.
+
+        Requests: none; on a copy that was pickled, those of `Catalog.snapshot`.
+        """
+        database, table, token = self._cut
+        snapshot = self._snapshot or self._access.open().snapshot(database, token)
+        shares = [_share(pack) for pack in _packs(snapshot.file_parts(table))]
+        return shares or [_Share((), ())]  # without partitions Spark would call read(None)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task's files, in Arrow batches of exactly the schema that Spark wants.
@@ -186,15 +184,46 @@ class LakelogReader(DataSourceReader):
         from ..catalog.scan import FilePart, scan_files
         from ..catalog.schema import decode_schema
 
-        wanted = to_arrow_schema(self._schema)
-        schemas = [decode_schema(message) for message in self._schemas]
+        if not isinstance(partition, _Share):
+            raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
+        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        schemas = [decode_schema(message) for message in partition.schemas]
         parts = [
             FilePart(key, size, rows, schemas[number])
             for key, size, rows, number in partition.files
         ]
         store = self._access.open().store
         for batch in scan_files(store, parts, decode_schema(self._target)):
-            yield _as_spark(batch, wanted)
+            yield as_spark(batch, wanted)
+
+
+def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:
+    pack: list[FilePart] = []
+    size_bytes = 0
+    for part in parts:
+        full = size_bytes + part.size_bytes > PARTITION_BYTES or len(pack) >= PARTITION_FILES
+        if pack and full:
+            yield pack
+            pack, size_bytes = [], 0
+        pack.append(part)
+        size_bytes += part.size_bytes
+    if pack:
+        yield pack
+
+
+def _share(pack: list[FilePart]) -> _Share:
+    from ..catalog.schema import encode_schema
+
+    numbers: dict[int, int] = {}  # files of one schema share the object
+    schemas: list[bytes] = []
+    files: list[tuple[str, int, int, int]] = []
+    for part in pack:
+        number = numbers.get(id(part.schema))
+        if number is None:
+            number = numbers[id(part.schema)] = len(schemas)
+            schemas.append(encode_schema(part.schema)[1])
+        files.append((part.key, part.size_bytes, part.row_count, number))
+    return _Share(tuple(files), tuple(schemas))
 
 
 def _message(fields: list[pa.Field]) -> bytes:
@@ -203,14 +232,3 @@ def _message(fields: list[pa.Field]) -> bytes:
     from ..catalog.schema import encode_schema
 
     return encode_schema(pa.schema(fields))[1]
-
-
-def _as_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """The batch in Spark's own Arrow types: microseconds, signed integers, plain strings."""
-    import pyarrow as pa
-
-    columns = [
-        column if column.type.equals(field.type) else column.cast(field.type, safe=False)
-        for column, field in zip(batch.columns, wanted, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
