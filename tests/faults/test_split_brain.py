@@ -128,7 +128,7 @@ def test_two_thousand_stopped_owners_find_out(make_lake, nursery, tmp_path):
 def test_a_chain_of_zombies(nursery, tmp_path):
     """Each stopped before its put, each with a later epoch; they wake in every order."""
     chance = random.Random(5)
-    for turn in range(3):
+    for turn in range(2):
         lake = Lake(tmp_path / f"lake-{turn}")
         take_over(lake, 1)
         zombies = []
