@@ -66,12 +66,11 @@ def write_checkpoint(
     """
     encoded, first = encode_state(state, retained_from=retained_from), 0
     for _ in range(_RENAMES):
-        taken = _put_segments(log, encoded, exclusive=exclusive)
-        if taken is None:
+        if _put_segments(log, encoded, exclusive=exclusive):
             break
-        # A segment of this name with other bytes: left by an attempt of another version. Take later
-        # names.
-        first = taken + 1
+        # A segment of such a name with other bytes: left by an attempt of another version. Take
+        # names above all of these: the next attempt numbers its segments differently.
+        first += len(encoded.spilled)
         encoded = encode_state(state, retained_from=retained_from, first_segment=first)
     else:
         raise StorageError(f"No free segment names at revision {state.revision}", key=log.folder)
@@ -91,16 +90,15 @@ def write_checkpoint(
     return CheckpointInfo(state.revision, key, size, len(encoded.spilled), written)
 
 
-def _put_segments(log: Log, encoded: EncodedCheckpoint, *, exclusive: bool) -> int | None:
-    """Put the segments; the highest number of a name that other bytes stand under, or None."""
-    taken: int | None = None
+def _put_segments(log: Log, encoded: EncodedCheckpoint, *, exclusive: bool) -> bool:
+    """Put the segments; False as soon as other bytes stand under one of their names."""
     for name, body in encoded.spilled:
         try:
             log.store.put(log.folder + name, body, if_absent=exclusive)
         except ObjectExists:
             if log.store.get(log.folder + name) != body:
-                taken = int(name.split(".")[2])
-    return taken
+                return False
+    return True
 
 
 class CheckpointPolicy:

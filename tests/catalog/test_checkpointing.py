@@ -1,0 +1,365 @@
+"""Checkpoints in the store: when they are written, that they never fail a commit, and what a reader
+does with a broken one."""
+
+from __future__ import annotations
+
+import warnings
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog import checkpoint as checkpoint_module
+from lakelog.catalog.checkpoint import encode_state
+from lakelog.catalog.codec import encode_segment
+from lakelog.catalog.log import CheckpointWarning, Log
+from lakelog.catalog.margins import DEFAULT_MARGINS
+from lakelog.catalog.reader import Catalog
+from lakelog.errors import CorruptObject, StorageError, UnsupportedFeature
+from lakelog.testing.counting import CountingStore
+from lakelog.testing.doubles import FaultyStore, PassingStore
+from lakelog.testing.logs import live_paths
+
+
+def table(*values):
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+def write(writer, *values, **options):
+    with writer.transaction(**options) as tx:
+        tx.write("t", table(*values))
+    return tx.commit_info
+
+
+def fill(catalog, count, **options):
+    with catalog.writer("w", "db", **options) as writer:
+        for value in range(count):
+            write(writer, value)
+        return writer
+
+
+def keys(store, kind):
+    return [item.key for item in store.list("w/db/transactions/") if item.key.endswith(kind)]
+
+
+def revisions(store, kind="checkpoint"):
+    return [int(key.rsplit("/", 1)[1][:20]) for key in keys(store, kind)]
+
+
+def values(store, as_of=None):
+    found = Catalog(store).snapshot("db", as_of).to_arrow("t").column("a").to_pylist()
+    return sorted(found)
+
+
+@pytest.fixture
+def spilling():
+    """Every segment becomes an object of its own."""
+    with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0):
+        yield
+
+
+# --- When -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [(0, []), (1, [0, 1, 2, 3, 4, 5, 6]), (2, [1, 3, 5]), (3, [2, 5]), (7, [6]), (8, [])],
+)
+def test_a_checkpoint_after_every_so_many_commits(catalog, store, every, expected):
+    fill(catalog, 7, checkpoint_every=every)
+    assert revisions(store) == expected
+
+
+def test_commits_are_counted_since_the_last_checkpoint_and_not_since_opening(catalog, store):
+    for _ in range(4):
+        fill(catalog, 2, checkpoint_every=5)
+    assert revisions(store) == [4]
+
+
+def test_whatever_the_commits_were_they_count(catalog, store):
+    """Removes, empty batches of an application, new columns: all of it is log to read."""
+    with catalog.writer("w", "db", checkpoint_every=4) as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        with writer.transaction() as tx:
+            tx.remove(path)
+        with writer.transaction(app_id="x", app_version=1):
+            pass
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"z": pa.array([], pa.int8())}))
+    assert revisions(store) == [3]
+
+
+def test_a_checkpoint_by_hand_counts_as_the_last_one(catalog, store):
+    with catalog.writer("w", "db", checkpoint_every=3) as writer:
+        write(writer, 0)
+        info = writer.checkpoint()
+        assert (info.revision, info.written, info.key) == (0, True, keys(store, "checkpoint")[0])
+        assert info.size_bytes == store.head(info.key).size_bytes
+        for value in range(3):
+            write(writer, value)
+    assert revisions(store) == [0, 3]
+
+
+def test_a_second_one_of_the_same_revision_is_not_written(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        write(writer, 0)
+        writer.checkpoint()
+        assert not writer.checkpoint().written
+    with catalog.writer("w", "db", shared=True) as other:
+        assert not other.checkpoint().written
+    assert revisions(store) == [0]
+
+
+def test_two_processes_write_the_same_bytes(catalog, store, spilling):
+    with catalog.writer("w", "db") as writer:
+        write(writer, 0)
+        write(writer, 1)
+    bodies = []
+    for _ in range(2):
+        with catalog.writer("w", "db", shared=True) as writer:
+            info = writer.checkpoint()
+        bodies.append({key: store.get(key) for key in [*keys(store, ".segment"), info.key]})
+        store.delete([info.key])
+    assert bodies[0] == bodies[1]
+
+
+def test_a_skipped_commit_writes_none(catalog, store):
+    with catalog.writer("w", "db", checkpoint_every=2) as writer:
+        for _ in range(4):
+            with writer.transaction(app_id="x", app_version=1) as tx:
+                tx.write("t", table(1))
+    assert revisions(store) == []
+
+
+# --- A failing checkpoint -------------------------------------------------------------------------
+
+
+class NoCheckpoints(PassingStore):
+    broken = True
+
+    def put(self, key, body, *, if_absent=False):
+        if self.broken and key.endswith((".checkpoint", ".segment")):
+            raise StorageError("no room", key=key)
+        super().put(key, body, if_absent=if_absent)
+
+
+def test_a_failing_checkpoint_only_warns_and_is_tried_again_soon(store):
+    failing = NoCheckpoints(store)
+    with Catalog(failing).writer("w", "db", checkpoint_every=20) as writer:
+        for value in range(19):
+            write(writer, value)
+        with pytest.warns(CheckpointWarning, match="revision 19.*no room.*next try.*revision 21"):
+            assert write(writer, 19).revision == 19
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            write(writer, 20)
+        failing.broken = False
+        write(writer, 21)
+        write(writer, 22)
+    assert revisions(store) == [21]
+    assert values(store) == list(range(23))
+
+
+def test_a_commit_that_stands_is_no_error_even_where_warnings_are(store):
+    with (
+        Catalog(NoCheckpoints(store)).writer("w", "db", checkpoint_every=1) as writer,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error")
+        assert write(writer, 0).revision == 0
+        assert write(writer, 1).revision == 1
+    assert values(store) == [0, 1]
+
+
+def test_a_checkpoint_by_hand_that_fails_is_an_error(store):
+    with Catalog(NoCheckpoints(store)).writer("w", "db") as writer:
+        write(writer, 0)
+        with pytest.raises(StorageError, match="no room"):
+            writer.checkpoint()
+        assert writer.last_checkpoint is None
+
+
+def test_a_crash_between_segments_and_checkpoint_leaves_nothing_that_is_read(
+    catalog, store, spilling
+):
+    fill(catalog, 3)
+    lossy = FaultyStore(store, ["lost request"], match=".checkpoint")
+    with Catalog(lossy).writer("w", "db") as writer, pytest.raises(StorageError):
+        writer.checkpoint()
+    assert keys(store, ".segment")
+    assert revisions(store) == []
+    assert values(store) == [0, 1, 2]
+    with catalog.writer("w", "db") as writer:
+        assert writer.checkpoint().written
+    assert values(store) == [0, 1, 2]
+
+
+def test_segment_names_that_are_taken_are_passed_over(catalog, store, spilling):
+    """A leftover of another version stands under the first name, with other bytes."""
+    fill(catalog, 2)
+    state = Log(store, "w", "db").load()
+    first = encode_state(state).spilled[0][0]
+    body, _ = encode_segment(pa.table({"x": [1]}))
+    store.put(f"w/db/transactions/{first}", body)
+    with catalog.writer("w", "db") as writer:
+        info = writer.checkpoint()
+    assert info.segments == 3
+    assert store.get(f"w/db/transactions/{first}") == body
+    store.delete(keys(store, ".transaction"))
+    assert values(store) == [0, 1]
+
+
+def test_a_checkpoint_that_took_too_long_is_not_written(catalog, store, fake, spilling):
+    fill(catalog, 2)
+    slow = FaultyStore(store, match=".segment")
+    slow.before_put = lambda key: fake.move(DEFAULT_MARGINS.idle_limit_s + 1)
+    with (
+        Catalog(slow, ambient=fake.ambient).writer("w", "db") as writer,
+        pytest.raises(StorageError, match="too long"),
+    ):
+        writer.checkpoint()
+    assert revisions(store) == []
+
+
+# --- A reader and a broken checkpoint -------------------------------------------------------------
+
+
+def damage(store, key, how):
+    body = store.get(key)
+    if how == "flipped bit":
+        store.put(key, body[:-9] + bytes([body[-9] ^ 1]) + body[-8:])
+    elif how == "cut":
+        store.put(key, body[: len(body) // 2])
+    elif how == "empty":
+        store.put(key, b"")
+    elif how == "another object":
+        store.put(key, store.get(keys(store, ".transaction")[0]))
+    else:
+        store.delete([key])
+
+
+HOW = ["flipped bit", "cut", "empty", "another object"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_broken_newest_checkpoint_falls_back_with_a_warning(catalog, store, how):
+    fill(catalog, 8, checkpoint_every=3)
+    assert revisions(store) == [2, 5]
+    damage(store, keys(store, "checkpoint")[1], how)
+    with pytest.warns(CheckpointWarning, match=f"{5:020d}") as caught:
+        assert values(store) == list(range(8))
+    assert len(caught) == 1
+    damage(store, keys(store, "checkpoint")[0], how)
+    with pytest.warns(CheckpointWarning) as caught:
+        assert values(store) == list(range(8))
+    assert len(caught) == 2
+
+
+@pytest.mark.parametrize("how", [*HOW, "lost"])
+def test_a_broken_segment_is_a_broken_checkpoint(catalog, store, how, spilling):
+    fill(catalog, 8, checkpoint_every=3)
+    damage(store, keys(store, ".segment")[-1], how)
+    with pytest.warns(CheckpointWarning, match="segment"):
+        assert values(store) == list(range(8))
+
+
+def test_a_broken_checkpoint_nobody_needs_is_not_noticed(catalog, store):
+    fill(catalog, 8, checkpoint_every=3)
+    damage(store, keys(store, "checkpoint")[0], "cut")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert values(store) == list(range(8))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_the_only_checkpoint_of_a_pruned_log_broken_says_so(catalog, store, how):
+    fill(catalog, 8, checkpoint_every=6)
+    store.delete(keys(store, ".transaction")[:6])
+    assert values(store) == list(range(8))
+    (key,) = keys(store, "checkpoint")
+    damage(store, key, how)
+    with (
+        pytest.warns(CheckpointWarning),
+        pytest.raises(CorruptObject, match="No usable checkpoint") as caught,
+    ):
+        values(store)
+    assert caught.value.key == key
+    assert caught.value.exit_code == 5
+    assert "rebuild" in caught.value.hint
+
+
+def test_a_writer_opens_on_a_broken_checkpoint_and_writes_a_sound_one(catalog, store):
+    fill(catalog, 6, checkpoint_every=6)
+    damage(store, keys(store, "checkpoint")[0], "cut")
+    with pytest.warns(CheckpointWarning):
+        writer = catalog.writer("w", "db", checkpoint_every=1)
+    write(writer, 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert values(store) == list(range(7))
+
+
+def test_a_checkpoint_of_the_future_is_refused_and_not_passed_over(catalog, store):
+    """Falling back would read a log that this version may not understand."""
+    fill(catalog, 3, checkpoint_every=3)
+    log = Log(store, "w", "db")
+    state = log.load()
+    state.reader_features = frozenset({"time-machine"})
+    store.put(keys(store, "checkpoint")[0], encode_state(state).body)
+    with pytest.raises(UnsupportedFeature, match="time-machine"):
+        values(store)
+
+
+# --- A checkpoint is all that is needed -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_a_checkpoint_loads_with_every_earlier_transaction_deleted(catalog, store, spill):
+    with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0 if spill else 1 << 20):
+        fill(catalog, 5, checkpoint_every=5)
+    before = Log(store, "w", "db").load()
+    store.delete(keys(store, ".transaction"))
+    after = Log(store, "w", "db").load()
+    assert live_paths(after) == live_paths(before)
+    assert after.history.table().equals(before.history.table())
+    assert after.next_uuid == before.next_uuid
+    assert values(store) == list(range(5))
+
+
+def test_a_checkpoint_alone_is_enough_to_exist_and_to_go_on(catalog, store):
+    fill(catalog, 5, checkpoint_every=5)
+    store.delete(keys(store, ".transaction"))
+    assert catalog.databases() == ["db"]
+    assert catalog.writers("db") == ["w"]
+    with catalog.writer("w", "db") as writer:
+        assert write(writer, 5).revision == 5
+    assert values(store) == list(range(6))
+
+
+def test_a_writer_of_a_pruned_log_leaves_the_pruned_history_out(catalog, store):
+    fill(catalog, 6, checkpoint_every=3)
+    store.delete(keys(store, ".transaction")[:3])
+    with catalog.writer("w", "db") as writer:
+        write(writer, 6)
+        writer.checkpoint()
+    store.delete(keys(store, ".transaction") + keys(store, "checkpoint")[:2])
+    history = Log(store, "w", "db").load().history.table()
+    assert history.column("revision").to_pylist() == [2, 3, 4, 5, 6]
+
+
+def test_what_a_checkpoint_costs(catalog, store, spilling):
+    fill(catalog, 3)
+    counting = CountingStore(store)
+    with Catalog(counting).writer("w", "db") as writer:
+        counting.reset()
+        info = writer.checkpoint()
+        assert counting.reset()["put"] == 1 + info.segments
+    counting = CountingStore(store)
+    Log(counting, "w", "db").load()
+    assert counting.reset() == {
+        "put": 0,
+        "get": 1 + info.segments,
+        "list": 1,
+        "head": 0,
+        "delete": 0,
+    }
