@@ -16,39 +16,39 @@ import pyarrow.compute as pc
 from . import segments
 
 if TYPE_CHECKING:
-    from .wire import lakelog_transaction_pb2 as wire
+    from .codec import DecodedTransaction
 
 Row = dict[str, Any]
 
 
-def history_row(
-    message: wire.Transaction,
-    digest: bytes,
-    *,
-    added: int,
-    removed: int,
-    rows_added: int = 0,
-    bytes_added: int = 0,
-) -> Row:
+def transaction_row(found: DecodedTransaction) -> Row:
     """The history row of one transaction, with the fields of `segments.HISTORY`."""
+    message = found.message
+    adds = [action.add for action in message.actions if action.WhichOneof("kind") == "add"]
+    removed = sum(action.WhichOneof("kind") == "remove" for action in message.actions)
+    batches = [batch.run.core for batch in found.batches.values()]
     members = message.commit.members
     summary = {key: value for member in members for key, value in sorted(member.summary.items())}
     operations = list(dict.fromkeys(member.operation for member in members))
     return {
         "revision": message.revision,
         "uuid": message.uuid,
-        "digest": digest,
+        "digest": found.digest,
         "committed_at": message.commit.committed_at_us,
         "epoch": message.epoch,
         "guest": message.guest,
         "operation": "+".join(operations),
         "transaction_ids": [member.transaction_id for member in members],
-        "files_added": added,
+        "files_added": len(adds) + sum(batch.num_rows for batch in batches),
         "files_removed": removed,
-        "rows_added": min(rows_added, segments.MAX_NUMBER),
-        "bytes_added": min(bytes_added, segments.MAX_NUMBER),
+        "rows_added": sum(add.row_count for add in adds) + _sum(batches, "row_count"),
+        "bytes_added": sum(add.size_bytes for add in adds) + _sum(batches, "size_bytes"),
         "summary": json.dumps(summary, sort_keys=True, ensure_ascii=False) if summary else None,
     }
+
+
+def _sum(batches: list[pa.Table], column: str) -> int:
+    return sum(pc.sum(batch.column(column)).as_py() or 0 for batch in batches)
 
 
 def rows_to_table(rows: list[Row]) -> pa.Table:
@@ -120,7 +120,7 @@ class History:
 
 
 def _base_rows(table: pa.Table) -> list[Row]:
-    """Rows of a table as `history_row` gives them: times in µs."""
+    """Rows of a table as `transaction_row` gives them: times in µs."""
     place = table.schema.get_field_index("committed_at")
     times = table.column(place).cast(pa.int64())
     return list(table.set_column(place, "committed_at", times).to_pylist())

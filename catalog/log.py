@@ -226,8 +226,9 @@ class Log:
         """
         state, broken = self._newest_sound(listing)
         revision = None if state is None else state.history.revision_at(at_us)
-        if broken is not None and (state is None or revision == state.revision):
-            raise broken
+        at_head = state is not None and revision == state.revision
+        if broken is not None and (state is None or (at_head and at_us > state.committed_at_us)):
+            raise broken  # its own commit time is unknown: it may have been before
         if state is not None and revision == state.revision:
             return state
         oldest = listing.oldest_readable()

@@ -28,7 +28,7 @@ from ..errors import (
 from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
 from .cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
-from .history import history_row, rows_to_table
+from .history import rows_to_table, transaction_row
 from .log import Log
 from .margins import DEFAULT_MARGINS, Margins
 from .names import check_id, is_id
@@ -310,9 +310,7 @@ class Catalog:
                 except LakelogError as error:
                     warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
                     continue
-                kinds = [action.WhichOneof("kind") for action in found.message.actions]
-                added, removed = kinds.count("add"), kinds.count("remove")
-                rows.append(history_row(found.message, found.digest, added=added, removed=removed))
+                rows.append(transaction_row(found))
         return rows_to_table(rows)
 
 

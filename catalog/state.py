@@ -21,9 +21,8 @@ from ..errors import (
     UnknownSchema,
     UnsupportedFeature,
 )
-from . import segments
 from .files import Batch, TableFiles
-from .history import History, history_row
+from .history import History, transaction_row
 from .names import first_slot_uuid
 from .schema import decode_schema
 
@@ -125,9 +124,8 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     """
     message = transaction.message
     check_next(state, transaction)
-    did = _Changes()
     for position, action in enumerate(message.actions):
-        _change(state, action, transaction, position, did)
+        _change(state, action, transaction, position)
     for member in message.commit.members:
         if member.app_id:
             state.app_versions[member.app_id] = max(
@@ -140,23 +138,7 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     state.epoch = message.epoch
     state.committed_at_us = message.commit.committed_at_us
     state.transaction_ids = tuple(member.transaction_id for member in message.commit.members)
-    row = history_row(
-        message,
-        transaction.digest,
-        added=did.added,
-        removed=did.removed,
-        rows_added=did.rows,
-        bytes_added=did.size_bytes,
-    )
-    state.history.append(row)
-
-
-@dataclass(slots=True)
-class _Changes:
-    added: int = 0
-    removed: int = 0
-    rows: int = 0
-    size_bytes: int = 0
+    state.history.append(transaction_row(transaction))
 
 
 def _change(
@@ -164,7 +146,6 @@ def _change(
     action: wire.Action,
     transaction: DecodedTransaction,
     position: int,
-    did: _Changes,
 ) -> None:
     """One action that was checked before."""
     kind = action.WhichOneof("kind")
@@ -172,22 +153,15 @@ def _change(
         add = action.add
         files = state.tables.setdefault(add.table, TableFiles())
         files.added[add.path] = (add, transaction.message.revision)
-        did.added += 1
-        did.rows += add.row_count
-        did.size_bytes += add.size_bytes
     elif kind == "remove":
         table = state.table_of(action.remove.path)
         assert table is not None, f"{transaction.key} was checked"
         state.tables[table].remove(action.remove.path)
-        did.removed += 1
     elif kind == "schema":
         _learn_schema(state, action.schema, transaction.message.revision, transaction.key)
     elif kind == "add_batch":
         batch = transaction.batches[position]
         state.tables.setdefault(action.add_batch.table, TableFiles()).append(batch)
-        did.added += batch.run.core.num_rows
-        did.rows += _sum(batch, "row_count")
-        did.size_bytes += _sum(batch, "size_bytes")
     elif kind == "upgrade":
         state.reader_features |= frozenset(action.upgrade.required_reader_features)
         state.writer_features |= frozenset(action.upgrade.required_writer_features)
@@ -294,10 +268,6 @@ def _decode_schema(schema: wire.Schema, key: str) -> pa.Schema:
         raise CorruptObject(
             f"{key} holds a schema of table {schema.table!r} that is none", key=key
         ) from error
-
-
-def _sum(batch: Batch, column: str) -> int:
-    return segments.total(batch.run.core, column)
 
 
 def validate(
