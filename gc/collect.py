@@ -48,10 +48,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.names import base_folder, parse_data_file
-from .plan import Deletion, Facts, Kept, Plan, Report, is_data_path
+from ..catalog.names import base_folder
+from .plan import Deletion, Facts, Kept, Plan, Report
 from .retained import Retained, digests_of, follow, read_retained
-from .session import Session, is_old, open_execution, open_session, outdated, span_text
+from .rules import Rules
+from .session import Session, open_execution, open_session, outdated
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1_000
 _DATA: Final = "data/"
-_MADE_BY_US_SLASHES: Final = 3  # data/<partition>/<table>/<file>
 
 
 def plan_gc(
@@ -246,11 +246,6 @@ class _Found:
 
 
 _NAMED: Final = "named by a retained revision"
-_UNKNOWN: Final = "unknown name: no Parquet file by its name"
-_OTHER_LOG: Final = (
-    "of an epoch that this log has not come to: written for another log, or this log was lost and "
-    "begun anew (then rebuild it)"
-)
 
 
 def _look(session: Session, exclusive: bool, now: dt.datetime) -> _Found:
@@ -267,41 +262,6 @@ def _look(session: Session, exclusive: bool, now: dt.datetime) -> _Found:
         if info.key not in named
     }
     return _Found({info.key: info for info in listed}, retained, named, verdicts)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Rules A and B on what a look found.
-
-    Attributes:
-        epoch: Of the head.
-        exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
-        now: The time to judge ages by.
-        margins: With the grace period.
-    """
-
-    epoch: int
-    exclusive: bool
-    now: dt.datetime
-    margins: Margins
-
-    def judge(self, info: ObjectInfo, path: str) -> tuple[bool, str]:
-        """Whether a file that no retained revision names is an orphan, and why or why not.
-
-        Args:
-            path: Its path relative to `<writer>/<database>/`.
-        """
-        if not is_data_path(path):
-            return False, _UNKNOWN
-        name = parse_data_file(path) if path.count("/") == _MADE_BY_US_SLASHES else None
-        if name is not None and name.epoch > self.epoch + 1:
-            return False, _OTHER_LOG
-        if self.exclusive and name is not None and name.epoch < self.epoch:
-            return True, f"orphan: written under epoch {name.epoch}, superseded by {self.epoch}"
-        grace = span_text(self.margins.gc_grace_s)
-        if is_old(info, self.now, self.margins.gc_grace_s):
-            return True, f"orphan: written at least {grace} ago, and no retained revision names it"
-        return False, f"young: written within the grace period of {grace}, or at a time not known"
 
 
 def _check_facts(plan: Plan, retained: Retained) -> None:

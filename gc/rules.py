@@ -1,0 +1,61 @@
+"""Which files that no retained revision names are orphans: rules A and B of `collect`. Pure.
+
+Source: docs/maintenance.md; docs/format.md, section 10.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.names import parse_data_file
+from .plan import is_data_path
+from .session import is_old, span_text
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from ..catalog.margins import Margins
+    from ..store import ObjectInfo
+
+_MADE_BY_US_SLASHES: Final = 3  # data/<partition>/<table>/<file>
+_UNKNOWN: Final = "unknown name: no Parquet file by its name"
+_OTHER_LOG: Final = (
+    "of an epoch that this log has not come to: written for another log, or this log was lost and "
+    "begun anew (then rebuild it)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules A and B on what a look found.
+
+    Attributes:
+        epoch: Of the head.
+        exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
+        now: The time to judge ages by.
+        margins: With the grace period.
+    """
+
+    epoch: int
+    exclusive: bool
+    now: dt.datetime
+    margins: Margins
+
+    def judge(self, info: ObjectInfo, path: str) -> tuple[bool, str]:
+        """Whether a file that no retained revision names is an orphan, and why or why not.
+
+        Args:
+            path: Its path relative to `<writer>/<database>/`.
+        """
+        if not is_data_path(path):
+            return False, _UNKNOWN
+        name = parse_data_file(path) if path.count("/") == _MADE_BY_US_SLASHES else None
+        if name is not None and name.epoch > self.epoch + 1:
+            return False, _OTHER_LOG
+        if self.exclusive and name is not None and name.epoch < self.epoch:
+            return True, f"orphan: written under epoch {name.epoch}, superseded by {self.epoch}"
+        grace = span_text(self.margins.gc_grace_s)
+        if is_old(info, self.now, self.margins.gc_grace_s):
+            return True, f"orphan: written at least {grace} ago, and no retained revision names it"
+        return False, f"young: written within the grace period of {grace}, or at a time not known"
