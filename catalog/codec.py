@@ -44,6 +44,11 @@ class DecodedTransaction:
     key: str
     batches: dict[int, Batch] = field(default_factory=dict)
 
+    @property
+    def marks(self) -> frozenset[bytes]:
+        """The ids of the transactions that it commits."""
+        return frozenset(member.transaction_id for member in self.message.commit.members)
+
 
 @dataclass(frozen=True, slots=True)
 class DecodedCheckpoint:

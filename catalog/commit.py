@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import (
     AccessDenied,
     CapabilityMissing,
+    CorruptError,
     FencedError,
     ForkError,
     LakelogError,
@@ -282,7 +283,7 @@ class Committer:
                 self.log.store.put(key, body, if_absent=True)
                 return True
             except ObjectExists:
-                return self._read_back(key, ids) == body
+                return self._read_back(key, body, ids)
             except StorageError as error:
                 self._doubt(error, ids, key, first=attempt == 0)
             self._ambient.sleep_s(self._jitter_s(attempt))
@@ -294,15 +295,19 @@ class Committer:
             raise error
         self._in_doubt.update(dict.fromkeys(ids, key))
 
-    def _read_back(self, key: str, ids: Sequence[bytes]) -> bytes:
+    def _read_back(self, key: str, body: bytes, ids: Sequence[bytes]) -> bool:
+        """Whether it is this very body that stands under its key; in doubt until that is known."""
+        self._in_doubt.update(dict.fromkeys(ids, key))
         for attempt in range(_PUT_ATTEMPTS):
             try:
-                return self.log.store.get(key)
-            except ObjectNotFound:
-                return b""  # pruned since: the replay tells what stood there
+                found = self.log.store.get(key)
+                if found != body and decode_transaction(found, key).marks.isdisjoint(ids):
+                    self._in_doubt = {k: v for k, v in self._in_doubt.items() if k not in ids}
+                return found == body
+            except (ObjectNotFound, CorruptError):
+                return False  # pruned since, or damaged: the replay tells what stands there
             except StorageError:
                 self._ambient.sleep_s(self._jitter_s(attempt))
-        self._in_doubt.update(dict.fromkeys(ids, key))
         raise outcome_unknown(key, ids[0])
 
     def _put_plain(self, item: LogObject, body: bytes, ids: Sequence[bytes]) -> bool:
@@ -378,8 +383,6 @@ class Committer:
                 )
                 self._fenced = fenced(self.log.writer, why, self.log.folder)
                 return
-
-    # --- Words ------------------------------------------------------------------------------------
 
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""

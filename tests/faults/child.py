@@ -14,7 +14,7 @@ import sys
 import warnings
 
 import pyarrow as pa
-import pyarrow.parquet  # noqa: F401 - before the fork, not once a child
+import pyarrow.parquet  # before the fork, not once a child
 from lakelog.catalog import frames, parquet, transaction  # noqa: F401
 from lakelog.catalog.reader import Catalog
 from lakelog.errors import LakelogError

@@ -16,9 +16,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # "exists": the request took effect, and the client's own retry of it found its own object.
-Kind = Literal["lost request", "lost response", "exists", "dies before", "dies after"]
+# "damaged": of a body that is read one bit is another one; "cut": half of it is there.
+Kind = Literal[
+    "lost request", "lost response", "exists", "damaged", "cut", "dies before", "dies after"
+]
 ERRORS: tuple[Kind, ...] = ("lost request", "lost response", "exists")
 DEATHS: tuple[Kind, ...] = ("dies before", "dies after")
+
+
+def spoiled(body: bytes, fault: Kind | None) -> bytes:
+    """What arrives of a body."""
+    if fault == "damaged":
+        middle = len(body) // 2
+        return body[:middle] + bytes([body[middle] ^ 4]) + body[middle + 1 :]
+    return body[: len(body) // 2] if fault == "cut" else body
 
 
 class FaultPlanStore(PassingStore):
@@ -63,10 +74,17 @@ class FaultPlanStore(PassingStore):
             raise ObjectExists("the object exists already", key=key)
 
     def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
-        return self._do("get", key, lambda: self.inner.get(key, start=start, end=end))
+        number = len(self.requests)
+        body = self._do("get", key, lambda: self.inner.get(key, start=start, end=end))
+        return spoiled(body, self.plan.get(number))
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        return [self._do("get", key, lambda k=key: self.inner.get_many([k])[0]) for key in keys]
+        bodies = []
+        for key in keys:
+            number = len(self.requests)
+            body = self._do("get", key, lambda k=key: self.inner.get_many([k])[0])
+            bodies.append(body and spoiled(body, self.plan.get(number)))
+        return bodies
 
     def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
         return self._do("list", prefix, lambda: self.inner.list(prefix, after=after))

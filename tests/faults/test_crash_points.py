@@ -188,6 +188,16 @@ def test_an_answer_is_lost_and_then_the_store_is_away(name, first):
             check_faults(name, {at: first} | later)
 
 
+@pytest.mark.parametrize("name", ["commit", "files", "guest", "first commit"])
+@pytest.mark.parametrize("damage", ["damaged", "cut"])
+def test_an_answer_is_lost_and_what_is_read_back_is_damaged(name, damage):
+    """A body that doesn't say whose it is leaves the commit in doubt, not failed."""
+    for at in writes(name):
+        for length, then in itertools.product(range(1, 4), (*ERRORS, damage)):
+            later = dict.fromkeys(range(at + 2, at + 2 + length), then)
+            check_faults(name, {at: "exists", at + 1: damage} | later)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
@@ -197,7 +207,7 @@ def test_all_pairs_of_two_faults(name):
     for at, first in itertools.product(range(number), ERRORS):
         _, _, _, faulty = run_with(name, {at: first})  # errors add requests: retries, reads back
         for then, second in itertools.product(
-            range(at + 1, len(faulty.requests) + 1), (*ERRORS, *DEATHS)
+            range(at + 1, len(faulty.requests) + 1), (*ERRORS, "damaged", *DEATHS)
         ):
             check_faults(name, {at: first, then: second})
 
