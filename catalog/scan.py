@@ -88,12 +88,22 @@ def _read_whole(store: Store, part: FilePart, target: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target)
 
 
+def _check_size(size_bytes: int, part: FilePart) -> None:
+    if size_bytes != part.size_bytes:
+        raise CorruptObject(
+            f"{part.key} has {size_bytes} bytes, the log says {part.size_bytes}",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+
+
 def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     columns = readable_columns(part.schema, target)
     rows = 0
     try:
         with store.open_input(part.key, size_bytes=part.size_bytes) as source:
-            file = pq.ParquetFile(source, pre_buffer=True)
+            _check_size(source.size(), part)
+            file = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS, columns=columns, use_threads=False
             ):
