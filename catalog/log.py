@@ -231,9 +231,10 @@ class Log:
             raise broken  # its own commit time is unknown: it may have been before
         if state is not None and revision == state.revision:
             return state
-        oldest = listing.oldest_readable()
+        oldest = listing.first_readable()
         if revision is None or revision < oldest:
-            if oldest == 0:
+            told = state is not None and state.history.holds(0)
+            if revision is None and (oldest == 0 or told):
                 return None
             raise SnapshotPruned(
                 f"At that time {self.writer}/{self.database} stood before revision {oldest}, "

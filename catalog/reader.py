@@ -7,19 +7,22 @@ Source: docs/format.md, sections 2 and 7.
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import (
+    CorruptError,
     DatabaseNotFound,
+    ForkError,
     InvalidToken,
-    LakelogError,
     NaiveTime,
     NotACatalog,
+    ObjectNotFound,
     RevisionNotFound,
     TimeBeforeFirstCommit,
     UsageError,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from .state import State
 
 AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class HistoryWarning(UserWarning):
@@ -213,16 +217,15 @@ class Catalog:
         if as_of is None:
             return None
         if isinstance(as_of, dt.datetime):
-            if as_of.tzinfo is None:
+            if as_of.utcoffset() is None:
                 raise NaiveTime(
                     f"{as_of.isoformat()} has no time zone",
                     key=as_of.isoformat(),
                     hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a "
                     "trailing Z",
                 )
-            return int(
-                (as_of - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) / dt.timedelta(microseconds=1)
-            )
+            at_us: int = (as_of - _EPOCH) // dt.timedelta(microseconds=1)
+            return at_us
         if isinstance(as_of, str):
             if not is_token(as_of):
                 raise InvalidToken(
@@ -239,10 +242,8 @@ class Catalog:
                 )
             return as_of
         if isinstance(as_of, Mapping):
-            return Cut(
-                database,
-                {check_id(w, "writer"): Position(int(r)) for w, r in sorted(as_of.items())},
-            )
+            positions = {check_id(w, "writer"): _position(r) for w, r in as_of.items()}
+            return Cut(database, dict(sorted(positions.items())))
         raise UsageError(
             f"A point in time can't be a {type(as_of).__name__}", hint="See `Catalog.snapshot`"
         )
@@ -276,7 +277,7 @@ class Catalog:
         states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
         found = [state for state in states if state is not None]
         if not found:
-            at = dt.datetime.fromtimestamp(at_us / 1e6, dt.UTC).isoformat()
+            at = (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
             raise TimeBeforeFirstCommit(
                 f"At {at} nothing had been committed to {listings[0].database!r}",
                 key=at,
@@ -290,7 +291,7 @@ class Catalog:
         log = self._log(listing)
         try:
             table = log.load(listing=listing).history.table()
-        except LakelogError as error:
+        except (CorruptError, ForkError) as error:
             warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
             table = self._history_by_object(log, listing)
         oldest = listing.oldest_readable()
@@ -307,11 +308,20 @@ class Catalog:
             for item in sorted(listing.transactions[revision]):
                 try:
                     found = log.transaction(item)
-                except LakelogError as error:
+                except (CorruptError, ObjectNotFound) as error:
                     warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
                     continue
                 rows.append(transaction_row(found))
         return rows_to_table(rows)
+
+
+def _position(revision: Any) -> Position:
+    try:
+        return Position(operator.index(revision))
+    except TypeError as error:
+        raise UsageError(
+            f"A revision can't be {revision!r}", hint="Give a whole number for each writer"
+        ) from error
 
 
 def _for_users(table: pa.Table, writer: str) -> pa.Table:
