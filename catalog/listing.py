@@ -75,6 +75,12 @@ class Listing:
         spans = self._spans()
         return spans[-1][0] if spans and spans[-1][1] == self.head else self.head + 1
 
+    def first_readable(self) -> int:
+        """The lowest revision that can be read (forks aside), whatever is lost above it; head + 1
+        if none can."""
+        spans = self._spans()
+        return spans[0][0] if spans else self.head + 1
+
     def readable(self) -> str:
         """In words, which revisions can be read: `0-4, 7-9`."""
         end = min(self.forks(), default=self.head + 1)

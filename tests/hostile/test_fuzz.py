@@ -49,11 +49,13 @@ def check(reports: list[dict], inputs: int) -> None:
         assert all(found >= {"sound", "CorruptObject"} for found in endings.values()), endings
 
 
+@pytest.mark.timeout(1_200)  # a minute on a quiet machine
 def test_100_000_hostile_objects(tmp_path):
     check(fuzz(tmp_path, 100_000, seed=1), 100_000)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(0)
 def test_a_million_hostile_objects_of_a_fresh_seed(tmp_path):
     seed = int(os.environ.get("LAKELOG_SEED") or secrets.randbelow(1 << 30))
     print(f"seed {seed}")
@@ -61,12 +63,13 @@ def test_a_million_hostile_objects_of_a_fresh_seed(tmp_path):
 
 
 def test_the_fuzzer_reports_what_it_finds(tmp_path):
-    """A guard that is taken out is missed within a few thousand inputs."""
+    """A guard that is taken out is missed within a few hundred inputs."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import fuzz, lakelog.catalog.ipc as ipc\n"
-        "ipc._check_statistic = lambda *_: None\n"
-        "fuzzer = fuzz.Fuzzer(1)\n"
-        "for number in range(6_000): fuzzer.run(number)\n"
+        "import pyarrow as pa\n"
+        "ipc._known_columns = lambda data, *_: pa.ipc.open_file(pa.py_buffer(data)).schema.names\n"
+        "fuzzer = fuzz.Fuzzer(0)\n"
+        "for number in range(1_000): fuzzer.run(number)\n"
         "sys.exit(9 if fuzzer.findings else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(SCRIPT.parent)], check=False)
