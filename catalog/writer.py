@@ -57,7 +57,9 @@ class Writer:
         self.writer_id = check_id(writer_id, "writer")
         self.database = check_id(database, "database")
         self.store = store
-        self.capabilities: Capabilities = probe(store, f"{writer_id}/")
+        self.capabilities: Capabilities = probe(
+            store, f"{writer_id}/", mark=lambda: f"{ambient.new_id().hex()}"
+        )
         exclusive = self.capabilities.put_if_absent
         if shared and not exclusive:
             raise CapabilityMissing(

@@ -9,10 +9,19 @@ import contextlib
 import secrets
 from typing import TYPE_CHECKING
 
-from ..errors import AccessDenied, CapabilityMissing, LakelogError, ObjectExists, ObjectNotFound
+from ..errors import (
+    AccessDenied,
+    CapabilityMissing,
+    LakelogError,
+    ObjectExists,
+    ObjectNotFound,
+    StorageError,
+)
 from .base import Capabilities
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .base import Store
 
 _FIRST = b"lakelog probe: first"
@@ -20,29 +29,46 @@ _SECOND = b"lakelog probe: second"
 _GOOD = "a second put-if-absent on one key was refused and left the first body alone"
 
 
-def probe(store: Store, prefix: str) -> Capabilities:
+_UNCLEAR = "unclear"
+_TRIES = 3
+
+
+def probe(
+    store: Store, prefix: str, *, mark: Callable[[], str] = lambda: secrets.token_hex(8)
+) -> Capabilities:
     """Try put-if-absent twice on a new key of the probe's own, and remove it again.
 
-    The answer is kept on the store object, so that a second call costs nothing.
+    The answer is kept on the store object, so that a second call costs nothing. Only what leaves no
+    other reading counts against the store: a damaged answer must not turn a good store into one
+    that writers then write to without put-if-absent.
 
     Args:
         store: Where to try.
         prefix: Empty, or ends in `/`: where the caller may write.
+        mark: Makes the random part of the key.
     Returns:
         The finding. A store that refuses the deletion alone is no failure: a writer need not be
         allowed to delete; the detail names what was left behind.
     Raises:
         AccessDenied: Writing or reading is not allowed here.
-        StorageError: The store failed; nothing is known.
+        StorageError: The store failed, or said three times what can't be; nothing is known.
     Requests: 2 PUT, 1 GET, 1 DELETE; none if this store object was probed before.
     """
-    known = store.probed
-    if known is None:
-        known = store.probed = _try(store, f"{prefix}_probe/{secrets.token_hex(8)}")
-    return known
+    for _ in range(_TRIES):
+        if store.probed is None:
+            store.probed = _try(store, f"{prefix}_probe/{mark()}")
+    if store.probed is None:
+        raise StorageError(
+            "The store gives back something else than was written",
+            key=f"{prefix}_probe/",
+            hint="Something between here and the store alters or loses objects: look into that "
+            "before you write anything",
+        )
+    return store.probed
 
 
-def _try(store: Store, key: str) -> Capabilities:
+def _try(store: Store, key: str) -> Capabilities | None:
+    """The finding of one try; None if what was seen proves nothing."""
     try:
         store.put(key, _FIRST, if_absent=True)
     except ObjectExists:
@@ -55,11 +81,13 @@ def _try(store: Store, key: str) -> Capabilities:
         with contextlib.suppress(LakelogError):
             store.delete([key])
         raise
-    detail = deviation or _GOOD
+    detail = _GOOD if deviation is None else deviation
     try:
         store.delete([key])
     except AccessDenied:
         detail += f"; deleting is not allowed, so {key} stays"
+    if deviation == _UNCLEAR:
+        return None
     return Capabilities(store.backend, deviation is None, detail)
 
 
@@ -73,9 +101,13 @@ def _deviation(store: Store, key: str) -> str | None:
     try:
         body = store.get(key)
     except ObjectNotFound:
-        return "an object just written is not there"
+        if body == _SECOND:
+        return "a put-if-absent that was refused replaced the first body all the same"
+    return _UNCLEAR
     if body == _FIRST:
         return None if refused else "a second put-if-absent on one key reports success"
     if body == _SECOND and not refused:
         return "put-if-absent is ignored: a second one on one key replaced the first body"
-    return "the object is not what the first put-if-absent wrote"
+    if body == _SECOND:
+        return "a put-if-absent that was refused replaced the first body all the same"
+    return _UNCLEAR
