@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,7 +31,6 @@ from ..catalog.listing import Listing, read_listing
 from ..catalog.log import Log
 from ..catalog.margins import Margins
 from ..catalog.names import data_path
-from ..catalog.outcome import CommitInfo
 from ..catalog.schema import encode_schema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..catalog.writer import Writer
@@ -44,9 +44,11 @@ from ..errors import (
     StorageError,
 )
 from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
+from .doubles import PassingStore
 from .simulation import QUIET, Faults, World
 
 if TYPE_CHECKING:
+    from ..catalog.outcome import CommitInfo
     from ..catalog.state import State
     from ..store.base import Store
 
@@ -148,7 +150,9 @@ class Truth:
         slot = self.slots.get(info.revision)
         _hold(slot is not None, f"I1 acknowledged at revision {info.revision}, which isn't there")
         assert slot is not None
-        _hold(transaction_id in slot.ids, f"I3 acknowledged at {info.revision}, another stands there")
+        _hold(
+            transaction_id in slot.ids, f"I3 acknowledged at {info.revision}, another stands there"
+        )
         self.acknowledged[transaction_id] = info.revision
 
     def read(self, state: State) -> None:
@@ -302,7 +306,9 @@ class Outcome:
     violation: str = ""
 
 
-def run_history(seed: int, *, faults: Faults | None = None, trace: list[str] | None = None) -> Outcome:
+def run_history(
+    seed: int, *, faults: Faults | None = None, trace: list[str] | None = None
+) -> Outcome:
     """One history, from its seed alone.
 
     Args:
@@ -316,8 +322,8 @@ def run_history(seed: int, *, faults: Faults | None = None, trace: list[str] | N
     world.faults = faults or random.choice((Faults(), Faults(nap=0.08), Faults(die=0.04), QUIET))
     cast = Cast(world, truth)
     for number in range(random.randint(1, 2)):
-        rounds = random.randint(1, 3)
-        world.spawn(f"owner{number}", lambda s, n=rounds: cast.owner(s, shared=False, rounds=n))
+        play = partial(cast.owner, shared=False, rounds=random.randint(1, 3))
+        world.spawn(f"owner{number}", play)
     for number in range(random.randint(0, 2)):
         world.spawn(f"guest{number}", lambda s: cast.owner(s, shared=True, rounds=2))
     if random.random() < 0.6:
@@ -357,15 +363,13 @@ def _recover(world: World, truth: Truth) -> None:
     _hold(len(truth.slots) > before, "I12 a new owner's commit doesn't stand")
 
 
-class _Watched:
+class _Watched(PassingStore):
     """The bare store, with its writes shown to the truth."""
 
     def __init__(self, world: World) -> None:
+        super().__init__(world.store)
         self._world = world
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
-        self._world.store.put(key, body, if_absent=if_absent)
+        super().put(key, body, if_absent=if_absent)
         self._world.on_applied("PUT", key, body)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._world.store, name)

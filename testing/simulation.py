@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent, greenlet
 
@@ -24,6 +23,9 @@ from ..errors import ObjectExists, ObjectNotFound, StorageError
 from ..store.base import ObjectInfo, Store
 from ..store.memory import MemoryStore
 from .crashing import Crash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 START_US = 1_700_000_000_000_000
 

@@ -1,6 +1,7 @@
 """Planted bugs in the real code, each of which the simulator has to catch.
 
-`python tests/simulation/mutants.py` plants one after the other and says at which seed it was caught.
+`python tests/simulation/mutants.py` plants one after the other and says at which seed it was
+caught.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
 from typing import Any
 from unittest import mock
 
@@ -16,7 +16,6 @@ from lakelog.catalog import commit, listing, log
 from lakelog.catalog.commit import Committer
 from lakelog.errors import MissingTransaction, ObjectExists
 from lakelog.gc import collect
-from lakelog.testing import histories
 from lakelog.testing.histories import Outcome, run_history
 
 LIMIT = 6_000
@@ -38,12 +37,12 @@ def no_read_back() -> Any:
 
 def no_settling() -> Any:
     """After a doubt, nobody looks whether the transaction stands already."""
-    return mock.patch.object(Committer, "_settle", lambda *_: None)
+    return mock.patch.object(Committer, "_settle", return_value=None)
 
 
 def no_fencing() -> Any:
     """An owner goes on after losing to a higher epoch."""
-    return mock.patch.object(Committer, "_check_fencing", lambda *_: None)
+    return mock.patch.object(Committer, "_check_fencing", return_value=None)
 
 
 def overwrites() -> Any:
@@ -58,14 +57,11 @@ def overwrites() -> Any:
 
 def never_lists_again() -> Any:
     """A committer that was idle for long neither lists before the put nor after it."""
-    return mock.patch.object(Committer, "is_idle", lambda _: False)
+    return mock.patch.object(Committer, "is_idle", return_value=False)
 
 
 def acknowledges_doubt() -> Any:
     """No answer is taken for a success."""
-
-    def unknown(*_: Any) -> Any:
-        raise AssertionError
 
     def put(self: Committer, key: str, body: bytes, ids: Any) -> bool:
         try:
@@ -118,9 +114,7 @@ def reader_skips_gap() -> Any:
 
 def gc_takes_live_epoch() -> Any:
     """gc gives files of the live epoch no grace."""
-    return mock.patch.object(
-        collect.Rules, "judge", lambda self, info, path: (True, "planted")
-    )
+    return mock.patch.object(collect.Rules, "judge", return_value=(True, "planted"))
 
 
 def digest_unchecked() -> Any:
