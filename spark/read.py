@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..catalog.snapshot import Snapshot
 
 
-def read(
+def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFrame.where` are called
     spark: SparkSession,
     url: str,
     database: str,

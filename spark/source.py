@@ -1,4 +1,4 @@
-"""`spark.read.format("lakelog")`: a Python data source that reads by fsspec and yields Arrow batches.
+"""`spark.read.format("lakelog")`: a Python data source, which reads by fsspec and yields Arrow.
 
 It serves where Spark has no connector for the store, and SQL views. It reads whole columns of whole
 files; `lakelog.spark.read` is several times faster where Spark can open the files itself.

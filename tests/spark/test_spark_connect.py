@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 
 pytestmark = pytest.mark.spark
-pytest.importorskip("grpc_status", reason="needs pyspark[connect]")
+for module in ("grpc_status", "google.rpc", "zstandard", "pandas"):
+    pytest.importorskip(
+        module, reason=f"Spark Connect needs {module}: pip install pyspark[connect]"
+    )
 
 READ = """
 import os, sys, warnings

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
@@ -222,32 +219,3 @@ def test_compiles_once(spark, write, monkeypatch):
     relation(spark, [])
     monkeypatch.setattr(file_index, "_compile", None)
     relation(spark.newSession(), [write("a.parquet", rows(1))]).count()
-
-
-RESTART = """
-import sys
-from lakelog.spark.session import session
-from lakelog.spark.file_index import relation
-from lakelog.spark.arrow_types import spark_schema
-import pyarrow as pa
-path, size = sys.argv[1], int(sys.argv[2])
-schema = spark_schema(pa.schema({"a": pa.int64()}))
-for master in ("local[1]", "local[2]"):
-    spark = session(master=master)
-    old = relation(spark, schema=schema, files=[(path, size)])
-    print(spark.sparkContext.master, old.count(), flush=True)
-    spark.stop()
-"""
-
-
-def test_session_stopped_and_made_again(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(rows(6), path)
-    done = subprocess.run(
-        [sys.executable, "-c", RESTART, str(path), str(path.stat().st_size)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.stdout.split("\n")[:2] == ["local[1] 6", "local[2] 6"], done.stderr[-2000:]

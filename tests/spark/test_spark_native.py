@@ -263,17 +263,17 @@ def test_no_warning_on_the_good_road(spark, files):
         assert read_files(spark, [group(files["full"])], TARGET).count() == 2
 
 
-def test_forty_groups_in_one_query(spark, write):
+def test_twenty_groups_in_one_query(spark, write):
     groups = [
         group(
             write(f"{at}.parquet", pa.table({"id": [at], "value": pa.array([at], pa.int64())})),
             where=f"id = {at}",
         )
-        for at in range(40)
+        for at in range(20)
     ]
     frame = read_files(spark, groups, TARGET)
-    assert frame.count() == 40
-    assert plan_text(frame).count("FileScan parquet") == 40
+    assert frame.count() == 20
+    assert plan_text(frame).count("FileScan parquet") == 20
 
 
 def test_frames_join_cache_and_write_like_any_other(spark, files, tmp_path):

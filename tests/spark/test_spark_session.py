@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from lakelog.spark.session import session
 from lakelog.spark.urls import hadoop_files, hadoop_scheme, supports_url
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = pytest.mark.spark
 
 
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
+        cwd=cwd,
         env={**os.environ, **environment},
     )
 
@@ -39,17 +44,29 @@ def test_a_running_session_is_taken_and_settings_are_changed(spark, settings):
 
 
 QUIET = """
+import os
+import pyarrow as pa, pyarrow.parquet as pq
+from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.file_index import relation
 from lakelog.spark.session import session
-spark = session(app_name="quiet", master="local[1]", **{"spark.sql.shuffle.partitions": 3})
-assert spark.sparkContext.appName == "quiet", spark.sparkContext.appName
-assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
-print(spark.range(10).repartition(3).count())
+
+table = pa.table({"a": list(range(6))})
+pq.write_table(table, "a.parquet")
+files = [(os.path.abspath("a.parquet"), os.path.getsize("a.parquet"))]
+for master in ("local[1]", "local[2]"):
+    spark = session(app_name="quiet", master=master, **{"spark.sql.shuffle.partitions": 3})
+    assert spark.sparkContext.appName == "quiet", spark.sparkContext.appName
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    frame = relation(spark, schema=spark_schema(table.schema), files=files)
+    print(spark.sparkContext.master, frame.repartition(3).count(), flush=True)
+    spark.stop()
 """
 
 
-def test_a_new_session_says_next_to_nothing():
-    done = run(QUIET, PYTHONWARNINGS="ignore")
-    assert done.stdout == "10\n", done.stderr
+def test_new_sessions_read_and_say_next_to_nothing(tmp_path):
+    """The second one is made after the first has stopped, in the same JVM."""
+    done = run(QUIET, cwd=tmp_path, PYTHONWARNINGS="ignore")
+    assert done.stdout == "local[1] 6\nlocal[2] 6\n", done.stderr
     assert " WARN " not in done.stderr
     assert " INFO " not in done.stderr
     assert len(done.stderr.splitlines()) <= 5, done.stderr
