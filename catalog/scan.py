@@ -97,6 +97,17 @@ def _check_size(size_bytes: int, part: FilePart) -> None:
         )
 
 
+def _check_columns(found: list[str], columns: list[str], part: FilePart) -> None:
+    """Parquet readers pass over a column that is not there: its rows would be null."""
+    lost = sorted(set(columns) - set(found))
+    if lost:
+        raise CorruptObject(
+            f"{part.key} has no column {lost[0]!r}, the log says it has",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+
+
 def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     columns = readable_columns(part.schema, target)
     rows = 0
@@ -104,6 +115,7 @@ def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[
         with store.open_input(part.key, size_bytes=part.size_bytes) as source:
             _check_size(source.size(), part)
             file = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+            _check_columns(file.schema_arrow.names, columns, part)
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS, columns=columns, use_threads=False
             ):

@@ -87,12 +87,13 @@ class Snapshot:
         Raises:
             TableNotFound, SchemaConflict.
         """
+        return unify(self._file_schemas(table), table)
+
+    def _file_schemas(self, table: str) -> list[FileSchema]:
+        """The schemas of the live files of a table; those of former ones where there are none."""
         self._check_table(table)
         live = [item for state in self._states for item in _schemas(state, table, live=True)]
-        return unify(
-            distinct(live or [i for s in self._states for i in _schemas(s, table, live=False)]),
-            table,
-        )
+        return distinct(live or [i for s in self._states for i in _schemas(s, table, live=False)])
 
     def files(self, table: str, *, statistics: bool = False) -> pa.Table:
         """The live files of a table.
@@ -122,27 +123,30 @@ class Snapshot:
         """The rows of a table, as a stream: files are read ahead, and memory stays bounded.
 
         Args:
-            columns: Names, in the order wanted; all if not given.
+            columns: Names, in the order wanted; all if not given. Types need to agree in these
+                alone.
         Returns:
             Batches of `schema(table)` (or the columns asked for); a column that a file lacks is
             null there. In order of writer and file; within a file in the file's order.
         Raises:
             TableNotFound, SchemaConflict.
-            UsageError: No such column.
+            UsageError: No such column, or one twice.
             ObjectNotFound, CorruptObject: While reading: a data file is gone or not what the log
                 says.
         Requests: 1 or more GET a file.
         """
-        unified = self.schema(table)
-        if columns is not None:
-            for name in columns:
-                if name not in unified.names:
-                    raise UsageError(
-                        f"Table {table!r} has no column {name!r}",
-                        key=name,
-                        hint=f"It has: {', '.join(unified.names)}",
-                    )
-            unified = pa.schema([unified.field(name) for name in columns])
+        schemas = self._file_schemas(table)
+        if columns is None:
+            unified = unify(schemas, table)
+        else:
+            known = list(dict.fromkeys(name for item in schemas for name in item.schema.names))
+            names = _checked(columns, known, table)
+            chosen = [
+                FileSchema(pa.schema([f for f in item.schema if f.name in names]), item.writer)
+                for item in schemas
+            ]
+            unified = unify(chosen, table)
+            unified = pa.schema([unified.field(name) for name in names])
         return scan_files(self._store, self.file_parts(table), unified)
 
     def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -198,6 +202,28 @@ class Snapshot:
         more = (name for name in rows.schema.names if name in _MORE or ":" in name)
         columns |= {name: rows.column(name) for name in more}
         return pa.table(columns)
+
+
+def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequence[str]:
+    """The columns asked for, if they can be."""
+    if isinstance(columns, str):
+        raise UsageError(
+            f"Columns are a list of names, not {columns!r}", hint=f"Give [{columns!r}]"
+        )
+    seen: set[str] = set()
+    for name in columns:
+        if name not in names:
+            raise UsageError(
+                f"Table {table!r} has no column {name!r}",
+                key=str(name),
+                hint=f"It has: {', '.join(names)}",
+            )
+        if name in seen:
+            raise UsageError(
+                f"Column {name!r} is asked for twice", key=name, hint="Name each column once"
+            )
+        seen.add(name)
+    return columns
 
 
 def _schemas(state: State, table: str, *, live: bool) -> list[FileSchema]:
