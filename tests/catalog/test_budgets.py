@@ -1,0 +1,286 @@
+"""What each operation costs: the `Requests:` of every public docstring, counted."""
+
+from __future__ import annotations
+
+import datetime as dt
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog.catalog import checkpoint as checkpoint_module
+from lakelog.catalog.footer_scan import read_footer, scan_footer
+from lakelog.catalog.log import Log
+from lakelog.catalog.reader import Catalog, open_catalog
+from lakelog.testing.counting import CountingStore
+from lakelog.testing.doubles import START_US
+
+ROWS = pa.table({"a": [1, 2, 3]})
+
+
+def write(writer, **options):
+    with writer.transaction(**options) as tx:
+        tx.write("t", ROWS)
+    return tx
+
+
+@pytest.fixture
+def counting(store):
+    return CountingStore(store)
+
+
+@pytest.fixture
+def filled(catalog, fake):
+    """Three writers of `db` and one of `other`, each with 7 commits and a checkpoint at the 4th."""
+    for name, database in (("A", "db"), ("B", "db"), ("C", "db"), ("D", "other")):
+        fake.wall_us = START_US
+        writer = catalog.writer(name, database, checkpoint_every=0)
+        for number in range(7):
+            write(writer)
+            if number == 3:
+                writer.checkpoint()
+            fake.move(1)
+    return catalog
+
+
+class Spent:
+    """Counts what is spent in a `with` block, and holds it against a budget."""
+
+    def __init__(self, counting, **budget):
+        self.counting, self.budget = counting, budget
+
+    def __enter__(self):
+        self.counting.reset()
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            spent = {name: count for name, count in self.counting.reset().items() if count}
+            assert spent == {name: count for name, count in self.budget.items() if count}
+
+
+# --- Looking around -------------------------------------------------------------------------------
+
+
+def test_opening_a_catalog_costs_nothing(counting, filled):
+    with Spent(counting):
+        catalog = Catalog(counting)
+        assert repr(catalog)
+    open_catalog("memory://budget")
+
+
+def test_databases(counting, filled):
+    """1 LIST, 1 for each writer, 1 for each writer and database."""
+    with Spent(counting, list=1 + 4 + 4):
+        Catalog(counting).databases()
+
+
+def test_writers(counting, filled):
+    """1 LIST, and 1 for each writer."""
+    with Spent(counting, list=1 + 4):
+        Catalog(counting).writers("db")
+
+
+def test_history(counting, filled):
+    """1 LIST and 1 for each writer; then as reading the newest snapshot."""
+    with Spent(counting, list=1 + 4, get=3 * (1 + 3)):
+        Catalog(counting).history("db")
+    with Spent(counting, list=1 + 4, get=1 + 3):
+        Catalog(counting).history("db", "A")
+
+
+# --- Snapshots ------------------------------------------------------------------------------------
+
+
+def test_the_newest_snapshot(counting, filled):
+    """1 LIST, and 1 for each writer; then 1 GET for a checkpoint and each later transaction."""
+    with Spent(counting, list=1 + 4, get=3 * (1 + 3)):
+        Catalog(counting).snapshot("db")
+
+
+def test_a_snapshot_at_a_time_before_the_head_reads_the_log_twice(counting, filled):
+    at = dt.datetime.fromtimestamp(START_US / 1e6 + 4.5, dt.UTC)
+    with Spent(counting, list=1 + 4, get=3 * ((1 + 3) + (1 + 1))):
+        Catalog(counting).snapshot("db", at)
+
+
+def test_a_snapshot_at_a_time_after_the_head_reads_it_once(counting, filled):
+    with Spent(counting, list=1 + 4, get=3 * (1 + 3)):
+        Catalog(counting).snapshot("db", dt.datetime(2100, 1, 1, tzinfo=dt.UTC))
+
+
+def test_a_snapshot_of_a_cut_lists_its_writers_alone(counting, filled):
+    token = filled.snapshot("db", {"A": 5, "B": 2}).token
+    with Spent(counting, list=2, get=(1 + 2) + 3):
+        Catalog(counting).snapshot("db", token)
+    with Spent(counting, list=1, get=1):
+        Catalog(counting).snapshot("db", {"C": 3})
+
+
+def test_spilled_segments_cost_one_get_each(counting, filled, store):
+    with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0):
+        info = filled.writer("A", "db").checkpoint()
+    with Spent(counting, list=1, get=1 + info.segments):
+        Catalog(counting).snapshot("db", {"A": 6})
+    item = Log(store, "A", "db").names().checkpoints[6][0]
+    with Spent(counting, get=1 + info.segments):
+        Log(counting, "A", "db").checkpoint_state(item)
+
+
+def test_a_refresh_when_nothing_is_new(counting, filled):
+    """1 LIST for each writer."""
+    snapshot = Catalog(counting).snapshot("db")
+    with Spent(counting, list=3):
+        assert snapshot.refresh() is snapshot
+
+
+def test_a_refresh_when_something_is_new(counting, filled):
+    """1 LIST for each writer; 1 GET for each new transaction."""
+    snapshot = Catalog(counting).snapshot("db")
+    writer = filled.writer("B", "db")
+    write(writer)
+    write(writer)
+    with Spent(counting, list=3, get=2):
+        snapshot.refresh()
+
+
+def test_what_a_snapshot_knows_costs_nothing(counting, filled):
+    snapshot = Catalog(counting).snapshot("db")
+    with Spent(counting):
+        snapshot.tables()
+        snapshot.schema("t")
+        snapshot.files("t")
+        snapshot.files("t", statistics=True)
+        snapshot.file_parts("t")
+        assert snapshot.token
+        snapshot.scan("t")
+
+
+def test_reading_rows_costs_a_few_gets_a_file(counting, filled):
+    snapshot = Catalog(counting).snapshot("db")
+    counting.reset()
+    assert snapshot.to_arrow("t").num_rows == 63
+    spent = counting.reset()
+    assert 21 <= spent.pop("get") <= 3 * 21
+    assert not any(spent.values()), "the size is known: no HEAD"
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+def test_opening_a_writer(counting, filled):
+    """4 for the probe, 1 LIST, and as reading the newest state of this one log."""
+    catalog = Catalog(counting)
+    with Spent(counting, put=2, get=1 + (1 + 3), delete=1, list=1):
+        catalog.writer("A", "db")
+    with Spent(counting, get=1 + 3, list=1):  # probed once for the store object
+        catalog.writer("B", "db")
+    with Spent(counting, list=1):
+        catalog.writer("new", "db")
+
+
+def test_a_transaction_costs_its_files_and_one_put(counting, filled, fake):
+    writer = Catalog(counting, ambient=fake.ambient).writer("A", "db")
+    with Spent(counting):
+        tx = writer.transaction()
+    with Spent(counting, put=2):
+        (first,) = tx.write("t", ROWS)
+        tx.write("u", ROWS)
+    with Spent(counting):
+        tx.remove(first)
+        writer.transaction().discard()
+    with Spent(counting, put=1):
+        tx.commit()
+    with Spent(counting):
+        tx.commit()
+    with Spent(counting):
+        writer.transaction().commit()
+
+
+def test_many_files_in_one_commit_cost_one_put_more(counting, filled, fake):
+    writer = Catalog(counting, ambient=fake.ambient).writer("A", "db")
+    with Spent(counting, put=300 + 1), writer.transaction() as tx:
+        for _ in range(300):
+            tx.write("t", ROWS)
+
+
+def test_an_application_version_that_stands_already_costs_its_files_alone(counting, filled):
+    writer = Catalog(counting).writer("A", "db")
+    write(writer, app_id="x", app_version=1)
+    with Spent(counting, put=1):
+        assert write(writer, app_id="x", app_version=1).commit_info.skipped
+
+
+def test_a_lost_race_costs_a_get_a_list_and_a_get_a_transaction_more(counting, filled, fake):
+    writer = Catalog(counting, ambient=fake.ambient).writer("A", "db", shared=True)
+    other = filled.writer("A", "db", shared=True)
+    write(other)
+    write(other)
+    tx = writer.transaction()
+    tx.write("t", ROWS)
+    with Spent(counting, put=2, get=1 + 2, list=1):
+        tx.commit()
+
+
+def test_taking_in_a_file(counting, filled, store):
+    """1 HEAD, and 1 GET of the file's end, 2 if its footer is over 64 KiB."""
+    wide = pa.table({f"column {i}": [i] for i in range(3_000)})
+    for name, table, gets in (("small", ROWS, 1), ("wide", wide, 2)):
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        store.put(f"A/db/data/{name}", sink.getvalue().to_pybytes())
+        tx = Catalog(counting).writer("A", "db").transaction()
+        with Spent(counting, head=1, get=gets):
+            tx.add("t", f"data/{name}")
+        with Spent(counting, head=1, get=gets):
+            scan_footer(counting, f"A/db/data/{name}")
+        with Spent(counting, get=gets):
+            read_footer(counting, f"A/db/data/{name}", sink.getvalue().size)
+
+
+def test_a_checkpoint(counting, filled):
+    """1 PUT, and 1 for each spilled segment."""
+    writer = Catalog(counting).writer("A", "db")
+    with Spent(counting, put=1):
+        writer.checkpoint()
+    with Spent(counting, put=1):
+        writer.checkpoint()
+
+
+def test_an_automatic_checkpoint_is_one_put_more(counting, filled):
+    writer = Catalog(counting).writer("A", "db", checkpoint_every=3)  # the last one is at 3
+    with Spent(counting, put=1 + 1 + 1):
+        assert write(writer).commit_info.revision == 7
+    assert writer.last_checkpoint.revision == 7
+    with Spent(counting, put=1 + 1):
+        write(writer)
+
+
+# --- One log --------------------------------------------------------------------------------------
+
+
+def test_one_log(counting, filled):
+    log = Log(counting, "A", "db")
+    with Spent(counting, list=1):
+        listing = log.names()
+    with Spent(counting, list=1, get=1 + 3):
+        state = log.load()
+    with Spent(counting, get=1 + 3):
+        log.load(listing=listing)
+    with Spent(counting, get=3):
+        past = log.load(2, listing)
+    with Spent(counting, get=1):
+        log.transaction(listing.transactions[5][0])
+    with Spent(counting, list=1):
+        assert log.advance(state) is state
+    with Spent(counting, list=1, get=4):
+        assert log.advance(past).revision == 6
+    with Spent(counting, list=1):
+        Log(counting, "nobody", "db").load()
+
+
+def test_a_listing_of_the_tail_is_short(counting, filled, store):
+    """A refresh doesn't page through the whole log: the store is asked for the tail alone."""
+    log = Log(store, "A", "db")
+    listing = log.names(after_revision=5)
+    assert sorted(listing.transactions) == [6]
+    assert not listing.checkpoints
