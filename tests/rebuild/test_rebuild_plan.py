@@ -124,6 +124,23 @@ def test_a_crashed_owner_is_ruled_out_by_the_next_owners_commit(catalog, plan_of
     assert any("gc may delete" in note for note in plan.notes)
 
 
+def test_a_predecessors_last_commit_is_not_ruled_out_by_the_owner_that_it_overtook(
+    catalog, plan_of
+):
+    first = catalog.writer("EWR", "weather")
+    commit(first, 1)
+    with catalog.writer("EWR", "weather") as second:
+        begun = second.transaction()  # on the same base as the next one
+        begun.write("hourly", rows(3))
+        overtaking, _ = commit(first, 2)
+        begun.commit()
+        commit(second, 4)
+    plan = plan_of()
+    assert not plan.left_out
+    assert plan.transactions[1].files[0].path == overtaking
+    assert plan.transactions[1].proof == "unproven"
+
+
 def test_two_replacements_of_one_file_cant_both_have_been_committed(catalog, plan_of):
     with catalog.writer("EWR", "weather") as writer:
         first, _ = commit(writer, 1)

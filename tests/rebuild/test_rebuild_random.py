@@ -3,7 +3,7 @@
 What footers can't say (a removal that nothing replaces) is kept out of these histories and has
 tests of its own. Everything else is in: several tables and partitions, replacements of any files,
 several owners one after the other, predecessors that still write, overlapping transactions,
-shared commits, discarded transactions, and rebuilds in between.
+shared commits, discarded transactions, deleted files, and rebuilds in between.
 
 `LAKELOG_EXAMPLES=2000 pytest tests/rebuild` runs it longer, on fresh seeds.
 """
@@ -111,6 +111,16 @@ class World:
         for begun, result in zip(all_begun, results):
             self.end(begun, result if isinstance(result, CommitInfo) else None)
 
+    def collect(self) -> None:
+        """Delete the files that are not live any more, those of discarded transactions too."""
+        keys = [info.key for info in self.store.list("EWR/weather/data/")]
+        dead = [key for key in keys if key.removeprefix("EWR/weather/") not in self.live]
+        self.store.delete(dead)
+        self.discarded.clear()
+        left = {path.split("-")[-2] for path in self.live}
+        end = self.live
+        self.committed = [(mark, live & end) for mark, live in self.committed if mark in left]
+
     def lose_the_log(self) -> None:
         keys = [info.key for info in self.store.list("EWR/weather/transactions/")]
         self.store.delete(keys)
@@ -120,7 +130,7 @@ def step(world: World, draw) -> None:
     """One thing that happens."""
     what = draw(st.sampled_from([
         "write", "write", "write", "replace", "replace", "reopen", "discard", "zombie", "overlap",
-        "together", "rebuild",
+        "overlap", "together", "rebuild", "gc",
     ]))  # fmt: skip
     owner = world.owners[-1]
     if what in {"write", "replace"}:
@@ -134,12 +144,15 @@ def step(world: World, draw) -> None:
         old = draw(st.sampled_from(world.owners))
         world.commit(world.begin(old, draw, replace=draw(st.booleans())))
     elif what == "overlap":
-        pair = [world.begin(owner, draw, replace=True) for _ in range(2)]
+        other = draw(st.sampled_from([owner, *world.owners[-2:]]))
+        pair = [world.begin(one, draw, replace=True) for one in (owner, other)]
         if draw(st.booleans()):
             pair.reverse()
             world.reordered = True
         for begun in pair:
             world.commit(begun)
+    elif what == "gc":
+        world.collect()
     elif what == "together":
         world.commit_together([world.begin(owner, draw, replace=False) for _ in range(3)])
     elif what == "rebuild" and world.committed:
