@@ -58,8 +58,10 @@ class Reply:
 
 
 # None: pass on. "lose": pass on, then close without an answer. "drop": close without passing on.
-# "cut": pass on, then close in the middle of the answer's body.
-Fault: TypeAlias = Reply | Literal["lose", "drop", "cut"] | None
+# "cut": pass on, then close in the middle of the answer's body. A function: pass on, and answer
+# what it makes of the answer (or close, if it makes "lose" of it).
+Change: TypeAlias = "Callable[[Reply], Reply | Literal['lose']]"
+Fault: TypeAlias = "Reply | Literal['lose', 'drop', 'cut'] | Change | None"
 
 
 @dataclass
@@ -135,10 +137,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif isinstance(fault, Reply):
             self._answer(fault)
         else:
-            reply = self._pass_on(request)
-            if fault == "lose":
+            answer = self._pass_on(request)
+            reply = fault(answer) if callable(fault) else answer
+            if fault == "lose" or reply == "lose":
                 self._hang_up()
             else:
+                assert isinstance(reply, Reply)
                 self._answer(reply, cut=fault == "cut")
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle

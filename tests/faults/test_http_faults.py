@@ -1,0 +1,346 @@
+"""A real S3 server behind a proxy that loses, refuses, hangs, cuts short and alters: s3fs and
+botocore are in the test.
+
+A commit ends as success or as `CommitOutcomeUnknown`, never as a false conflict, and never twice;
+readers get the right result or an error that says what happened.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+import urllib.parse
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.ambient import SYSTEM
+from lakelog.catalog.log import Log
+from lakelog.catalog.reader import Catalog
+from lakelog.errors import AccessDenied, CommitOutcomeUnknown, CorruptError, StorageError
+from lakelog.store import open_store
+from lakelog.store.retry import RetryPolicy
+from lakelog.testing.fault_proxy import Reply, fault_proxy, s3_error
+
+if TYPE_CHECKING:
+    from lakelog.store import Store
+    from lakelog.testing.fault_proxy import FaultProxy
+
+pytestmark = pytest.mark.s3
+
+W = "w"
+READ_TIMEOUT_S = 0.3
+IMPATIENT = replace(SYSTEM, sleep_s=lambda seconds: None)
+STORM = 10_000
+WELCOME = Reply(200, b"<html><body>Welcome!</body></html>", {"Content-Type": "text/html"})
+
+
+def flip(body, position=None):
+    if not body:
+        return body
+    at = len(body) // 2 if position is None else position % len(body)
+    return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+
+
+def hang_before(request):
+    time.sleep(2 * READ_TIMEOUT_S)
+    return "drop"
+
+
+def hang_after(answer):
+    time.sleep(2 * READ_TIMEOUT_S)
+    return "lose"
+
+
+def altered(change):
+    """The whole answer arrives, with another body and no checksum that would tell."""
+
+    def apply(answer):
+        headers = {k: v for k, v in answer.headers.items() if "checksum" not in k.lower()}
+        return Reply(answer.status, change(answer.body), headers)
+
+    return lambda request: apply
+
+
+PUT_FAULTS = {
+    "drop": lambda request: "drop",
+    "lose": lambda request: "lose",
+    "hang before": hang_before,
+    "hang after": lambda request: hang_after,
+    "503": lambda request: s3_error(503, "SlowDown"),
+    "503 after it was done": lambda request: lambda answer: s3_error(503, "SlowDown"),
+    "500 after it was done": lambda request: lambda answer: s3_error(500, "InternalError"),
+    "body altered on its way": lambda request: s3_error(400, "BadDigest"),
+    "body cut on its way": lambda request: s3_error(400, "IncompleteBody"),
+    "met another": lambda request: s3_error(409, "ConditionalRequestConflict"),
+    "refused": lambda request: s3_error(403, "AccessDenied"),
+    "a false 412": lambda request: s3_error(412, "PreconditionFailed"),
+    "412 on its own write": lambda request: lambda answer: s3_error(412, "PreconditionFailed"),
+}
+READ_FAULTS = {
+    "drop": lambda request: "drop",
+    "lose": lambda request: "lose",
+    "hang": hang_before,
+    "503": lambda request: s3_error(503, "SlowDown"),
+    "reset in the body": lambda request: "cut",
+    "flipped": altered(flip),
+    "short": altered(lambda body: body[: len(body) // 2]),
+    "empty": altered(lambda body: b""),
+    "welcome page": lambda request: WELCOME,
+}
+
+
+def kind_of(request):
+    """put, get or list of the log; "" for all else."""
+    path, _, query = request.target.partition("?")
+    prefix = urllib.parse.parse_qs(query).get("prefix", [""])[0]
+    if request.method == "GET" and "transactions/" in prefix:
+        return "list"
+    if "/transactions/" in urllib.parse.unquote(path):
+        return request.method.lower()
+    return ""
+
+
+@dataclass
+class Lake:
+    """A database of its own behind the proxy, and the same one beside it.
+
+    Attributes:
+        behind, beside: The two ways to the one store; a client is slow to make, so all tests share
+            them.
+        hit: How many requests have failed since `fail`.
+    """
+
+    proxy: FaultProxy
+    behind: Store
+    beside: Store
+    database: str
+    hit: int = 0
+
+    def catalog(self):
+        return Catalog(self.behind, ambient=IMPATIENT)
+
+    def writer(self):
+        return self.catalog().writer(W, self.database, checkpoint_every=0)
+
+    def fail(self, kinds, fault, times):
+        """The next so many requests of some kinds fail."""
+        self.hit = 0
+
+        def rule(request):
+            if kind_of(request) not in kinds or self.hit >= times:
+                return None
+            self.hit += 1
+            return fault(request)
+
+        self.proxy.rule = rule
+
+    def calm(self):
+        self.proxy.rule = lambda request: None
+
+    def stands(self):
+        """Revisions of each transaction that stands, by its id, read without the proxy."""
+        rows = Log(self.beside, W, self.database).load().history.table().to_pylist()
+        found: dict[str, list[int]] = {}
+        for row in rows:
+            for mark in row["transaction_ids"]:
+                found.setdefault(mark.hex(), []).append(row["revision"])
+        return found
+
+
+@pytest.fixture(scope="module")
+def ways(moto):
+    """The proxy, the store behind it, and the store beside it."""
+    config = {"s3": {"addressing_style": "path"}, "read_timeout": READ_TIMEOUT_S}
+    url = f"s3://{moto.make_bucket()}/lakes"
+    with fault_proxy(moto.endpoint_url) as proxy:
+        through = {"endpoint_url": proxy.endpoint_url, "config_kwargs": config}
+        behind = open_store(url, {**moto.storage_options, **through})
+        behind.policy = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, budget_s=5)
+        yield proxy, behind, open_store(url, moto.storage_options)
+
+
+@pytest.fixture
+def lake(ways):
+    lake = Lake(*ways, f"db-{secrets.token_hex(4)}")
+    yield lake
+    lake.calm()
+
+
+def write(writer, value):
+    tx = writer.transaction()
+    tx.write("t", pa.table({"n": [value]}))
+    return tx
+
+
+def check_commit(lake, tx, kinds, fault, times):
+    """One commit under faults; then again without. True if it was told at once that it stands."""
+    mark = tx.transaction_id
+    lake.fail(kinds, fault, times)
+    told = None
+    try:
+        tx.commit()
+    except (CommitOutcomeUnknown, StorageError, CorruptError) as error:
+        told = error
+    lake.calm()
+    if told is None:
+        assert len(lake.stands()[mark]) == 1
+    elif isinstance(told, CommitOutcomeUnknown):
+        assert told.transaction_id == mark
+    else:
+        assert mark not in lake.stands(), f"{told!r} for a commit that stands"
+    again = tx.commit()
+    assert lake.stands()[mark] == [again.revision], "not exactly one copy"
+    return told
+
+
+@pytest.mark.parametrize("fault", PUT_FAULTS)
+def test_a_put_that_fails(lake, fault):
+    """Once, and twice: insisting helps. In a storm: unknown, and settled by calling again."""
+    writer = lake.writer()
+    for value, times in enumerate((1, 2, STORM)):
+        if fault == "a false 412" and times == STORM:
+            continue  # a store that lies for ever: 10,000 races
+        told = check_commit(lake, write(writer, value), {"put"}, PUT_FAULTS[fault], times)
+        assert lake.hit
+        if fault == "refused":
+            assert isinstance(told, AccessDenied)
+        elif times < STORM or fault == "412 on its own write":
+            assert told is None
+        else:
+            assert told is None or isinstance(told, CommitOutcomeUnknown)
+            assert (told is None) == ("412" in fault)
+    assert sorted(
+        Catalog(lake.beside).snapshot(lake.database).to_arrow("t")["n"].to_pylist()
+    ) == list(range(writer.revision + 1))
+
+
+@pytest.mark.parametrize("fault", READ_FAULTS)
+@pytest.mark.parametrize("times", [1, STORM])
+def test_reading_fails_while_a_commit_is_in_doubt(lake, fault, times):
+    """The put took effect, its answer was lost, and then nothing can be read, or only nonsense."""
+    writer = lake.writer()
+    first = True
+
+    def lose_then_spoil(request):
+        nonlocal first
+        if kind_of(request) == "put":
+            was, first = first, False
+            return "lose" if was else None
+        return READ_FAULTS[fault](request)
+
+    told = check_commit(lake, write(writer, 1), {"put", "get", "list"}, lose_then_spoil, times + 1)
+    assert told is None or isinstance(told, CommitOutcomeUnknown)
+
+
+@pytest.mark.parametrize("fault", READ_FAULTS)
+@pytest.mark.parametrize("times", [1, STORM])
+def test_reading_fails_after_a_lost_race(lake, fault, times):
+    """A guest took the name; what this one then reads fails. It never takes that for its own."""
+    writer = lake.writer()
+    tx = write(writer, 1)
+    with Catalog(lake.beside).writer(W, lake.database, shared=True) as guest:
+        write(guest, 2).commit()
+    told = check_commit(lake, tx, {"get", "list"}, READ_FAULTS[fault], times)
+    assert tx.commit_info.revision == 1
+    if times == 1 and fault in ("drop", "lose", "503", "hang", "reset in the body"):
+        assert told is None
+
+
+def fill(lake):
+    """Four revisions, a checkpoint in the middle; what each holds."""
+    with Catalog(lake.beside).writer(W, lake.database, checkpoint_every=0) as writer:
+        for value in range(4):
+            write(writer, value).commit()
+            if value == 1:
+                writer.checkpoint()
+    return [list(range(n + 1)) for n in range(4)]
+
+
+def read(lake):
+    """The newest rows through the proxy."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a damaged checkpoint: an older one and more of the log
+        found = lake.catalog().snapshot(lake.database)
+        return sorted(found.to_arrow("t").column("n").to_pylist())
+
+
+@pytest.mark.parametrize("fault", READ_FAULTS)
+@pytest.mark.parametrize("kind", ["get", "list"])
+def test_readers_get_the_right_rows_or_an_error(lake, fault, kind):
+    states = fill(lake)
+    for times in (1, 2, STORM):
+        lake.fail({kind}, READ_FAULTS[fault], times)
+        try:
+            assert read(lake) == states[-1]
+        except (StorageError, CorruptError):
+            told = True
+        else:
+            told = False
+        assert lake.hit
+        if fault in ("drop", "lose", "503", "hang", "reset in the body"):
+            assert told == (times == STORM), "what passes is tried again, what stays is told"
+        elif (kind, fault) != ("list", "flipped"):  # the bit may be in a part that nobody reads
+            assert told or times < STORM
+    lake.calm()
+    assert read(lake) == states[-1]
+
+
+def test_a_bit_flipped_anywhere_in_what_is_read(lake):
+    """Objects carry digests. A listing has none: there an older state may come back, but a whole
+    one, or an error; never a mixture."""
+    states = fill(lake)
+    chance = random.Random(11)
+    seen = set()
+    for number in range(24):
+        kind = ("get", "list")[number % 2]
+        position = chance.randrange(1_000_000)
+        lake.fail({kind}, altered(lambda body, at=position: flip(body, at)), 1)
+        try:
+            found = read(lake)
+        except (StorageError, CorruptError) as error:
+            seen.add(type(error).__name__)
+        else:
+            assert found == states[-1] if kind == "get" else found in states
+        assert lake.hit
+    assert seen
+
+
+def test_an_object_that_was_altered_before_it_was_stored(lake):
+    """A server that doesn't check what it gets. The writer can't know; everybody else finds out."""
+    states = fill(lake)
+
+    def spoil(request):
+        request.body = flip(request.body)
+        request.headers = {k: v for k, v in request.headers.items() if "checksum" not in k}
+        return None
+
+    with lake.writer() as writer:
+        tx = write(writer, 9)
+        lake.fail({"put"}, spoil, 1)
+        tx.commit()
+        lake.calm()
+    with pytest.raises(CorruptError) as caught:
+        read(lake)
+    assert f"{4:020d}" in caught.value.key
+    with pytest.raises(CorruptError):
+        lake.writer()
+    found = lake.catalog().snapshot(lake.database, as_of={W: 3}).to_arrow("t")
+    assert sorted(found.column("n").to_pylist()) == states[-1]
+
+
+def test_every_put_carries_a_checksum_that_the_server_can_hold_it_to(lake):
+    seen = []
+
+    def look(request):
+        seen.append({name for name in request.headers if "checksum" in name or "trailer" in name})
+        return None
+
+    writer = lake.writer()
+    lake.fail({"put"}, look, STORM)
+    write(writer, 1).commit()
+    assert seen
+    assert all(seen)
