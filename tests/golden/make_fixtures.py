@@ -1,0 +1,399 @@
+"""Writes the golden objects of the current format version: `python make_fixtures.py FOLDER`.
+
+Clock and identities are counted, so one version of Arrow and zstd gives the same bytes every time.
+A released version's fixtures are never written anew; those of a next version stand beside them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from lakelog.catalog import build, checkpoint
+from lakelog.catalog.ambient import Ambient
+from lakelog.catalog.build import Intent, build_transaction
+from lakelog.catalog.checkpoint import encode_state
+from lakelog.catalog.codec import decode_transaction, encode_transaction
+from lakelog.catalog.cut import Cut, Position
+from lakelog.catalog.footer import FooterMetadata, encode_footer
+from lakelog.catalog.names import LogObject
+from lakelog.catalog.parquet import encode_files
+from lakelog.catalog.reader import Catalog
+from lakelog.catalog.schema import GENERATION, encode_schema
+from lakelog.catalog.state import State, apply, start
+from lakelog.catalog.statistics import bound_type, encode_bound
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
+from lakelog.store.memory import MemoryStore
+
+sys.path.insert(0, str(Path(__file__).parent))
+from readable import descriptor_lines, plain, readable_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+VERSION_FOLDER = Path(__file__).parents[2] / "fixtures" / "v1"
+START_US = 1_700_000_000_000_000
+TYPED = pa.schema(
+    [
+        pa.field("flag", pa.bool_()),
+        pa.field("small", pa.int16()),
+        pa.field("count", pa.uint64()),
+        pa.field("temp", pa.float32()),
+        pa.field("name", pa.string()),
+        pa.field("raw", pa.binary()),
+        pa.field("price", pa.decimal128(9, 2)),
+        pa.field("local", pa.timestamp("ms")),
+        pa.field("at", pa.timestamp("us", "Europe/Berlin")),
+        pa.field("day", pa.date32()),
+        pa.field("time", pa.time64("ns")),
+        pa.field("tags", pa.list_(pa.string())),
+    ]
+)
+LOW: list[Any] = [False, -5, 0, -0.0, b"a", b"\x00", -100, 0, 1, -1, 0]
+HIGH: list[Any] = [True, 7, (1 << 64) - 1, 1.5, "é".encode(), b"\xff", 99_999, 10**12, 2, 20_000, 9]
+AGAIN = pa.schema([pa.field("temp", pa.string(), metadata={GENERATION: "1"})])
+
+
+@dataclass
+class Counted:
+    """A clock that goes on by a second each time it is read, and counted identities."""
+
+    reads: int = 0
+    ids: int = 0
+    ambient: Ambient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ambient = Ambient(self.now_us, self.new_id, lambda: 0.0, lambda seconds: None)
+
+    def now_us(self) -> int:
+        self.reads += 1
+        return START_US + self.reads * 1_000_000
+
+    def new_id(self) -> bytes:
+        self.ids += 1
+        return hashlib.sha256(b"lakelog golden %d" % self.ids).digest()[:16]
+
+
+@contextmanager
+def tuned(module: Any, name: str, value: int) -> Iterator[None]:
+    """A threshold of lakelog set so that a small example shows what large ones do."""
+    with patch.object(module, name, value):
+        yield
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Readable JSON, the same every time."""
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# --- Single objects -------------------------------------------------------------------------------
+
+
+class Objects:
+    """A log of EWR/weather whose transactions are written as golden objects, each in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.counted = Counted()
+        self.state: State = start("EWR", "weather")
+
+    def put(self, case: str, name: str, body: bytes) -> None:
+        """An object and its readable form."""
+        folder = self.folder / case
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(body)
+        write_json(folder / (name + ".json"), readable_object(body, name))
+
+    def commit(
+        self, case: str, *intents: Intent, guest: bool = False, unknown: bytes = b""
+    ) -> None:
+        """The next transaction. `unknown`: the encoding of an action to put behind them."""
+        body, _ = build_transaction(
+            self.state,
+            intents,
+            uuid=self.state.next_uuid,
+            successor=self.counted.new_id(),
+            epoch=1,
+            guest=guest,
+            now_us=self.counted.now_us(),
+        )
+        name = LogObject(self.state.revision + 1, self.state.next_uuid[:4].hex(), "transaction")
+        if unknown:
+            message = decode_transaction(body, name.name).message
+            action = message.actions.add()
+            action.MergeFromString(unknown)
+            message.commit.members[0].action_count += 1
+            body, _ = encode_transaction(message)
+        self.put(case, name.name, body)
+        if not case.startswith("refused"):
+            apply(self.state, decode_transaction(body, name.name))
+
+    def intent(self, *actions: wire.Action, **more: Any) -> Intent:
+        """What one member asks for."""
+        return Intent(self.counted.new_id(), 1, list(actions), **more)
+
+    def checkpoint(self, case: str) -> None:
+        """The checkpoint of the present state, and its segments."""
+        encoded = encode_state(self.state)
+        self.put(case, encoded.name, encoded.body)
+        for name, body in encoded.spilled:
+            self.put(case, name, body)
+
+
+def schema_action(
+    schema: pa.Schema, *, key: Sequence[str] = (), sort_order: Sequence[str] = ()
+) -> wire.Action:
+    """A schema of the table `hourly`."""
+    mark, message = encode_schema(schema)
+    return wire.Action(
+        schema=wire.Schema(
+            table="hourly",
+            fingerprint=mark,
+            arrow_schema=message,
+            key=key,
+            sort_order=sort_order,
+        )
+    )
+
+
+def add_action(number: int, schema: pa.Schema, groups: Sequence[wire.RowGroup] = ()) -> wire.Action:
+    """A file of the table `hourly`, which need not exist."""
+    return wire.Action(
+        add=wire.Add(
+            path=f"data/2013-01/hourly/part-{number:03d}.parquet",
+            table="hourly",
+            partition="2013-01",
+            size_bytes=1_000 + number,
+            row_count=sum(group.row_count for group in groups) or 10,
+            schema_fingerprint=encode_schema(schema)[0],
+            first_clock=START_US + number,
+            last_clock=START_US + number + 1,
+            footer_bytes=200 + number,
+            row_groups=groups,
+        )
+    )
+
+
+def remove_action(number: int) -> wire.Action:
+    """The end of that file."""
+    return wire.Action(remove=wire.Remove(path=f"data/2013-01/hourly/part-{number:03d}.parquet"))
+
+
+def row_group(rows: int, nulls: int, *, bloom: int = 0) -> wire.RowGroup:
+    """A row group of `TYPED` with a bound of every type."""
+    group = wire.RowGroup(row_count=rows)
+    for position, (low, high) in enumerate(zip(LOW, HIGH, strict=True)):
+        kind = bound_type(TYPED.field(position).type)
+        assert kind is not None
+        item = group.columns.add(column=position, null_count=nulls)
+        item.min, item.max = encode_bound(low, kind), encode_bound(high, kind)
+        item.min_exact, item.max_exact = position != 4, position % 2 == 0
+    if bloom:
+        group.columns[4].bloom_offset, group.columns[4].bloom_bytes = bloom, 64
+    return group
+
+
+def make_objects(folder: Path) -> None:
+    """Every kind of object, and of action, once."""
+    log = Objects(folder)
+    log.commit(
+        "append",
+        log.intent(
+            schema_action(TYPED),
+            add_action(1, TYPED, [row_group(10, 1, bloom=4)]),
+            add_action(2, TYPED, [row_group(10, 0), row_group(5, 5)]),
+            add_action(3, TYPED),
+        ),
+    )
+    log.commit("remove", log.intent(remove_action(3)))
+    log.commit(
+        "schemas", log.intent(schema_action(AGAIN, key=["temp"]), schema_action(TYPED, key=["at"]))
+    )
+    log.commit(
+        "members",
+        log.intent(
+            add_action(3, TYPED), app_id="loader", app_version=7, summary={"source": "noaa"}
+        ),
+        log.intent(remove_action(1), add_action(4, AGAIN), operation="rewrite"),
+        guest=True,
+    )
+    log.checkpoint("checkpoint-inline")
+    with tuned(build, "BATCH_FROM_FILES", 0):
+        log.commit(
+            "add-batch",
+            log.intent(
+                add_action(6, TYPED, [row_group(3, 1, bloom=4), row_group(2, 0, bloom=80)]),
+                add_action(5, TYPED, [row_group(1, 0)]),
+                remove_action(4),
+            ),
+        )
+    upgrade = wire.Upgrade(required_writer_features=["example-for-writers"])
+    log.commit("upgrade", log.intent(wire.Action(upgrade=upgrade)))
+    # An action of kind 9, which no version knows, with the text "new"; `optional` is field 15.
+    log.commit("optional-action", log.intent(remove_action(2)), unknown=b"\x4a\x03new\x78\x01")
+    with tuned(checkpoint, "SPILL_FROM_BYTES", 0):
+        log.checkpoint("checkpoint-spilled")
+    log.commit("refused-action", log.intent(), unknown=b"\x4a\x03new")
+    upgrade = wire.Upgrade(required_reader_features=["example-for-readers"])
+    log.commit("refused-feature", log.intent(wire.Action(upgrade=upgrade)))
+    make_token(folder / "token", log.state)
+    make_data_file(folder / "data-file", log.counted)
+
+
+def make_token(folder: Path, state: State) -> None:
+    """A token and what it says."""
+    folder.mkdir(parents=True)
+    writers = {
+        "EWR": Position(state.revision, state.digest[:8]),
+        "JFK": Position(3, bytes(range(8))),
+        "w_1": Position(0),
+    }
+    (folder / "token.txt").write_text(Cut("weather", writers).token + "\n")
+    told = {
+        name: {"revision": at.revision, "digest": at.digest.hex()} for name, at in writers.items()
+    }
+    write_json(folder / "token.json", {"database": "weather", "writers": told})
+
+
+def make_data_file(folder: Path, counted: Counted) -> None:
+    """A Parquet file with a footer of lakelog, and its key-value metadata."""
+    folder.mkdir(parents=True)
+    meta = FooterMetadata(
+        writer="EWR",
+        database="weather",
+        table="hourly",
+        partition="2013/01",
+        transaction_id=counted.new_id(),
+        number=0,
+        base_revision=6,
+        base_transaction_id=counted.new_id(),
+        epoch=1,
+        first_clock=-5,
+        last_clock=START_US,
+        schema=AGAIN,
+        replaces=("data/2013%2F01/hourly/é.parquet",),
+        app_id="loader",
+        app_version=8,
+        operation="overwrite",
+    )
+    data = pa.table({"temp": ["warm", None]}).cast(AGAIN)
+    (encoded,) = encode_files(iter(data.to_batches()), AGAIN, meta)
+    (folder / "data.parquet").write_bytes(encoded.body.to_pybytes())
+    write_json(folder / "data.parquet.json", encode_footer(meta))
+
+
+# --- A whole catalog ------------------------------------------------------------------------------
+
+
+def make_catalog(store: MemoryStore) -> list[dict[str, Any]]:
+    """Two writers, eleven revisions, two tables, a checkpoint, removals, differing schemas."""
+    counted = Counted()
+    catalog = Catalog(store, ambient=counted.ambient)
+    with catalog.writer("EWR", "weather", checkpoint_every=0) as writer:
+        write_ewr(writer)
+    with catalog.writer("JFK", "weather", checkpoint_every=0) as writer:
+        with writer.transaction() as tx:
+            late = pa.table({"hour": pa.array([9], pa.int64()), "gust": [3.5]})
+            tx.write("hourly", late, partition="2013/02")
+        with writer.transaction(operation="maintenance") as tx:
+            tx.write("planes", pa.table({"tail": ["N10156"], "seats": pa.array([55], pa.int16())}))
+    with catalog.writer("EWR", "weather", checkpoint_every=0) as writer, writer.transaction() as tx:
+        dropped = pa.schema([pa.field("temp", pa.string(), metadata={GENERATION: "1"})])
+        tx.write("hourly", pa.table({"temp": ["mild"]}).cast(dropped))
+    with catalog.writer("JFK", "weather", shared=True) as writer, writer.transaction() as tx:
+        (only,) = catalog.snapshot("weather", {"JFK": 1}).files("planes").column("path").to_pylist()
+        tx.remove(only)
+    return told_of(catalog)
+
+
+def write_ewr(writer: Any) -> None:
+    """Revisions 0 to 5 of EWR: types widen, a column comes, a file is replaced, one removed."""
+    with writer.transaction(app_id="loader", app_version=1) as tx:
+        first = pa.table(
+            {"hour": pa.array([0, 1, 2], pa.int16()), "temp": pa.array([1.5, None, -2.0])}
+        )
+        (one,) = tx.write("hourly", first, partition="2013/01")
+    with writer.transaction() as tx:
+        wider = pa.table(
+            {"hour": pa.array([3, 4], pa.int32()), "temp": [0.0, 5.0], "é": ["a", "b"]}
+        )
+        (two,) = tx.write("hourly", wider, partition="_")
+    with writer.transaction(summary={"why": "wrong station"}) as tx:
+        tx.remove(one)
+        tx.write("hourly", pa.table({"hour": pa.array([1], pa.int16())}), partition="2013/01")
+    with writer.transaction() as tx:
+        tx.write("planes", pa.table({"tail": ["N1"], "built": pa.array([9], pa.date32())}))
+    writer.checkpoint()
+    with writer.transaction() as tx:
+        tx.remove(two)
+    with writer.transaction(app_id="loader", app_version=2) as tx:
+        tx.write("hourly", pa.table({"hour": pa.array([5], pa.int16())}))
+
+
+def told_of(catalog: Catalog) -> list[dict[str, Any]]:
+    """What lakelog reads at some cuts: live files, schema and rows of each table."""
+    cuts = [{"EWR": revision} for revision in range(7)]
+    cuts += [{"EWR": 3, "JFK": 0}, {"EWR": 6, "JFK": 1}, {"EWR": 6, "JFK": 2}]
+    told = []
+    for cut in cuts:
+        snapshot = catalog.snapshot("weather", cut)
+        tables = {}
+        for table in snapshot.tables():
+            rows = snapshot.to_arrow(table)
+            files = snapshot.files(table).select(["writer", "path", "partition", "row_count"])
+            tables[table] = {
+                "columns": [f"{item.name}: {item.type}" for item in rows.schema],
+                "files": sorted(files.to_pylist(), key=lambda file: (file["writer"], file["path"])),
+                "rows": [plain(row) for row in _without_dates(rows).to_pylist()],
+            }
+        told.append({"cut": cut, "token": snapshot.token, "tables": tables})
+    return told
+
+
+def _without_dates(rows: pa.Table) -> pa.Table:
+    days = [item.name for item in rows.schema if pa.types.is_date32(item.type)]
+    for name in days:
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, name, rows.column(name).cast(pa.int32()))
+    return rows
+
+
+def dump(store: MemoryStore, folder: Path) -> None:
+    """All objects of a store as files."""
+    for info in store.list(""):
+        path = folder / info.key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store.get(info.key))
+
+
+# --- All ------------------------------------------------------------------------------------------
+
+
+def make(folder: Path) -> None:
+    """Everything, into an empty folder."""
+    make_objects(folder / "objects")
+    store = MemoryStore("golden")
+    told = make_catalog(store)
+    dump(store, folder / "catalog")
+    write_json(folder / "catalog.json", told)
+    sums = {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    write_json(folder / "sha256.json", {"made_with": {"pyarrow": pa.__version__}, "files": sums})
+    (folder / "descriptor.txt").write_text("\n".join(descriptor_lines()) + "\n")
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else VERSION_FOLDER
+    if target.exists() and any(target.iterdir()):
+        raise SystemExit(f"{target} is not empty: golden objects are never written over")
+    make(target)

@@ -1,0 +1,224 @@
+"""Every released object still says what it said: fixtures/v1 against the code of today."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog.catalog.checkpoint import decode_state, encode_state, referenced
+from lakelog.catalog.codec import decode_checkpoint, decode_transaction, open_segment
+from lakelog.catalog.cut import parse_token
+from lakelog.catalog.footer import decode_footer, encode_footer
+from lakelog.catalog.frame import FrameKind, decode_frame, encode_frame
+from lakelog.catalog.ipc import encode_ipc
+from lakelog.catalog.names import first_slot_uuid
+from lakelog.catalog.reader import open_catalog
+from lakelog.catalog.state import State, apply, check_features, start
+from lakelog.errors import UnsupportedFeature
+from make_fixtures import make, plain, told_of
+from readable import message_of, readable_object
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "fixtures" / "v1"
+OBJECTS = GOLDEN / "objects"
+UNSEALED = ("sha256.json", "README.md", "descriptor.txt")  # a new field gets a new line there
+CHAIN = ("append", "remove", "schemas", "members", "add-batch", "upgrade", "optional-action")
+FRAMES = sorted(
+    path
+    for pattern in ("*.transaction", "*.checkpoint", "*.segment")
+    for path in OBJECTS.glob(f"*/{pattern}")
+)
+by_case = pytest.mark.parametrize("path", FRAMES, ids=lambda p: f"{p.parent.name}{p.suffix}")
+
+
+def one(case: str, suffix: str = "transaction") -> Path:
+    """The only object of a case."""
+    (path,) = (OBJECTS / case).glob(f"*.{suffix}")
+    return path
+
+
+def replayed(last: str) -> State:
+    """The state after the chain up to a case."""
+    state = start("EWR", "weather")
+    for case in CHAIN[: CHAIN.index(last) + 1]:
+        path = one(case)
+        apply(state, decode_transaction(path.read_bytes(), path.name))
+    return state
+
+
+def loaded(case: str) -> State:
+    """The state that a checkpoint holds."""
+    path = one(case, "checkpoint")
+    decoded = decode_checkpoint(path.read_bytes(), path.name)
+    fetched = {
+        name: open_segment((path.parent / name).read_bytes(), digest, name)
+        for name, digest in referenced(decoded)
+    }
+    return decode_state(decoded, fetched, "EWR", "weather")
+
+
+def said_by(state: State) -> list[dict[str, Any]]:
+    """The segments of a state's checkpoint, readable; the same for equal states."""
+    encoded = encode_state(state)
+    form = readable_object(encoded.body, encoded.name)
+    segments = [readable_object(body, name)["rows"] for name, body in encoded.spilled]
+    head = {k: v for k, v in form["message"].items() if k != "segments"}
+    return [head, *(piece["rows"] for piece in form["attachments"]), *segments]
+
+
+def test_every_kind_of_object_is_there() -> None:
+    assert len(FRAMES) == 15
+    kinds = {
+        action.WhichOneof("kind")
+        for case in (*CHAIN, "refused-action", "refused-feature")
+        for action in message_of(one(case).read_bytes(), one(case).name).actions
+    }
+    # Tombstone is kept for later: nothing writes one.
+    assert kinds == {"add", "remove", "schema", "upgrade", "add_batch", None}
+
+
+def test_nothing_has_changed_the_files() -> None:
+    sums = json.loads((GOLDEN / "sha256.json").read_text())["files"]
+    found = {
+        path.relative_to(GOLDEN).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in GOLDEN.rglob("*")
+        if path.is_file() and path.name not in UNSEALED
+    }
+    assert found == sums
+
+
+@by_case
+def test_an_object_still_says_what_it_said(path: Path) -> None:
+    told = json.loads(path.with_name(path.name + ".json").read_text())
+    assert json.loads(json.dumps(readable_object(path.read_bytes(), path.name))) == told
+
+
+@by_case
+def test_encoding_an_object_again_gives_the_same_message(path: Path) -> None:
+    kind = FrameKind[path.suffix[1:].upper()]
+    frame = decode_frame(path.read_bytes(), kind, path.name)
+    if kind is not FrameKind.SEGMENT:
+        message = message_of(path.read_bytes(), path.name)
+        assert message.SerializeToString(deterministic=True) == frame.message
+    again, _ = encode_frame(kind, frame.message, bytes(frame.attachments))
+    opened = decode_frame(again, kind, path.name)
+    assert (opened.message, opened.attachments) == (frame.message, frame.attachments)
+
+
+@pytest.mark.parametrize("path", [p for p in FRAMES if p.suffix == ".segment"], ids=str)
+def test_encoding_a_segment_again_gives_the_same_rows(path: Path) -> None:
+    frame = decode_frame(path.read_bytes(), FrameKind.SEGMENT, path.name)
+    table = pa.ipc.open_file(frame.attachments).read_all()
+    assert pa.ipc.open_file(encode_ipc(table)).read_all().equals(table, check_metadata=True)
+
+
+def test_the_chain_replays_and_its_checkpoints_hold_the_same_state() -> None:
+    assert said_by(loaded("checkpoint-inline")) == said_by(replayed("members"))
+    assert said_by(loaded("checkpoint-spilled")) == said_by(replayed("optional-action"))
+
+
+def test_replay_goes_on_from_a_checkpoint() -> None:
+    state = loaded("checkpoint-inline")
+    for case in CHAIN[4:]:
+        apply(state, decode_transaction(one(case).read_bytes(), one(case).name))
+    assert said_by(state) == said_by(replayed("optional-action"))
+    live = state.tables["hourly"].table().column("path").to_pylist()
+    assert sorted(live) == [f"data/2013-01/hourly/part-00{number}.parquet" for number in (3, 5, 6)]
+
+
+def test_a_log_that_requires_a_writer_feature_is_read_and_not_written() -> None:
+    state = replayed("optional-action")
+    check_features(state)
+    with pytest.raises(UnsupportedFeature, match="example-for-writers"):
+        check_features(state, writing=True)
+
+
+def test_an_unknown_action_is_refused_unless_it_is_optional() -> None:
+    assert replayed("optional-action").revision == 6
+    with pytest.raises(UnsupportedFeature, match="action of a kind"):
+        decode_transaction(one("refused-action").read_bytes(), one("refused-action").name)
+
+
+def test_an_unknown_reader_feature_is_refused() -> None:
+    path = one("refused-feature")
+    decoded = decode_transaction(path.read_bytes(), path.name)
+    with pytest.raises(UnsupportedFeature, match="example-for-readers"):
+        apply(replayed("optional-action"), decoded)
+
+
+def test_the_token_still_names_its_cut() -> None:
+    token = (OBJECTS / "token" / "token.txt").read_text().strip()
+    told = json.loads((OBJECTS / "token" / "token.json").read_text())
+    cut = parse_token(token)
+    assert cut.token == token
+    assert cut.database == told["database"]
+    assert told["writers"] == {
+        name: {"revision": at.revision, "digest": at.digest.hex()}
+        for name, at in cut.writers.items()
+    }
+
+
+def test_the_footer_of_a_data_file_still_says_what_it_said() -> None:
+    path = OBJECTS / "data-file" / "data.parquet"
+    told = json.loads(path.with_name("data.parquet.json").read_text())
+    metadata = pq.read_metadata(path).metadata
+    own = {k.decode(): v.decode() for k, v in metadata.items() if k.startswith(b"lakelog.")}
+    assert own == told
+    footer = decode_footer(metadata)
+    assert footer is not None
+    assert encode_footer(footer) == told
+    assert (footer.partition, footer.first_clock, footer.base_revision) == ("2013/01", -5, 6)
+
+
+def test_the_golden_catalog_is_read_as_ever() -> None:
+    catalog = open_catalog(str(GOLDEN / "catalog"))
+    told = json.loads((GOLDEN / "catalog.json").read_text())
+    assert json.loads(json.dumps(told_of(catalog))) == told
+    for cut in told:
+        assert catalog.snapshot("weather", cut["token"]).cut.revisions == cut["cut"]
+        for name, table in cut["tables"].items():
+            assert table["rows"] or name == "planes"
+    assert catalog.snapshot("weather").cut.revisions == {"EWR": 6, "JFK": 2}
+
+
+def test_the_generator_gives_the_same_bytes_every_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        make(tmp_path / name)
+    sums = [json.loads((tmp_path / n / "sha256.json").read_text()) for n in ("one", "two")]
+    assert sums[0] == sums[1]
+    golden = json.loads((GOLDEN / "sha256.json").read_text())
+    assert sums[0]["files"].keys() == golden["files"].keys()
+
+
+def test_the_example_in_the_format_text_is_the_golden_object() -> None:
+    text = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    path = one("remove")
+    assert str(path.relative_to(ROOT)) in text
+    lines = re.findall(r"^ *(\d+)  ([0-9a-f]{2,36}) +\S", text, re.MULTILINE)
+    body = b"".join(bytes.fromhex(raw) for _, raw in lines)
+    assert body == path.read_bytes()
+    at = 0
+    for offset, raw in lines:
+        assert int(offset) == at
+        at += len(raw) // 2
+
+
+def test_the_first_slot_uuid_in_the_format_text_is_right() -> None:
+    text = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    uuid = first_slot_uuid("EWR", "weather").hex()
+    assert f"slot uuid                        = {uuid}\n" in text
+    assert f"{0:020d}.{uuid[:8]}.transaction" in text
+    spaced = re.search(r'weather"\) = ((?:[0-9a-f]{8} ){4})', text)
+    assert spaced is not None
+    assert spaced[1].replace(" ", "") == uuid
+
+
+def test_plain_values_survive_json() -> None:
+    values = {"a": [b"\x00\xff", 1, 1.5, None, "é"], "b": {"c": True}}
+    assert json.loads(json.dumps(plain(values))) == plain(values)
