@@ -1,6 +1,6 @@
 """From what was asked for to the transaction object that says it. Pure.
 
-Source: docs/format.md, section 4.
+Source: docs/format.md, sections 4.1 and 5.1.
 """
 
 from __future__ import annotations

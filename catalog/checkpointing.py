@@ -4,7 +4,7 @@ A crash in between leaves segments that nobody refers to; prune takes them with 
 processes may write the checkpoint of one revision: the bytes are the same, and the first one
 stands.
 
-Source: docs/format.md, section 6.
+Source: docs/format.md, sections 6 and 10.5.
 """
 
 from __future__ import annotations

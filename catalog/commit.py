@@ -20,7 +20,7 @@ the one its files carry.
 On a store without put-if-absent the name has a random uuid: list, put, list, and success only if
 nobody else stands on the revision. That detects a fork and can't prevent it.
 
-Source: docs/format.md, section 4; docs/protocol.md.
+Source: docs/format.md, section 10; docs/protocol.md.
 """
 
 from __future__ import annotations
