@@ -51,6 +51,7 @@ class LogObject:
 
     @property
     def name(self) -> str:
+        """The object's name, without its folder."""
         stem = f"{self.revision:020d}.{self.uuid8}"
         return f"{stem}.{self.number}.segment" if self.kind == "segment" else f"{stem}.{self.kind}"
 

@@ -1,0 +1,68 @@
+"""Sizes: a module does one thing, a function fits a screen, a line fits a review."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 70
+MAX_LINE_CHARS = 100
+PRAGMA = re.compile(r"\s*#\s*(type: ignore|noqa|fmt: skip).*$")
+
+
+def test_modules_are_short(root, modules):
+    long = {
+        str(module.path): count
+        for module in modules
+        if (count := len(module.text.splitlines())) > MAX_MODULE_LINES
+    }
+    assert not long
+
+
+def test_functions_fit_a_screen(modules):
+    long = {}
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines >= MAX_FUNCTION_LINES:
+                    long[f"{module.path}:{node.name}"] = lines
+    assert not long
+
+
+def test_lines_fit(root, python_files):
+    long = [
+        f"{path}:{number}"
+        for path in python_files
+        for number, line in enumerate((root / path).read_text().splitlines(), 1)
+        if len(PRAGMA.sub("", line)) > MAX_LINE_CHARS
+    ]
+    assert not long
+
+
+def test_every_module_says_what_it_is_for(modules):
+    silent = [str(module.path) for module in modules if not ast.get_docstring(module.tree)]
+    assert not silent
+
+
+def test_what_is_public_in_the_core_says_what_it_does(modules):
+    """Functions, classes and their methods; one that only passes on needs no words."""
+    silent = []
+    for module in modules:
+        if module.path.parts[0] in ("catalog", "store"):
+            silent += [f"{module.path}:{name}" for name in _silent(module.tree.body)]
+    assert not silent
+
+
+def _silent(body) -> list[str]:
+    found = []
+    for node in body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        short = isinstance(node, ast.FunctionDef) and len(node.body) <= 1
+        if not ast.get_docstring(node) and not short:
+            found.append(node.name)
+        if isinstance(node, ast.ClassDef):
+            found += [f"{node.name}.{name}" for name in _silent(node.body)]
+    return found
