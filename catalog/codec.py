@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from ..errors import CorruptObject, InvalidPath, UnsupportedFeature
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
+DENSE_FROM_BYTES = 1 << 20
+MAX_TINY = 1 << 18
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
 
 
@@ -85,6 +88,7 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     name = _name(key, "transaction")
     frame = decode_frame(data, FrameKind.TRANSACTION, key)
     message = wire.Transaction()
+    _check_density(frame.message, key)
     try:
         message.ParseFromString(frame.message)
     except DecodeError as error:
@@ -117,6 +121,15 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
                 hint="Upgrade lakelog",
             )
     return DecodedTransaction(message, frame.digest, key, batches)
+
+
+def _check_density(message: bytes, key: str) -> None:
+    """Refuse a message of so many tiny messages that they would take a hundred times its bytes."""
+    if len(message) <= DENSE_FROM_BYTES:
+        return
+    raw = np.frombuffer(message, np.uint8)
+    tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
+    _require(np.count_nonzero(tiny) <= MAX_TINY, key, "holds too many empty messages")
 
 
 def _check_head(message: wire.Transaction, name: LogObject, key: str) -> None:
@@ -220,6 +233,7 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     name = _name(key, "checkpoint")
     frame = decode_frame(data, FrameKind.CHECKPOINT, key)
     message = checkpoint_wire.Checkpoint()
+    _check_density(frame.message, key)
     try:
         message.ParseFromString(frame.message)
     except DecodeError as error:
