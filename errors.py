@@ -227,6 +227,10 @@ class MissingTransaction(CorruptError):
         self.readable = readable
 
 
+class LogLost(CorruptError):
+    """Data files say that there was a log, and there is none: rebuild it before writing."""
+
+
 class UnsupportedFeature(CorruptError):
     """The log requires a feature or format version that this lakelog doesn't know."""
 
