@@ -154,7 +154,8 @@ class Catalog:
         Args:
             shared: As a guest: commit beside the owner, without fencing it.
             checkpoint_every: Commits between automatic checkpoints; 0 for none.
-        Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log.
+        Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
+            log that isn't there, those of `lost_log.refuse_lost_log`.
         """
         return Writer(
             self.store, writer_id, database, shared=shared, checkpoint_every=checkpoint_every,

@@ -1,6 +1,6 @@
 """One writer's log of one database, opened for committing.
 
-Source: docs/format.md, section 4.
+Source: docs/format.md, section 10.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from .checkpointing import CheckpointInfo, CheckpointPolicy, write_checkpoint
 from .commit import Committer
 from .group import CommitQueue
 from .log import Log
+from .lost_log import refuse_lost_log
 from .margins import DEFAULT_MARGINS, Margins
 from .names import check_id
 from .outcome import CommitInfo
@@ -74,6 +75,8 @@ class Writer:
         self._log = Log(store, writer_id, database, ambient)
         asked_at_s = ambient.monotonic_s()
         listing = self._log.names()
+        if listing.head < 0:
+            refuse_lost_log(store, writer_id, database)
         state = self._log.load(listing=listing)
         check_features(state, writing=True)
         self._retained_from = max(0, listing.oldest_readable()) if listing.head >= 0 else 0
