@@ -27,7 +27,8 @@ from readable import message_of, readable_object
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "fixtures" / "v1"
 OBJECTS = GOLDEN / "objects"
-UNSEALED = ("sha256.json", "README.md", "descriptor.txt")  # a new field gets a new line there
+# A new field gets a new line in descriptor.txt.
+UNSEALED = ("sha256.json", "README.md", ".gitattributes", "descriptor.txt")
 CHAIN = ("append", "remove", "schemas", "members", "add-batch", "upgrade", "optional-action")
 FRAMES = sorted(
     path
