@@ -17,6 +17,7 @@ from lakelog.catalog.reader import Catalog
 from lakelog.store import open_store
 
 W, D = "w", "db"
+ENOUGH = 300  # commits: a zombie that is never told must not go on for ever
 
 
 class Lake:
@@ -73,7 +74,9 @@ def check(lake, zombie, ours):
 
 def random_round(lake, nursery, report, chance):
     """Stopped at any moment of its loop."""
-    zombie = nursery.fork(lake.url, report, options=lake.options, every=chance.choice([1, 3, 100]))
+    zombie = nursery.fork(
+        lake.url, report, options=lake.options, every=chance.choice([1, 3, 100]), commits=ENOUGH
+    )
     zombie.await_line("done", chance.randrange(1, 4))
     time.sleep(chance.uniform(0, 0.05))
     zombie.stop()
@@ -86,7 +89,13 @@ def placed_round(lake, nursery, report, chance, where):
     """Stopped right before the request that would create the next revision."""
     stop_at = chance.randrange(1, 4)
     zombie = nursery.fork(
-        lake.url, report, options=lake.options, every=2, stop_at=stop_at, stop_in=where
+        lake.url,
+        report,
+        options=lake.options,
+        every=2,
+        stop_at=stop_at,
+        stop_in=where,
+        commits=ENOUGH,
     )
     zombie.await_line("stopping")
     zombie.await_stopped()
@@ -115,7 +124,7 @@ def run_rounds(make_lake, nursery, tmp_path, number, seed, longest_s):
 
 @pytest.mark.timeout(120)
 def test_a_stopped_owner_finds_out(make_lake, nursery, tmp_path):
-    assert run_rounds(make_lake, nursery, tmp_path, 20, 1, longest_s=18) >= 4
+    assert run_rounds(make_lake, nursery, tmp_path, 20, 1, longest_s=14) >= 4
 
 
 @pytest.mark.long
@@ -134,7 +143,9 @@ def test_a_chain_of_zombies(nursery, tmp_path):
         zombies = []
         for number in range(4):
             report = tmp_path / f"report-{turn}-{number}"
-            zombie = nursery.fork(lake.url, report, stop_at=2)  # one commit each: epochs 2 to 5
+            zombie = nursery.fork(
+                lake.url, report, stop_at=2, commits=ENOUGH
+            )  # one commit each: epochs 2 to 5
             zombie.await_line("stopping")
             zombie.await_stopped()
             zombies.append(zombie)
