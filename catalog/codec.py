@@ -129,7 +129,7 @@ def _check_density(message: bytes, key: str) -> None:
         return
     raw = np.frombuffer(message, np.uint8)
     tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
-    _require(np.count_nonzero(tiny) <= MAX_TINY, key, "holds too many empty messages")
+    _require(int(np.count_nonzero(tiny)) <= MAX_TINY, key, "holds too many empty messages")
 
 
 def _check_head(message: wire.Transaction, name: LogObject, key: str) -> None:

@@ -161,10 +161,9 @@ def zstd(data):
 def messages(kind):
     inner = {"actions": b"\\x3a\\x00", "empty adds": b"\\x3a\\x02\\x0a\\x00",
              "row groups": None, "columns": None, "segments": b"\\x5a\\x00"}[kind]
-    if kind == "columns":
-        inner = None
     if inner is None:
-        groups = b"\\x12\\x00" * (CAP // 2 - 40) if kind == "columns" else b"\\x5a\\x00" * (CAP // 2 - 20)
+        pair = b"\\x12\\x00" if kind == "columns" else b"\\x5a\\x00"
+        groups = pair * (CAP // 2 - 40)
         def sub(number, body):
             out, size = bytearray([number << 3 | 2]), len(body)
             while size > 127:

@@ -3,6 +3,7 @@ logged. The stores and the command line have tests of their own beside this one.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import pickle
@@ -31,10 +32,8 @@ def shown(thing) -> str:
             parts.append(pickle.dumps(thing, protocol).decode("latin-1"))
         except (TypeError, AttributeError, pickle.PicklingError):
             continue
-    try:
+    with contextlib.suppress(TypeError):
         parts.append(repr(copy.copy(thing)))
-    except TypeError:
-        pass
     parts.append(repr(getattr(thing, "__dict__", "")))
     if isinstance(thing, BaseException):
         parts += traceback.format_exception(thing)
