@@ -116,7 +116,7 @@ def test_text_that_is_no_token(two, text):
 def test_a_token_of_a_log_that_was_written_anew(two, store):
     """The same numbers, but other transactions stand there now."""
     token = two.snapshot("db").token
-    store.delete([item.key for item in store.list("A/db/transactions/")])
+    store.delete([item.key for item in store.list("A/db/")])
     writer = two.writer("A", "db")
     for value in range(3):
         write(writer, value)
