@@ -11,7 +11,8 @@ The order of requests, and why:
    from now until the end the head can't be read: a crash leaves an error, never a smaller state.
 4. The old objects are deleted, and nothing else: checkpoints first, from which one might read on.
 5. The other new objects are put, revision 0 last: without it nothing can be read.
-6. A checkpoint, and the whole is read back.
+6. A checkpoint, and the whole is read back; the files it names are looked for once more, since
+   something may have gone by the old log meanwhile and deleted some.
 
 After a crash, planning and executing again with `replace` does all of it anew.
 
@@ -65,7 +66,7 @@ def execute_rebuild(plan: RebuildPlan, *, ambient: Ambient = SYSTEM) -> RebuildI
         LogExists: A log has appeared since the plan was made; nothing was touched.
         PlanOutdated: The data files or the old log changed since; plan again.
         StorageError: The store failed on the way: plan and execute again with `replace`.
-    Requests: 4 for the probe, 4 LIST; 1 PUT a revision, 1 for the checkpoint and each of its
+    Requests: 4 for the probe, 5 LIST; 1 PUT a revision, 1 for the checkpoint and each of its
         segments; with an old log 2 GET, 1 PUT and 1 DELETE an object of it.
     """
     if not plan.transactions:
@@ -258,3 +259,12 @@ def _read_back(log: Log, plan: RebuildPlan, state: State) -> None:
     if found.revision != state.revision or found.digest != state.digest:
         raise _outdated(plan, "the log")
     _compare(plan, found)
+    folder = base_folder(plan.writer, plan.database)
+    there = {info.key[len(folder) :] for info in list_data(plan.store, plan.writer, plan.database)}
+    gone = sorted(plan.live.keys() - there)
+    if gone:
+        raise PlanOutdated(
+            f"{len(gone)} data files were deleted while the log was rebuilt, {gone[0]} among them",
+            key=gone[0],
+            hint="Does gc run? Stop it, and plan the rebuild again with replace",
+        )

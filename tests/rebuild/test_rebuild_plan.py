@@ -526,6 +526,22 @@ def test_a_plan_is_void_when_files_or_log_have_changed(catalog, store):
     assert catalog.snapshot("weather").cut.revisions == {"EWR": 2}
 
 
+def test_a_file_that_is_deleted_while_the_log_is_rebuilt_is_noticed(catalog, store):
+    class Deleting(PassingStore):
+        def put(self, key, body, *, if_absent=False):
+            super().put(key, body, if_absent=if_absent)
+            if key.endswith("checkpoint"):
+                self.inner.delete([BASE + gone])
+
+    with catalog.writer("EWR", "weather") as writer:
+        gone, _ = commit(writer, 1)
+    lose_the_log(store)
+    plan = plan_rebuild(Deleting(store), "EWR", "weather")
+    with pytest.raises(PlanOutdated, match="were deleted") as caught:
+        execute_rebuild(plan)
+    assert caught.value.key == gone
+
+
 def test_ids_are_checked(store):
     for writer, database in (("../x", "weather"), ("EWR", "a/b")):
         with pytest.raises(InvalidName):
@@ -548,7 +564,7 @@ def test_requests_and_progress(any_store):
     execute_rebuild(plan)
     counts = counting.reset()
     assert counts["put"] == 6 + 1  # the probe's result is known from the writer
-    assert counts["list"] == 3
+    assert counts["list"] == 4
     assert counts["delete"] == 0
 
 
