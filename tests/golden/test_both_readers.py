@@ -222,6 +222,7 @@ TRANSACTIONS: dict[str, tuple[Callable[[wire.Transaction], None], str | None]] =
     "nothing": (lambda message: None, None),
     "revision": (head("revision", 7), REFUSED),
     "uuid short": (head("uuid", b"x" * 15), REFUSED),
+    "uuid long": (lambda message: setattr(message, "uuid", message.uuid + b"x"), REFUSED),
     "uuid other": (head("uuid", b"x" * 16), REFUSED),
     "previous uuid other": (head("previous_uuid", b"x" * 16), REFUSED),
     "previous uuid none": (clear("previous_uuid"), REFUSED),
@@ -408,6 +409,15 @@ FRAMES: dict[str, tuple[Callable[[bytes], bytes], str | None]] = {
     "shorter than it says": (lambda raw: frame(raw)[:-1], REFUSED),
     "shorter than a header": (lambda raw: frame(raw)[:55], REFUSED),
     "empty": (lambda raw: b"", REFUSED),
+    "field cut": (lambda raw: frame(raw + b"\xa2\x06\x05ab"), REFUSED),
+    "field number 0": (lambda raw: frame(raw + b"\x00\x00"), REFUSED),
+    "wire type 7": (lambda raw: frame(raw + b"\xa7\x06\x00"), REFUSED),
+    "varint cut": (lambda raw: frame(raw + b"\xa0\x06\xff"), REFUSED),
+    "varint too long": (lambda raw: frame(raw + b"\xa0\x06" + b"\xff" * 10 + b"\x01"), REFUSED),
+    "unknown fields of every type": (
+        lambda raw: frame(raw + b"\xa0\x06\x07\xa9\x06" + bytes(8) + b"\xad\x06" + bytes(4)),
+        None,
+    ),
     "message cut": (lambda raw: frame(raw[:-1]), REFUSED),
     "message too long": (lambda raw: frame(raw + b"\xa2\x06" + padding(1 << 23)), REFUSED),
     "message as long as may be": (
