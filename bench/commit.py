@@ -60,7 +60,8 @@ def main() -> None:
                 peer = delta_commits(new_url(), peer_options, files, args.peer_commits)
                 tables.row(
                     place, f"{files:,}",
-                    f"{ours[len(ours) // 2] * 1e3:.2f}", f"{tables.percentile(ours, 0.99) * 1e3:.2f}",
+                    f"{ours[len(ours) // 2] * 1e3:.2f}",
+                    f"{tables.percentile(ours, 0.99) * 1e3:.2f}",
                     f"{requests:.2f}",
                     f"{peer[len(peer) // 2] * 1e3:.1f}", f"{peer[-1] * 1e3:.1f}",
                 )  # fmt: skip

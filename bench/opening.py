@@ -25,7 +25,8 @@ job = json.loads(sys.argv[1])
 if job["who"] == "deltalake":
     from deltalake import DeltaTable
     def once(url):
-        return pyarrow.table(DeltaTable(url, storage_options=job["options"]).get_add_actions(flatten=True)).num_rows, 0
+        table = DeltaTable(url, storage_options=job["options"])
+        return pyarrow.table(table.get_add_actions(flatten=True)).num_rows, 0
 else:
     from lakelog.catalog.reader import Catalog
     from lakelog.store import open_store

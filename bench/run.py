@@ -1,4 +1,5 @@
-"""All figures, one after the other: `make bench`. Quiet machine, about an hour; `--quick` for a look.
+"""All figures, one after the other: `make bench`. Needs a quiet machine and about an hour;
+`--quick` gives a look.
 
 python bench/run.py [--quick]
 """

@@ -38,7 +38,9 @@ from ..errors import (
     CommitOutcomeUnknown,
     ConflictError,
     CorruptError,
+    DuplicateFile,
     FencedError,
+    FileNotLive,
     LakelogError,
     SnapshotPruned,
     StorageError,
@@ -155,6 +157,11 @@ class Truth:
         )
         self.acknowledged[transaction_id] = info.revision
 
+    def refused(self, transaction_id: bytes, error: LakelogError) -> None:
+        """A committer was told that its transaction doesn't fit."""
+        stands = any(transaction_id in slot.ids for slot in self.slots.values())
+        _hold(not stands, f"I3 a transaction that stands was told as a conflict: {error.message}")
+
     def read(self, state: State) -> None:
         """A reader got a state."""
         if state.revision < 0:
@@ -240,6 +247,9 @@ class Cast:
                 if random.random() < 0.3:
                     return  # given up: it may stand or not, and nobody asks
                 continue
+            except (DuplicateFile, FileNotLive) as error:
+                self.truth.refused(mark, error)
+                raise
             if info is not None:
                 self.truth.told(mark, info)
             return

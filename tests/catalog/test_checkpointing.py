@@ -194,17 +194,20 @@ def test_a_crash_between_segments_and_checkpoint_leaves_nothing_that_is_read(
     assert values(store) == [0, 1, 2]
 
 
-def test_segment_names_that_are_taken_are_passed_over(catalog, store, spilling):
-    """A leftover of another version stands under the first name, with other bytes."""
+@pytest.mark.parametrize("taken", [[0], [1], [2], [0, 1, 2, 3, 4, 5, 6, 7]], ids=str)
+def test_segment_names_that_are_taken_are_passed_over(catalog, store, spilling, taken):
+    """Leftovers of another version stand under some names, with other bytes."""
     fill(catalog, 2)
     state = Log(store, "w", "db").load()
     first = encode_state(state).spilled[0][0]
     body, _ = encode_segment(pa.table({"x": [1]}))
-    store.put(f"w/db/transactions/{first}", body)
+    names = [first.replace(".0.segment", f".{number}.segment") for number in taken]
+    for name in names:
+        store.put(f"w/db/transactions/{name}", body)
     with catalog.writer("w", "db") as writer:
         info = writer.checkpoint()
     assert info.segments == 3
-    assert store.get(f"w/db/transactions/{first}") == body
+    assert all(store.get(f"w/db/transactions/{name}") == body for name in names)
     store.delete(keys(store, ".transaction"))
     assert values(store) == [0, 1]
 

@@ -62,6 +62,13 @@ def refused(column):
     return False
 
 
+def test_every_character_is_judged_alike():
+    codes = [*range(0x300), 0x2028, 0xD7FF, 0xE000, 0xFEFF, 0xFFFF, 0x10FFFF]
+    for char in map(chr, codes):
+        for path in (f"data/{char}", f"data/a{char}b", f"data/a{char}", f"data/{char}/x"):
+            assert refused(pa.chunked_array([[path]])) == (not good(path)), ascii(path)
+
+
 @given(PATHS)
 def test_one_path_agrees_with_the_exact_check(path):
     assert refused(pa.chunked_array([[path]], pa.string())) == (not good(path))

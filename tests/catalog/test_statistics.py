@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 import struct
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +24,13 @@ from lakelog.catalog.segments import (
     statistic_name,
     with_statistics,
 )
-from lakelog.catalog.statistics import MAX_BOUND_BYTES, bound_type, decode_bounds, encode_bound
+from lakelog.catalog.statistics import (
+    MAX_BOUND_BYTES,
+    _raw_bound,
+    bound_type,
+    decode_bounds,
+    encode_bound,
+)
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
 
@@ -249,6 +256,27 @@ def test_truncation_of_timestamps_by_the_writer_is_seen_in_the_bounds():
     row = file_row(add, table.schema)
     assert keys(row["min:timestamp[ns]:c"])[0] % 1_000_000 == 0
     assert keys(row["max:timestamp[ns]:c"])[0] % 1_000_000 == 0
+
+
+def test_a_unit_coarser_than_the_files_is_rounded_outwards():
+    """A foreign file that says seconds in its Arrow schema and holds milliseconds."""
+    for zone in (None, "UTC"):
+        stamps = pa.array([-1_500, 2_500], pa.int64()).cast(pa.timestamp("ms", zone))
+        sink, collected = pa.BufferOutputStream(), []
+        pq.write_table(pa.table({"c": stamps}), sink, metadata_collector=collected)
+        schema = pa.schema([("c", pa.timestamp("s", zone))])
+        row = file_row(file_facts(collected[0], schema, 100), schema)
+        kind = bound_type(schema.field("c").type)
+        assert keys(row[statistic_name("min", "c", kind)]) == [-2]
+        assert keys(row[statistic_name("max", "c", kind)]) == [3]
+
+
+def test_a_foreign_zero_is_widened_to_both():
+    """Not every writer puts -0.0 for the minimum and 0.0 for the maximum, as it should."""
+    found = SimpleNamespace(min_raw=0.0, max_raw=-0.0)
+    low = _raw_bound(found, "min", None, pa.float64(), pa.float64())
+    high = _raw_bound(found, "max", None, pa.float64(), pa.float64())
+    assert (low, high) == (struct.pack("<d", -0.0), struct.pack("<d", 0.0))
 
 
 # --- Special values -----------------------------------------------------------------------------

@@ -24,7 +24,9 @@ from lakelog.catalog.reader import Catalog
 from lakelog.catalog.schema import FileSchema, generation, unify, widen
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedFeature
 from lakelog.store import open_store
+from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
+from make_fixtures import dump
 
 if TYPE_CHECKING:
     from independent_state import State as TheirState
@@ -298,7 +300,8 @@ def random_history(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> Ca
     """A catalog of one or two writers with some ten commits each."""
     rng = random.Random(seed)
     fake = FakeAmbient(seed)
-    catalog = Catalog(open_store(str(root)), ambient=fake.ambient)
+    store = MemoryStore(f"history {seed}")
+    catalog = Catalog(store, ambient=fake.ambient)
     monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", rng.choice([1, 3, 1 << 20]))
     live: dict[str, list[str]] = {}
     for _ in range(rng.randint(1, 5)):
@@ -313,7 +316,8 @@ def random_history(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> Ca
                 fake.move(rng.choice([0, 0.5, 60]))
             if rng.random() < 0.3:
                 writer.checkpoint()
-    return catalog
+    dump(store, root)
+    return Catalog(open_store(str(root)), ambient=fake.ambient)
 
 
 def damage(root: Path, writer: str, rng: random.Random) -> None:

@@ -109,7 +109,7 @@ def log_broken(log: tuple[Commit, ...]) -> str | None:
         return ONCE
     head, owner = 0, NOTHING
     for commit in log:
-        if commit.epoch < head or (commit.guest and commit.epoch != head):
+        if commit.epoch < head or (commit.guest and commit.epoch != max(head, 1)):
             return EPOCH
         if commit.epoch > head:
             owner = NOTHING
@@ -181,7 +181,9 @@ class Exclusive:
 
     def _open(self, state: State, process: Process) -> Step:
         epoch = state.log[-1].epoch if state.log else 0
-        if not process.guest and self.mutant != "epoch_not_bumped_on_open":
+        if process.guest:
+            epoch = max(epoch, 1)  # on an empty log, as the first owner
+        elif self.mutant != "epoch_not_bumped_on_open":
             epoch += 1
         after = process._replace(phase=OPEN, base=len(state.log), epoch=epoch)
         return self._moved(state, process, after, "opens", f"{after} at revision {after.base}")
@@ -268,8 +270,9 @@ class Exclusive:
             return self._guest_rule(state, process, head), False
         if bug == "fence_by_lost_name_only":
             head = taken.epoch
-        committed = any(c.opening == process.opening and not c.guest for c in state.log)
-        allowed = head < process.epoch or (head == process.epoch and committed)
+        rivals = (c for c in state.log if c.opening != process.opening and not c.guest)
+        unrivalled = all(c.epoch < process.epoch for c in rivals)
+        allowed = head < process.epoch or (head == process.epoch and unrivalled)
         if bug == "retry_equal_epoch":
             allowed = head <= process.epoch
         if bug == "retry_higher_epoch":

@@ -95,20 +95,35 @@ class Prune:
         guests: How many open as guest.
         transactions: How many transactions may begin, over all processes.
         late: Whether a PUT may land at any time after it was sent.
+        rival: Begin where one owner has opened epoch 1, and another has just committed under it.
         mutant: A planted bug, or "".
     """
 
     def __init__(
-        self, owners: int, guests: int, transactions: int, *, late: bool = False, mutant: str = ""
+        self,
+        owners: int,
+        guests: int,
+        transactions: int,
+        *,
+        late: bool = False,
+        rival: bool = False,
+        mutant: str = "",
     ) -> None:
         self.processes = tuple(map(Process, [False] * owners + [True] * guests))
         self.transactions = transactions
         self.late = late
+        self.rival = rival
         self.mutant = mutant
         self.name = f"prune {owners} owners {guests} guests {transactions} tx" + " late PUTs" * late
+        self.name += " rival" * rival
 
     def initial(self) -> State:
-        """An empty log and closed processes."""
+        """An empty log and closed processes, or the rivals."""
+        if self.rival:
+            first, *others = self.processes
+            opened = first._replace(phase=OPEN, epoch=1)
+            commit = Commit(1, 0, 0, False)
+            return State((commit,), (0,), 0, (), (), tuple(sorted((opened, *others))), (0,), 1)
         return State((), (), 0, (), (), self.processes, (), 0)
 
     def steps(self, state: State) -> Iterator[Step]:
@@ -135,7 +150,7 @@ class Prune:
 
     def _open(self, state: State, process: Process) -> Step:
         epoch = state.log[-1].epoch if state.log else 0
-        epoch += not process.guest
+        epoch = max(epoch, 1) if process.guest else epoch + 1
         after = Process(process.guest, OPEN, len(state.log), epoch)
         return self._moved(state, process, after, "opens", f"{after} at revision {after.base}")
 
@@ -218,12 +233,21 @@ class Prune:
                 return self._moved(state, process, closed, "stays unknown for good", what)
             if base >= state.low and state.log[base].tx == process.tx:
                 return self._acknowledge(state, process, "lists, finds its own")
-        head = state.log[-1].epoch
-        lower = head < process.epoch and not process.guest
-        if lower or (head == process.epoch and (process.guest or process.committed)):
+        if self._may_go_on(state, process):
             after = process._replace(base=size, belief=0, sent=NOTHING)
             return self._moved(state, process, after, kind, what)
         return self._moved(state, process, Process(process.guest), "is fenced or starts over", what)
+
+    def _may_go_on(self, state: State, process: Process) -> bool:
+        """The rule of fencing, where part of what was committed meanwhile may be pruned unseen."""
+        head = state.log[-1].epoch
+        if process.guest or head != process.epoch:
+            return head == process.epoch if process.guest else head < process.epoch
+        if process.committed:
+            return True
+        unseen = process.base < state.low - 1 and self.mutant != "fence_by_retained_only"
+        news = state.log[max(process.base, state.low - 1) :]  # the checkpoint tells of its own
+        return not unseen and all(c.guest or c.epoch < process.epoch for c in news)
 
     # ---- prune and the clock
 
@@ -265,7 +289,7 @@ class Prune:
             return NOT_RECREATED
         head, owner = 0, NOTHING
         for commit in state.log:
-            if commit.epoch < head or (commit.guest and commit.epoch != head):
+            if commit.epoch < head or (commit.guest and commit.epoch != max(head, 1)):
                 return EPOCH
             if commit.epoch > head:
                 owner = NOTHING

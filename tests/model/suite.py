@@ -40,14 +40,13 @@ def small() -> list[Model]:
     """The models at CI's size."""
     return [
         Exclusive(2, 0, 3),
-        Exclusive(3, 0, 3),
         Exclusive(2, 1, 3),
         Exclusive(0, 2, 3),
         Exclusive(1, 1, 3, compaction=True),
         Prune(2, 0, 3),
         Prune(1, 1, 2),
+        Prune(1, 1, 2, rival=True),
         Prune(2, 0, 2, late=True),
-        Prune(1, 1, 2, late=True),
         Checkpoints(3, 2, 1),
         Checkpoints(3, 1, 2, damage=True),
         Readers(2, 1, damage=True),
@@ -61,6 +60,7 @@ def large() -> list[Model]:
     """The models at the size of a release; minutes and some gigabytes."""
     return [
         Exclusive(2, 0, 4),
+        Exclusive(3, 0, 3),
         Exclusive(2, 1, 4),
         Exclusive(1, 2, 3),
         Exclusive(1, 2, 3, compaction=True),
@@ -68,11 +68,13 @@ def large() -> list[Model]:
         Exclusive(1, 1, 4, compaction=True),
         Prune(3, 0, 3),
         Prune(1, 1, 3),
-        Prune(2, 1, 3),
+        Prune(1, 1, 3, rival=True),
+        Prune(2, 1, 2),
+        Prune(2, 1, 2, late=True),
         Prune(2, 0, 3, late=True),
         Prune(1, 1, 3, late=True),
         Checkpoints(3, 2, 2, damage=True),
-        Checkpoints(4, 2, 2),
+        Checkpoints(4, 2, 1),
         Readers(3, 1, damage=True),
         Readers(2, 2, damage=True),
         Readers(4, 1),
@@ -101,6 +103,10 @@ def _prune(bug: str) -> Model:
 
 def _late(bug: str) -> Model:
     return Prune(2, 0, 3, late=True, mutant=bug)
+
+
+def _rival(bug: str) -> Model:
+    return Prune(1, 1, 3, rival=True, mutant=bug)
 
 
 def _checkpoints(bug: str) -> Model:
@@ -175,6 +181,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "retry_unknown_after_prune": Mutant(
         "commits again although the unknown attempt's name was pruned", inv.ONCE, _prune
+    ),
+    "fence_by_retained_only": Mutant(
+        "judges by the revisions left, though some were pruned unseen", inv.ONE_OWNER, _rival
     ),
     "late_reply_acknowledged": Mutant(
         "acknowledges a reply later than the floor without listing", inv.FORWARD, _late

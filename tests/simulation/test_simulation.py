@@ -15,6 +15,7 @@ from run import outcomes, summary
 HISTORIES = int(os.environ.get("LAKELOG_HISTORIES", "20000"))
 
 
+@pytest.mark.timeout(1200)
 def test_random_histories_hold_every_invariant():
     words, bad = summary(outcomes(0, HISTORIES, processes=2))
     print(words)
@@ -29,6 +30,20 @@ def test_a_seed_replays_its_history_request_by_request():
     assert len(first) > 10
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+# The others need a thousand histories and more: `make soak`, or
+# `python tests/simulation/mutants.py`.
+QUICK = {
+    "acknowledges_doubt",
+    "gc_takes_live_epoch",
+    "guest_keeps_old_files",
+    "no_read_back",
+    "no_settling",
+    "overwrites",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in MUTANTS]
+)
 def test_a_planted_bug_is_caught(name):
     assert first_violation(name) is not None, f"{name}: no history shows it"
