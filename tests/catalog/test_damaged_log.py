@@ -485,3 +485,29 @@ def test_a_readers_head_never_goes_back(catalog, store, filled):
     snapshot = Catalog(racing).snapshot("db")
     racing.hidden, racing.hide_lists = filled[-1], 99
     assert snapshot.refresh() is snapshot
+
+
+def test_a_readers_head_does_not_go_back_by_listing_again_either(catalog, store, filled):
+    """The tail is listed with a gap; the whole log, listed anew, is shown as it was long ago."""
+
+    class Stale(PassingStore):
+        lists = 0
+
+        def list(self, prefix, *, after=None):
+            self.lists += 1
+            shown = {COUNT - 1, COUNT + 1} if self.lists == 1 else set(range(COUNT - 1))
+            return [
+                item
+                for item in self.inner.list(prefix, after=after)
+                if int(item.key.rsplit("/", 1)[1][:20]) in shown
+            ]
+
+    stale = Stale(store)
+    snapshot = catalog.snapshot("db")
+    with catalog.writer("w", "db") as writer:
+        for value in range(2):
+            with writer.transaction() as tx:
+                tx.write("t", table(value))
+    snapshot._store = stale
+    assert snapshot.refresh() is snapshot
+    assert stale.lists == 2

@@ -129,6 +129,7 @@ def test_what_is_no_frame_is_refused(data):
 )
 def test_a_type_becomes_what_every_engine_reads(column, kind):
     table = pa.table({"c": column})
+    assert to_batches(table)[0].field("c").type == kind, "what the log says"
     (file,) = files_of(table)
     found = rows_of([file])
     assert found.schema.field("c").type == kind
