@@ -25,7 +25,10 @@ def test_functions_fit_a_screen(modules):
     for module in modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or 0) - node.lineno + 1
+                first = node.body[0]
+                if ast.get_docstring(node) is not None and len(node.body) > 1:
+                    first = node.body[1]  # what it promises may take its own screen
+                lines = (node.end_lineno or 0) - first.lineno + 1
                 if lines >= MAX_FUNCTION_LINES:
                     long[f"{module.path}:{node.name}"] = lines
     assert not long
