@@ -77,11 +77,10 @@ def measure(place, new_url, options, peer_options, sizes, times: int, *, commits
         url, peer_url = new_url(), new_url()
         if commits:
             writer = tables.lakelog_table(url, 0, options=options, checkpoint=False)
-            table = tables.delta_table(peer_url, 1, options=peer_options, checkpoint=False)
-            for number in range(1, size):
+            tables.delta_table(peer_url, 1, options=peer_options, checkpoint=False)
+            tables.delta_commits_by_hand(peer_url, 1, size, options)
+            for number in range(size):
                 tables.commit(writer, [tables.add_action(number)])
-                tables.delta_commit(table, [tables.delta_action(number)])
-            tables.commit(writer, [tables.add_action(0)])
         else:
             tables.lakelog_table(url, size, options=options)
             tables.delta_table(peer_url, size, options=peer_options)
