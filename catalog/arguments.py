@@ -5,15 +5,17 @@ Pure. A commit may be shared by many threads; what one of them got wrong must no
 
 from __future__ import annotations
 
+import json
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LARGEST = (1 << 63) - 1
+MAX_SUMMARY_CHARS: Final = 1 << 20  # every checkpoint repeats it in its history
+_LARGEST: Final = (1 << 63) - 1
 
 
 def check_application(app_id: Any, app_version: Any) -> tuple[str, int]:
@@ -42,7 +44,7 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
     """A copy of a summary.
 
     Raises:
-        UsageError: A key or value is no text.
+        UsageError: A key or value is no text, or it is longer than 1 MiB as JSON.
     """
     found = dict(summary or {})
     for key, value in found.items():
@@ -51,6 +53,10 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
                 f"The summary holds {key!r}: {value!r}, which is not text for text",
                 hint="Turn both into str",
             )
+    if len(json.dumps(found)) > MAX_SUMMARY_CHARS:
+        raise UsageError(
+            "The summary is longer than 1 MiB", hint="Keep what is long in a file of its own"
+        )
     return found
 
 

@@ -16,7 +16,7 @@ from ..errors import CorruptObject, InvalidPath, UnsupportedFeature
 from .files import Batch, Run
 from .frame import FrameKind, decode_frame, encode_frame
 from .ipc import REQUIRED, encode_ipc
-from .names import LogObject, check_path, parse_log_object
+from .names import MAX_SEGMENT_BYTES, LogObject, check_path, parse_log_object
 from .schema import fingerprint
 from .segments import MAX_NUMBER
 from .wire import lakelog_checkpoint_pb2 as checkpoint_wire
@@ -167,7 +167,8 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
 
 def _check_add(add: wire.Add, key: str) -> None:
     _checked_path(add.path, key)
-    _require(bool(add.table), key, f"adds {add.path} to no table")
+    _checked_table(add.table, key)
+    _require(_fits(add.partition), key, f"adds {add.path} to a partition with too long a name")
     _require(len(add.schema_fingerprint) == 16, key, f"adds {add.path} without a schema")
     numbers = (add.size_bytes, add.row_count, add.footer_bytes)
     sane = all(number < MAX_NUMBER for number in numbers) and all(
@@ -177,13 +178,13 @@ def _check_add(add: wire.Add, key: str) -> None:
 
 
 def _check_schema(schema: wire.Schema, key: str) -> None:
-    _require(bool(schema.table), key, "holds a schema of no table")
+    _checked_table(schema.table, key)
     mark = fingerprint(schema.arrow_schema)
     _require(schema.fingerprint == mark, key, "holds a schema that its fingerprint doesn't name")
 
 
 def _decode_batch(batch: wire.AddBatch, attachments: memoryview, revision: int, key: str) -> Batch:
-    _require(bool(batch.table), key, "adds a batch of files to no table")
+    _checked_table(batch.table, key)
     run = Run.of_segment(_slice(batch.files, attachments, key), batch.files.row_count, key)
     revisions = run.core.column("revision").unique().to_pylist()
     _require(revisions == [revision], key, "holds a batch of other revisions")
@@ -294,6 +295,14 @@ def _checked_path(path: str, key: str) -> None:
         raise CorruptObject(
             f"{key} names a path that no log may hold: {error.message}", key=key
         ) from error
+
+
+def _checked_table(table: str, key: str) -> None:
+    _require(len(table) > 0 and _fits(table), key, "names no table, or one with too long a name")
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= MAX_SEGMENT_BYTES and len(name.encode()) <= MAX_SEGMENT_BYTES
 
 
 def _require(condition: bool, key: str, problem: str) -> None:

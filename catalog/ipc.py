@@ -26,8 +26,9 @@ REQUIRED: Final = {
     SegmentRef.SCHEMAS: segments.SCHEMAS,
     SegmentRef.HISTORY: segments.HISTORY,
 }
-# A schema message may be as long as a transaction message; a history row lists its members.
-_ROW_BYTES: Final[dict[int, int]] = {SegmentRef.SCHEMAS: 8 << 20, SegmentRef.HISTORY: 1 << 20}
+# What one row can hold at most came out of one transaction message of 8 MiB: a schema, or the
+# summaries of its members, whose characters may take six times as many bytes in JSON.
+_ROW_BYTES: Final[dict[int, int]] = {SegmentRef.SCHEMAS: 8 << 20, SegmentRef.HISTORY: 64 << 20}
 _NUMBERS: Final = frozenset({"size_bytes", "row_count", "revision", "footer_bytes", "row_groups"})
 # What the first part of a statistics column's name says of its type.
 _STATISTICS: Final[dict[str, pa.DataType | None]] = {

@@ -6,7 +6,7 @@ Source: docs/format.md, section 6.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,6 +68,7 @@ HISTORY: Final = pa.schema(
 MIN_EXACT, MAX_EXACT = 1, 2
 ROWS_PER_SEGMENT: Final = 131_072
 CELLS_PER_SEGMENT: Final = 1 << 24
+MAX_BOUND_BYTES: Final = 128  # lakelog writes 64 and a few; a longer one is unknown
 MAX_NUMBER: Final = 1 << 62  # counts and sizes are below this, so sums of a few fit 64 bits
 _COUNTS: Final = {
     "nulls": "null_count",
@@ -96,6 +97,11 @@ def statistic_name(what: str, column: str, kind: pa.DataType | None = None) -> s
     return f"{what}:{'' if kind is None else kind}:{column}"
 
 
+def _sane(item: wire.ColumnStatistics, which: Literal["min", "max"]) -> bool:
+    """Whether there is such a bound, and it is no longer than a segment has room for."""
+    return item.HasField(which) and len(getattr(item, which)) <= MAX_BOUND_BYTES
+
+
 class _Statistics:
     """Gathers column statistics of many rows into columns, row by row."""
 
@@ -115,15 +121,15 @@ class _Statistics:
                 if item.HasField(attribute):
                     self._count(row, what, field.name, getattr(item, attribute))
             kind = bound_type(field.type)
-            if kind is None or not (item.HasField("min") or item.HasField("max")):
+            if kind is None or not (_sane(item, "min") or _sane(item, "max")):
                 continue
             key = (field.name, str(kind))
             if key not in self.bounds:
                 empty: list[Any] = [None] * self.rows
                 self.bounds[key] = (kind, empty, list(empty), list(empty))
             _, low, high, exact = self.bounds[key]
-            low[row] = item.min if item.HasField("min") else None
-            high[row] = item.max if item.HasField("max") else None
+            low[row] = item.min if _sane(item, "min") else None
+            high[row] = item.max if _sane(item, "max") else None
             exact[row] = (MIN_EXACT if item.min_exact else 0) | (MAX_EXACT if item.max_exact else 0)
 
     def _count(self, row: int, what: str, name: str, value: int) -> None:

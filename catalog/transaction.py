@@ -133,6 +133,7 @@ class Transaction:
         Args:
             path: Relative to `<writer>/<database>/`, beginning with `data/`.
         Raises:
+            InvalidName: A table or partition name that can't be.
             InvalidPath: Outside the writer's prefix, or the leftover of another transaction.
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
@@ -143,6 +144,8 @@ class Transaction:
 
         self._check_open()
         encode_segment(table, "table")
+        if partition:
+            encode_segment(partition, "partition")
         check_path(path)
         first, last = check_clock(clock or self._writer.clock())
         info = self._writer.store.head(self._key(path))

@@ -280,6 +280,50 @@ def test_long_summaries_and_many_members_fit():
     assert meaning(reopened(encode_state(log.state))) == meaning(log.state)
 
 
+@pytest.mark.parametrize("char", ["y", "\x01", "ü", '"'])
+def test_whatever_fits_into_a_transaction_fits_into_a_checkpoint(char):
+    """A summary as long as a message may be, and six times as long in JSON."""
+    log = LogBuilder()
+    text = char * (7_900_000 // len(char.encode()))
+    log.commit(change=lambda message: message.commit.members[0].summary.update(x=text))
+    assert meaning(reopened(encode_state(log.state))) == meaning(log.state)
+
+
+def test_bounds_of_absurd_length_are_unknown():
+    """They are no reason for a checkpoint that nobody can read."""
+    long = wire.ColumnStatistics(column=1, min=b"a" * 200_000, max=b"b" * 200_000, null_count=1)
+    fine = wire.ColumnStatistics(column=1, min=b"a" * 60, max=b"b" * 128, null_count=2)
+    log = LogBuilder()
+    adds = [
+        add_action(f"data/{number}", row_groups=[wire.RowGroup(row_count=5, columns=[stats] * 2)])
+        for number, stats in enumerate([long, fine])
+    ]
+    log.commit(schema_action("t", SCHEMAS[0]), *adds)
+    assert meaning(reopened(encode_state(log.state))) == meaning(log.state)
+    table = log.state.tables["t"].table(log.state.arrow_schemas("t"))
+    assert table.column("max:string:s").to_pylist() == [None, "b" * 128]
+    assert table.column("nulls::s").to_pylist() == [1, 2]
+
+
+LONG = "ü" * 128
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [schema_action(LONG), add_action("data/a", LONG)],
+        [schema_action(), add_action("data/a", partition=LONG)],
+        [schema_action(LONG)],
+        [schema_action(""), add_action("data/a", "")],
+    ],
+    ids=["table", "partition", "schema", "no table"],
+)
+def test_names_of_absurd_length_are_refused(actions):
+    log = LogBuilder()
+    with pytest.raises(CorruptObject):
+        log.decode(*log.encode(*actions))
+
+
 def test_wide_schemas_fit():
     log = LogBuilder()
     for number in range(5):

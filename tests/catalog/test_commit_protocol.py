@@ -647,7 +647,8 @@ def test_commits_that_are_too_large_together_are_not_put_together(store):
     writer = Catalog(SlowPuts(store)).writer("w", "db")
 
     def prepare(writer, number):
-        tx = writer.transaction(summary={"note": "x" * 3_000_000})
+        tx = writer.transaction()
+        tx._intent.summary["note"] = "x" * 3_000_000
         tx.write("t", table(number))
         return tx
 
@@ -660,8 +661,10 @@ def test_a_commit_too_large_by_itself_is_refused_and_harms_no_other(store):
     writer = Catalog(SlowPuts(store)).writer("w", "db")
 
     def prepare(writer, number):
-        tx = writer.transaction(summary={"note": "x" * (9_000_000 if number == 0 else 10)})
+        tx = writer.transaction()
         tx.write("t", table(number))
+        if number == 0:
+            tx._intent.summary["note"] = "x" * 9_000_000
         return tx
 
     results = commit_from_threads(writer, 4, prepare)

@@ -199,8 +199,10 @@ def test_operations_and_summary_stand_in_the_history(catalog):
         {"summary": {"a": 1}},
         {"summary": {1: "a"}},
         {"summary": {"a": "\ud800"}},
+        {"summary": {"a": "x" * (1 << 20)}},
+        {"summary": {"a": "\x01" * (1 << 18)}},
     ],
-    ids=str,
+    ids=lambda options: str(options)[:40],
 )
 def test_a_transaction_that_could_not_be_committed_is_refused_at_once(catalog, options):
     with catalog.writer("w", "db") as writer, pytest.raises(UsageError) as caught:
@@ -345,6 +347,18 @@ def test_add_and_remove_stay_inside_the_writers_prefix(catalog, path):
             tx.add("t", path)
         with pytest.raises(InvalidPath):
             tx.remove(path)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 256, "%" * 86])
+def test_add_to_a_name_that_cannot_be_is_refused(catalog, store, name):
+    put_parquet(store, "data/x", table(1))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        with pytest.raises(InvalidName):
+            tx.add("t", "data/x", partition=name)
+        with pytest.raises(InvalidName):
+            tx.add(name, "data/x")
+        tx.add("t", "data/x")
+    assert catalog.snapshot("db").tables() == ["t"]
 
 
 def test_add_of_a_file_that_is_not_there(catalog):
