@@ -10,7 +10,6 @@ import os
 import pytest
 from lakelog.testing.histories import run_history
 from mutants import MUTANTS, first_violation
-from run import outcomes, summary
 
 HISTORIES = int(os.environ.get("LAKELOG_HISTORIES", "20000"))
 

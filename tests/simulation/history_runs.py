@@ -1,0 +1,42 @@
+"""Many histories at a time, and what came of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator
+
+from lakelog.testing.histories import Outcome, run_history
+
+
+def outcomes(first: int, count: int, processes: int) -> Iterator[Outcome]:
+    """The outcome of each seed, in no order."""
+    seeds = range(first, first + count)
+    if processes == 1:
+        yield from map(run_history, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(run_history, seeds, chunksize=50)
+
+
+def summary(found: Iterator[Outcome]) -> tuple[str, list[Outcome]]:
+    """In words, and those that broke an invariant."""
+    start = time.perf_counter()
+    histories = steps = commits = acknowledged = 0
+    bad = []
+    for outcome in found:
+        histories += 1
+        steps += outcome.steps
+        commits += outcome.commits
+        acknowledged += outcome.acknowledged
+        if outcome.violation:
+            bad.append(outcome)
+        if sys.stderr.isatty() and histories % 1000 == 0:
+            print(f"\r{histories:,}", end="", file=sys.stderr)
+    taken = time.perf_counter() - start
+    words = (
+        f"{histories:,} histories, {steps:,} requests, {commits:,} commits, "
+        f"{acknowledged:,} acknowledged, {len(bad)} violations, {taken:.0f} s"
+    )
+    return words, bad
