@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from history_runs import outcomes, summary
 from lakelog.testing.histories import run_history
 from mutants import MUTANTS, first_violation
 
