@@ -6,17 +6,18 @@ Source: docs/format.md, section 8; seed 002, sections 1.3 and 2.6.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.names import base_folder, check_id, parse_data_file
 from ..errors import LogExists, NotFoundError, UsageError
 from ..store import Store
-from .assemble import assemble
+from .assemble import Assembled, assemble
 from .evidence import Evidence, Transaction, group, prove, rule_out
 from .notes import notes
 from .old_log import padding_after, read_old_log, usable_slots
-from .order import order
+from .order import Ordered, order
 from .plan import LeftOut, LeftOutKind, RebuildPlan
 from .scan import MAX_EPOCH, Scan, scan_data
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..catalog.reader import Catalog
     from ..store import ObjectInfo
+    from .old_log import OldLog
 
     Progress = Callable[[int, int], None]
 
@@ -47,7 +49,7 @@ def plan_rebuild(
 
     Args:
         catalog: An open catalog or its store.
-        replace: Plan over an existing log: its objects are copied aside first.
+        replace: Also over an existing log: its objects are copied aside first.
         include_foreign: Also take in Parquet files without lakelog metadata, at the end, into the
             table and partition that their path names.
         exclude: Transaction ids (hex) to leave out: of those that the report calls unproven.
@@ -80,7 +82,6 @@ def plan_rebuild(
     kept = {mark: item for mark, item in transactions.items() if mark not in excluded}
     rule_out(kept, evidence)
     ordered = order(kept, evidence)
-    now_us = ambient.now_us()
     assembled = assemble(
         ordered,
         evidence,
@@ -88,34 +89,63 @@ def plan_rebuild(
         include_foreign=include_foreign,
         foreign_id=ambient.new_id(),
         known_paths={info.key[len(folder) :] for info in scan.objects},
-        now_us=now_us,
+        now_us=ambient.now_us(),
     )
     left_out = [*scan.left_out, *disagreeing, *assembled.left_out]
     left_out += _ruled_out(transactions, evidence, excluded)
-    newest = len(assembled.transactions) - 1
+    weighed = _Weighed(transactions, evidence, ordered, assembled, left_out)
+    rebuild_id = ambient.new_id().hex()[:16]
+    return _plan(store, (writer, database), scan, old, weighed, rebuild_id=rebuild_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    transactions: dict[bytes, Transaction]
+    evidence: Evidence
+    ordered: Ordered
+    assembled: Assembled
+    left_out: list[LeftOut]
+
+
+def _plan(
+    store: Store,
+    names: tuple[str, str],
+    scan: Scan,
+    old: OldLog,
+    weighed: _Weighed,
+    *,
+    rebuild_id: str,
+) -> RebuildPlan:
+    newest = len(weighed.assembled.transactions) - 1
     padding = padding_after(old, newest) if newest >= 0 else 0
-    slots = usable_slots(old, newest + padding)
+    known = notes(
+        weighed.transactions,
+        weighed.evidence,
+        weighed.ordered,
+        weighed.assembled,
+        left_out=weighed.left_out,
+        old=old,
+        padding=padding,
+        take_over=newest + padding > old.head and old.names_next,
+    )
     return RebuildPlan(
         url=store.url,
-        writer=writer,
-        database=database,
-        rebuild_id=ambient.new_id().hex()[:16],
+        writer=names[0],
+        database=names[1],
+        rebuild_id=rebuild_id,
         epoch=1 + max(old.epoch, _highest_epoch(scan)),
-        transactions=tuple(assembled.transactions),
-        left_out=tuple(sorted(left_out, key=lambda item: item.path.encode())),
-        notes=notes(
-            transactions, evidence, ordered, assembled, left_out=left_out, old=old,
-            padding=padding, take_over=newest + padding > old.head and old.names_next,
-        ),
+        transactions=tuple(weighed.assembled.transactions),
+        left_out=tuple(sorted(weighed.left_out, key=lambda item: item.path.encode())),
+        notes=known,
         replaced=tuple(old.objects),
         objects_seen=len(scan.objects),
         bytes_seen=sum(info.size_bytes for info in scan.objects),
         data_mark=data_mark(scan.objects),
         schemas=scan.schemas,
-        slots=slots,
+        slots=usable_slots(old, newest + padding),
         padding=padding,
         store=store,
-    )  # fmt: skip
+    )
 
 
 def log_exists(writer: str, database: str) -> LogExists:
@@ -124,6 +154,14 @@ def log_exists(writer: str, database: str) -> LogExists:
         f"{writer}/{database} has a log already",
         key=f"{writer}/{database}",
         hint="If it is beyond repair, rebuild with replace: its objects are copied aside first",
+    )
+
+
+def _nothing(store: Store, writer: str, database: str) -> NotFoundError:
+    return NotFoundError(
+        f"There is nothing to rebuild: {store.url} has no data files of {writer}/{database}",
+        key=f"{base_folder(writer, database)}data/",
+        hint="Check URL, writer and database",
     )
 
 
