@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.reader import Catalog
 from lakelog.cli.main import main
-from lakelog.store import open_store
+from lakelog.store import open_store, probe
 from lakelog.testing.doubles import FakeAmbient
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def fill(url: str) -> None:
     with a checkpoint at revision 2. JFK, an hour later each: two appends, the second one with
     `hour` as int64 and without `temp`; and a table of its own."""
     fake = FakeAmbient(seed=7, now_us=int(START.timestamp() * 1e6))
-    catalog = Catalog(open_store(url), ambient=fake.ambient)
+    store = open_store(url)
+    probe(store, "EWR/")  # once, and without taking an identity of the catalog's
+    catalog = Catalog(store, ambient=fake.ambient)
     with catalog.writer("EWR", "weather", checkpoint_every=3) as writer:
         for number in range(3):
             fake.move(3600)
