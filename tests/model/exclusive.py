@@ -268,11 +268,10 @@ class Exclusive:
         base = len(state.log)
         if process.guest:
             return self._guest_rule(state, process, head), False
-        if bug == "fence_by_lost_name_only":
-            head = taken.epoch
-        rivals = (c for c in state.log if c.opening != process.opening and not c.guest)
+        judged = (taken,) if bug == "fence_by_lost_name_only" else state.log
+        rivals = (c for c in judged if c.opening != process.opening and not c.guest)
         unrivalled = all(c.epoch < process.epoch for c in rivals)
-        allowed = head < process.epoch or (head == process.epoch and unrivalled)
+        allowed = unrivalled and judged[-1].epoch <= process.epoch
         if bug == "retry_equal_epoch":
             allowed = head <= process.epoch
         if bug == "retry_higher_epoch":

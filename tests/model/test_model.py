@@ -53,6 +53,8 @@ def test_model_is_clean_at_its_large_size(model):
     result = explore(model, time_limit_s=3600)
     assert result.violation is None, report(result)
     assert result.complete, report(result)
+    row = f"{model_row(result)} clean |"
+    assert row in PROTOCOL, f"docs/protocol.md lacks: {row}"
 
 
 class Counter:
