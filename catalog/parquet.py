@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from ..errors import InvalidSchema
 from .footer import FooterMetadata, encode_footer
 from .schema import encode_schema
-from .statistics import column_statistics
+from .statistics import Exactness, column_statistics
 from .wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
@@ -62,17 +62,30 @@ def file_facts(
     )
     if not statistics:
         return add
-    # Writers other than Arrow's may truncate long strings in statistics without saying so.
-    exact = str(metadata.created_by).startswith("parquet-cpp-arrow")
+    by_arrow = str(metadata.created_by).startswith("parquet-cpp-arrow")
+    typed = b"ARROW:schema" in (metadata.metadata or {})
     leaves = _primitive_leaves(metadata, schema)
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         entry = add.row_groups.add(row_count=group.num_rows)
         for leaf, position, field, column in leaves:
-            entry.columns.append(
-                column_statistics(group.column(leaf), column, position, field, exact=exact)
-            )
+            exact = _exactness(field.type, by_arrow=by_arrow, typed=typed)
+            chunk = group.column(leaf)
+            entry.columns.append(column_statistics(chunk, column, position, field, exact=exact))
     return add
+
+
+def _exactness(kind: pa.DataType, *, by_arrow: bool, typed: bool) -> Exactness:
+    """How far bounds in a footer are values of the column.
+
+    Arrow's writer takes those of a dictionary array over the whole dictionary, and without its own
+    schema in the file nobody knows which columns were such arrays. Others may truncate long
+    strings without saying so.
+    """
+    if by_arrow:
+        plain = typed and not pa.types.is_dictionary(kind)
+        return Exactness.ALL if plain else Exactness.NONE
+    return Exactness.NUMBERS
 
 
 def _primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, pa.Field, Any]]:

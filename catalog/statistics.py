@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from enum import Enum
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +23,14 @@ _UINT = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
 _UNIT_OF_NAME = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+class Exactness(Enum):
+    """Which bounds in a file's footer are values of the column, and not only bounds."""
+
+    NONE = 0
+    NUMBERS = 1
+    ALL = 2
 
 
 def bound_type(kind: pa.DataType) -> pa.DataType | None:
@@ -119,7 +128,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def column_statistics(
-    chunk: Any, column: Any, position: int, field: pa.Field, *, exact: bool
+    chunk: Any, column: Any, position: int, field: pa.Field, *, exact: Exactness
 ) -> wire.ColumnStatistics:
     """What the log keeps of one column chunk.
 
@@ -128,7 +137,7 @@ def column_statistics(
         column: pyarrow ColumnSchema of the same column.
         position: Of the column among the schema's top-level fields.
         field: The Arrow field.
-        exact: Whether the file's writer is known not to truncate its statistics.
+        exact: Which bounds of the file's writer are known to be values of the column.
     """
     result = wire.ColumnStatistics(column=position)
     found = chunk.statistics if chunk.is_stats_set else None
@@ -154,14 +163,15 @@ def column_statistics(
     ):
         return result
     text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    exactly = exact is Exactness.ALL or (exact is Exactness.NUMBERS and not text)
     if low is not None:
         result.min = low[:MAX_BOUND_BYTES] if not pa.types.is_string(kind) else _cut(low)
-        result.min_exact = result.min == low and (exact or not text)
+        result.min_exact = result.min == low and exactly
     if high is not None:
         top = _round_up(high, pa.types.is_string(kind)) if text else high
         if top is not None:
             result.max = top
-            result.max_exact = top == high and (exact or not text)
+            result.max_exact = top == high and exactly
     return result
 
 
@@ -194,7 +204,7 @@ def _raw_bound(
             return None
         have, want = _PER_SECOND[unit], _PER_SECOND[kind.unit]
         scaled = int(raw) * want
-        return encode_bound(scaled // have if which == "min" else -(-scaled // have), kind)
+        return None if scaled % have else encode_bound(scaled // have, kind)
     return encode_bound(int(raw), kind)
 
 

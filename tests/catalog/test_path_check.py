@@ -96,7 +96,7 @@ def test_the_border_between_chunks_is_checked_too(names, border, sort):
     assert refused(column) == (not ascending(paths))
 
 
-@given(st.lists(PATHS, min_size=3, max_size=8), st.integers(0, 2), st.integers(0, 2))
+@given(st.lists(PATHS, min_size=4, max_size=8), st.integers(0, 2), st.integers(0, 2))
 def test_a_slice_is_judged_by_its_own_paths_alone(paths, skip, drop):
     whole = pa.array(paths, pa.string())
     part = whole.slice(skip, len(paths) - skip - drop)

@@ -110,9 +110,12 @@ def test_what_is_wider_than_both_stays_so():
             assert widen(both, right) == both, (left, right)
 
 
-@given(st.permutations([*INTS, *UINTS[:3], pa.float64(), pa.decimal128(9, 2)]), st.integers(2, 4))
+@given(st.permutations([*INTS, *UINTS[:3], pa.float64()]), st.integers(2, 4))
 def test_the_order_of_files_doesnt_matter_for_numbers(kinds, count):
-    """As far as they unite at all: a pair in the middle may already have no common type."""
+    """As far as they unite at all: a pair in the middle may already have no common type. (With
+    decimals it does: int16 and uint16 make an int32, which has more digits than either. So the
+    format fixes the order.)
+    """
     chosen = kinds[:count]
     results = set()
     for order in itertools.permutations(chosen):

@@ -258,17 +258,40 @@ def test_truncation_of_timestamps_by_the_writer_is_seen_in_the_bounds():
     assert keys(row["max:timestamp[ns]:c"])[0] % 1_000_000 == 0
 
 
-def test_a_unit_coarser_than_the_files_is_rounded_outwards():
+def test_a_bound_between_two_values_of_the_type_is_unknown():
     """A foreign file that says seconds in its Arrow schema and holds milliseconds."""
     for zone in (None, "UTC"):
-        stamps = pa.array([-1_500, 2_500], pa.int64()).cast(pa.timestamp("ms", zone))
+        stamps = pa.array([-1_500, 2_000], pa.int64()).cast(pa.timestamp("ms", zone))
         sink, collected = pa.BufferOutputStream(), []
         pq.write_table(pa.table({"c": stamps}), sink, metadata_collector=collected)
         schema = pa.schema([("c", pa.timestamp("s", zone))])
         row = file_row(file_facts(collected[0], schema, 100), schema)
         kind = bound_type(schema.field("c").type)
-        assert keys(row[statistic_name("min", "c", kind)]) == [-2]
-        assert keys(row[statistic_name("max", "c", kind)]) == [3]
+        assert row[statistic_name("min", "c", kind)].to_pylist() == [None]
+        assert keys(row[statistic_name("max", "c", kind)]) == [2]
+
+
+@pytest.mark.parametrize("values", [["b", "a", "c"], ["x", None, None, "b", "", ""], [None, ""]])
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_bounds_of_a_dictionary_are_no_values_of_the_column(values, store_schema):
+    """Arrow takes them over the whole dictionary, also over what a row group doesn't use."""
+    column = pa.array(values, pa.dictionary(pa.int32(), pa.string()))
+    table = pa.table({"c": column})
+    add = facts_of(table, store_schema=store_schema)
+    for schema in (table.schema, pa.schema([("c", pa.string())])):
+        if schema == table.schema or not store_schema:
+            add.schema_fingerprint = encode_schema(schema)[0]
+            check_bounds(file_row(add, schema), "dictionary", column)
+
+
+def test_ordinary_bounds_are_known_to_be_exact():
+    table = pa.table({"n": [1, 5], "s": ["a", "b"]})
+    row = file_row(facts_of(table), table.schema)
+    assert row["exact:int64:n"].to_pylist() == [MIN_EXACT | MAX_EXACT]
+    assert row["exact:string:s"].to_pylist() == [MIN_EXACT | MAX_EXACT]
+    row = file_row(facts_of(table, store_schema=False), table.schema)
+    assert row["exact:int64:n"].to_pylist() == [0]
+    assert row["min:int64:n"].to_pylist() == [1]
 
 
 def test_a_foreign_zero_is_widened_to_both():
