@@ -159,7 +159,7 @@ def _known_columns(data: memoryview | bytes, required: pa.Schema, key: str) -> l
     for name, kind in fields:
         if name in core:
             known.append(name)
-        elif statistics and name.partition(":")[0] in _STATISTICS:
+        elif statistics and ":" in name and name.partition(":")[0] in _STATISTICS:
             _check_statistic(name, kind, key)
             known.append(name)
     if len(set(known)) != len(known) or not core.issubset(known):
@@ -173,6 +173,6 @@ def _check_statistic(name: str, kind: pa.DataType, key: str) -> None:
     if wanted is None:  # a bound: its type stands in its name
         fits = bound_type(kind) == kind and rest.startswith(f"{kind}:")
     else:
-        fits = kind == wanted and (what == "exact" or rest.startswith(":"))
+        fits = kind == wanted and (":" in rest if what == "exact" else rest.startswith(":"))
     if not fits:
         raise CorruptObject(f"{key} holds a segment with {name[:80]!r} of type {kind}", key=key)

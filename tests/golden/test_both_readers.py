@@ -502,6 +502,16 @@ BATCHES: dict[str, tuple[pa.Table, str | None]] = {
         REFUSED,
     ),
     "null count of another type": (with_column(TWO, "nulls::a", [1, 2], pa.int32()), REFUSED),
+    "statistics of a name with one colon": (
+        with_column(TWO, "exact:a", [1, 2], pa.uint8()),
+        REFUSED,
+    ),
+    "null count of a name with one colon": (
+        with_column(TWO, "nulls:a", [1, 2], pa.int64()),
+        REFUSED,
+    ),
+    "null count with a type": (with_column(TWO, "nulls:int64:a", [1, 2], pa.int64()), REFUSED),
+    "a column named nulls": (with_column(TWO, "nulls", [1, 2], pa.int64()), None),
     "statistics twice": (
         with_column(
             with_column(TWO, "nulls::a", [1, 2], pa.int64()), "nulls::a", [1, 2], pa.int64()
@@ -654,4 +664,121 @@ def test_a_checkpoint(trial: Trial, case: str) -> None:
     change(decoded.message)
     raw = decoded.message.SerializeToString(deterministic=True)
     trial.put((encoded.name, frame(raw, bytes(decoded.attachments), kind=2)))
+    check(trial, expected)
+
+
+HISTORY, SPLIT = 4, 1
+
+
+def keep(*rows: int) -> Callable[[pa.Table], list[pa.Table]]:
+    """Only these rows, in this order."""
+    return parts(list(rows))
+
+
+def times(*at_us: int) -> Callable[[pa.Table], list[pa.Table]]:
+    """These commit times."""
+
+    def change(table: pa.Table) -> list[pa.Table]:
+        at = table.schema.get_field_index("committed_at")
+        return [table.set_column(at, table.schema.field(at), pa.array(at_us, table[at].type))]
+
+    return change
+
+
+def parts(*groups: list[int]) -> Callable[[pa.Table], list[pa.Table]]:
+    """Several segments, of these rows each."""
+    return lambda table: [table.take(pa.array(rows, pa.int64())) for rows in groups]
+
+
+SEGMENTS: dict[str, tuple[int, Callable[[pa.Table], list[pa.Table]], str | None]] = {
+    "history whole": (HISTORY, keep(0, 1, 2), None),
+    "history in two segments": (HISTORY, parts([0], [1, 2]), None),
+    "history in two segments, swapped": (HISTORY, parts([1, 2], [0]), REFUSED),
+    "history pruned": (HISTORY, keep(2), None),
+    "history with a gap": (HISTORY, keep(0, 2), REFUSED),
+    "history without the end": (HISTORY, keep(0, 1), REFUSED),
+    "history descending": (HISTORY, keep(2, 1, 0), REFUSED),
+    "history of nothing": (HISTORY, keep(), REFUSED),
+    "history, times equal": (HISTORY, times(5, 5, 6), REFUSED),
+    "history, times descend": (HISTORY, times(7, 5, 8), REFUSED),
+    "history, time 0": (HISTORY, times(0, 5, 8), REFUSED),
+    "history, time beyond": (HISTORY, times(1, 5, 1 << 55), REFUSED),
+    "files in three segments": (SPLIT, parts([0], [1], [2]), None),
+    "files swapped": (SPLIT, parts([1, 2], [0]), REFUSED),
+    "files overlap": (SPLIT, parts([0, 2], [1]), REFUSED),
+    "files twice in a row": (SPLIT, parts([0, 1], [1, 2]), REFUSED),
+    "a segment without rows": (SPLIT, parts([], [0, 1, 2]), None),
+}
+
+
+def three_revisions() -> LogBuilder:
+    """A log whose state has three files of one table."""
+    log = LogBuilder("w", "db")
+    log.commit(schema_action(), add_action("data/a"))
+    log.commit(add_action("data/b"))
+    log.commit(add_action("data/c"))
+    return log
+
+
+@pytest.mark.parametrize("case", SEGMENTS)
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+def test_a_checkpoint_of_other_segments(trial: Trial, case: str) -> None:
+    kind, change, expected = SEGMENTS[case]
+    encoded = encode_state(three_revisions().state)
+    decoded = decode_checkpoint(encoded.body, encoded.name)
+    message, attachments = decoded.message, bytearray(decoded.attachments)
+    old = next(item for item in message.segments if item.kind == kind)
+    whole = pa.ipc.open_file(attachments[old.offset :][: old.length]).read_all()
+    without(kind)(message)
+    for table in change(whole):
+        attachments += bytes(-len(attachments) % 64)
+        data = encode_ipc(table)
+        paths = table["path"].to_pylist() if kind == SPLIT else []
+        message.segments.add(
+            kind=kind,
+            table=old.table,
+            row_count=table.num_rows,
+            offset=len(attachments),
+            length=len(data),
+            first_path=min(paths, default="") and paths[0],
+            last_path=min(paths, default="") and paths[-1],
+        )
+        attachments += data
+    message.counts.files = sum(r.row_count for r in message.segments if r.kind == SPLIT)
+    raw = message.SerializeToString(deterministic=True)
+    trial.put((encoded.name, frame(raw, bytes(attachments), kind=2)))
+    check(trial, expected)
+
+
+SPILLED: dict[str, tuple[dict[str, Any], str | None]] = {
+    "as it is": ({}, None),
+    "of a later number": ({"number": 123_456_789}, None),
+    "of another revision": ({"revision": 1}, None),
+    "another digest": ({"digest": bytes(32)}, REFUSED),
+    "a short digest": ({"digest": b"x"}, REFUSED),
+    "a length of anything": ({"length": 1}, None),
+    "of another kind": ({"kind": 2}, REFUSED),
+    "under no segment's name": ({"name": "x.segment"}, REFUSED),
+    "under a transaction's name": ({"name": f"{7:020d}.00000000.transaction"}, REFUSED),
+    "not there": ({"gone": True}, REFUSED),
+}
+
+
+@pytest.mark.parametrize("case", SPILLED)
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+def test_a_checkpoint_with_a_segment_by_reference(trial: Trial, case: str) -> None:
+    facts, expected = SPILLED[case]
+    encoded = encode_state(three_revisions().state)
+    decoded = decode_checkpoint(encoded.body, encoded.name)
+    item = next(item for item in decoded.message.segments if item.kind == SPLIT)
+    data = bytes(decoded.attachments[item.offset :][: item.length])
+    body = frame(b"", data, kind=facts.get("kind", 3))
+    number, revision = facts.get("number", 0), facts.get("revision", 2)
+    item.name = facts.get("name", f"{revision:020d}.0123abcd.{number}.segment")
+    item.digest = facts.get("digest", body[24:56])
+    item.length = facts.get("length", len(body))
+    raw = decoded.message.SerializeToString(deterministic=True)
+    trial.put((encoded.name, frame(raw, bytes(decoded.attachments), kind=2)))
+    if "gone" not in facts:
+        trial.put((item.name, body))
     check(trial, expected)
