@@ -69,7 +69,8 @@ class Session:
         Requests: those of `store.probe`: none if this store object was probed before.
         """
         try:
-            return probe(self.store, f"{self.writer}/").put_if_absent
+            mark = self.ambient.new_id().hex
+            return probe(self.store, f"{self.writer}/", mark=mark).put_if_absent
         except AccessDenied:
             return False
 
