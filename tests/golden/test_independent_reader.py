@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import base64
 import datetime as dt
 import json
 import random
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,18 @@ import pytest
 from independent_segments import plain_column
 from independent_wire import Refused, TooNew
 from lakelog.catalog import build, checkpoint, parquet
+from lakelog.catalog.cut import parse_token
 from lakelog.catalog.log import CheckpointWarning, Log
 from lakelog.catalog.reader import Catalog
 from lakelog.catalog.schema import FileSchema, generation, unify, widen
-from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedFeature
+from lakelog.catalog.wire import lakelog_cut_pb2 as wire
+from lakelog.errors import (
+    CorruptError,
+    InvalidToken,
+    LakelogError,
+    NotFoundError,
+    UnsupportedFeature,
+)
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
@@ -431,6 +441,35 @@ def test_both_refuse_every_token_with_one_other_character() -> None:
             theirs.parse_token(other)
         with pytest.raises(LakelogError):
             catalog.snapshot(DATABASE, other)
+
+
+def token_of(cut: wire.Cut) -> str:
+    """The token of any cut message, sound or not."""
+    body = cut.SerializeToString()
+    body += zlib.crc32(body).to_bytes(4, "little")
+    return "ll1-" + base64.urlsafe_b64encode(body).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("writers", [["w", "w"], ["_w"], ["w/x"], [""], ["w" * 65], ["é"]])
+def test_both_refuse_a_token_with_writers_that_can_not_be(writers: list[str]) -> None:
+    cut = wire.Cut(database="weather")
+    for name in writers:
+        cut.writers.add(writer=name, revision=0)
+    with pytest.raises(Refused, match="ids"):
+        theirs.parse_token(token_of(cut))
+    with pytest.raises(InvalidToken):
+        parse_token(token_of(cut))
+
+
+def test_both_take_a_token_with_any_sound_writers() -> None:
+    cut = wire.Cut(database="-")
+    for name in ("b", "A-_9", "w" * 64):
+        cut.writers.add(writer=name, revision=(1 << 62) - 1, digest=b"12345678")
+    database, found = theirs.parse_token(token_of(cut))
+    assert (database, {n: r for n, (r, _) in found.items()}) == (
+        "-",
+        dict(parse_token(token_of(cut)).revisions),
+    )
 
 
 def test_a_token_of_a_replaced_log_is_refused(tmp_path: Path) -> None:
