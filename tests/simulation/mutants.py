@@ -1,7 +1,8 @@
-"""Planted bugs in the real code, each of which the simulator has to catch.
+"""Planted bugs in the real code, for the simulator to catch.
 
 `python tests/simulation/mutants.py` plants one after the other and says at which seed it was
-caught.
+caught, or that it was not. Those that CI runs are caught within 200 histories; the others need
+thousands, and not all have been seen caught here (the models in `tests/model` catch their like).
 """
 
 from __future__ import annotations
