@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import CorruptObject
 from . import segments
@@ -18,7 +17,7 @@ from .statistics import bound_type
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 REQUIRED: Final = {
     SegmentRef.FILES: segments.FILES,
@@ -77,20 +76,36 @@ def decode_ipc(
         CorruptObject: Not Arrow, other columns, or another number of rows.
     """
     check_ipc_sizes(data, rows, key, row_bytes=row_bytes)
+    table = _read(data, key, lambda schema: schema.names if columns is None else columns)
+    _check_table(table, required, rows, key, columns)
+    return table
+
+
+def _read(
+    data: memoryview | bytes, key: str, choose: Callable[[pa.Schema], Sequence[str]]
+) -> pa.Table:
+    """The columns that `choose` takes of those that are there, each buffer checked."""
     try:
-        options = None
-        if columns is not None:
-            with pa.ipc.open_file(pa.py_buffer(data)) as reader:
-                wanted = set(columns)
-                found = [i for i, name in enumerate(reader.schema.names) if name in wanted]
+        source = pa.py_buffer(data)
+        with pa.ipc.open_file(source) as reader:
+            wanted, names = set(choose(reader.schema)), reader.schema.names
+            table = reader.read_all() if wanted.issuperset(names) else None
+        if table is None:
+            found = [place for place, name in enumerate(names) if name in wanted]
             options = pa.ipc.IpcReadOptions(included_fields=found)
-        with pa.ipc.open_file(pa.py_buffer(data), options=options) as reader:
-            table = reader.read_all()
+            with pa.ipc.open_file(source, options=options) as reader:
+                table = reader.read_all()
         table.validate(full=True)  # offsets inside their buffers, text that is UTF-8
+        return table
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise CorruptObject(
             f"{key} holds a segment that is not Arrow IPC: {error}", key=key
         ) from error
+
+
+def _check_table(
+    table: pa.Table, required: pa.Schema, rows: int, key: str, columns: Sequence[str] | None
+) -> None:
     if table.num_rows != rows:
         raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
     for field in required:
@@ -103,7 +118,6 @@ def decode_ipc(
             )
         if not field.nullable and table.column(index).null_count:
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
-    return table
 
 
 def decode_segment(
@@ -126,33 +140,31 @@ def decode_segment(
     required = REQUIRED[kind]  # type: ignore[index]
     row_bytes = _ROW_BYTES.get(kind, ROW_BYTES)
     check_ipc_sizes(data, rows, key, row_bytes=row_bytes)
-    known = _known_columns(data, required, key)
-    wanted = known if columns is None else [name for name in known if name in columns]
-    table = decode_ipc(data, required, rows, key, columns=wanted, row_bytes=row_bytes)
+
+    def choose(schema: pa.Schema) -> list[str]:
+        known = _known_columns(schema, required, key)
+        return known if columns is None else [name for name in known if name in columns]
+
+    table = _read(data, key, choose)
+    _check_table(table, required, rows, key, columns)
     if kind == SegmentRef.FILES:
         check_paths(table.column("path"), key)
     elif kind in (SegmentRef.SCHEMAS, SegmentRef.HISTORY):
         named = [table.column(name) for name in required.names]
         table = pa.Table.from_arrays(named, schema=required)  # alike, whoever wrote it
     for name in _NUMBERS.intersection(table.schema.names):
-        if (pc.min(table.column(name)).as_py() or 0) < 0:
+        if any(len(chunk) and chunk.to_numpy().min() < 0 for chunk in table.column(name).chunks):
             raise CorruptObject(f"{key} holds a segment with a negative {name}", key=key)
     return table
 
 
-def _known_columns(data: memoryview | bytes, required: pa.Schema, key: str) -> list[str]:
+def _known_columns(schema: pa.Schema, required: pa.Schema, key: str) -> list[str]:
     """Names of the columns that a segment must have, and of its statistics; others are ignored.
 
     Raises:
         CorruptObject: One of these is missing, stands twice, or has another type.
     """
-    try:
-        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
-            fields = [(field.name, field.type) for field in reader.schema]
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptObject(
-            f"{key} holds a segment that is not Arrow IPC: {error}", key=key
-        ) from error
+    fields = [(field.name, field.type) for field in schema]
     statistics = required.names[0] == "path"
     core = set(required.names)
     known: list[str] = []

@@ -138,7 +138,7 @@ class Writer:
         """
         with self._guard:
             self._committer.catch_up()
-            state = self._committer.state.copy()
+            state, seen_at_s = self._committer.state.copy(), self._committer.seen_at_s
         if state.revision < 0:
             return None
         info = write_checkpoint(
@@ -146,7 +146,7 @@ class Writer:
             state,
             exclusive=self.capabilities.put_if_absent,
             retained_from=self._retained_from,
-            is_stale=self._committer.is_idle,
+            is_stale=lambda: self._committer.is_idle(seen_at_s),
         )
         self._policy.written(info.revision)
         self.last_checkpoint = info

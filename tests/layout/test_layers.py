@@ -18,11 +18,13 @@ RANKS = {
 
 # No store, no clock, no randomness: values in, values out.
 PURE = {
+    "admission",
     "arguments",
     "build",
     "checkpoint",
     "codec",
     "cut",
+    "fencing",
     "files",
     "footer",
     "frame",
@@ -57,6 +59,7 @@ SHELL = {
     "parquet",
     "reader",
     "scan",
+    "slot",
     "snapshot",
     "transaction",
     "writer",

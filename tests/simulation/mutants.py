@@ -1,8 +1,7 @@
 """Planted bugs in the real code, for the simulator to catch.
 
 `python tests/simulation/mutants.py` plants one after the other and says at which seed it was
-caught, or that it was not. Those that CI runs are caught within 200 histories; the others need
-thousands, and not all have been seen caught here (the models in `tests/model` catch their like).
+caught, or that it was not.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from lakelog.catalog import commit, listing, log
+from lakelog.catalog import checkpointing, commit, frame, listing, log, state
 from lakelog.catalog.commit import Committer
-from lakelog.errors import MissingTransaction, ObjectExists
-from lakelog.gc import collect
+from lakelog.catalog.slot import Slot
+from lakelog.errors import ObjectExists, StorageError
+from lakelog.gc import collect, prune, prune_choice
 from lakelog.testing.histories import Outcome, run_history
 
 LIMIT = 6_000
@@ -26,14 +26,7 @@ Patch = Callable[[], Any]
 def no_read_back() -> Any:
     """'exists' is taken for a success without looking whose it is."""
 
-    def put(self: Committer, key: str, body: bytes, ids: Any) -> bool:
-        try:
-            self.log.store.put(key, body, if_absent=True)
-        except ObjectExists:
-            return True
-        return True
-
-    return mock.patch.object(Committer, "_put_exclusive", put)
+    return mock.patch.object(Slot, "_read_back", return_value=True)
 
 
 def no_settling() -> Any:
@@ -49,11 +42,11 @@ def no_fencing() -> Any:
 def overwrites() -> Any:
     """The transaction is put without put-if-absent."""
 
-    def put(self: Committer, key: str, body: bytes, ids: Any) -> bool:
-        self.log.store.put(key, body)
+    def put(self: Slot, item: Any, body: bytes, ids: Any) -> bool:
+        self._log.store.put(self._log.folder + item.name, body)
         return True
 
-    return mock.patch.object(Committer, "_put_exclusive", put)
+    return mock.patch.object(Slot, "_exclusive", put)
 
 
 def never_lists_again() -> Any:
@@ -64,28 +57,29 @@ def never_lists_again() -> Any:
 def acknowledges_doubt() -> Any:
     """No answer is taken for a success."""
 
-    def put(self: Committer, key: str, body: bytes, ids: Any) -> bool:
+    def put(self: Slot, item: Any, body: bytes, ids: Any) -> bool:
+        key = self._log.folder + item.name
         try:
-            self.log.store.put(key, body, if_absent=True)
+            self._log.store.put(key, body, if_absent=True)
         except ObjectExists:
-            return self._read_back(key, ids) == body
-        except commit.StorageError:
+            return self._read_back(key, body, ids)
+        except StorageError:
             return True
         return True
 
-    return mock.patch.object(Committer, "_put_exclusive", put)
+    return mock.patch.object(Slot, "_exclusive", put)
 
 
 def guest_keeps_old_files() -> Any:
     """A guest goes on under a new epoch with files of the old one."""
-    real = Committer._admit
+    real = commit.admit
 
-    def admit(self: Committer, pending: Any, results: Any) -> Any:
+    def admit(state: Any, pending: Any, results: Any, terms: Any) -> Any:
         for intent in pending:
-            intent.epoch = self.current_epoch()
-        return real(self, pending, results)
+            intent.epoch = terms.guest_epoch or intent.epoch
+        return real(state, pending, results, terms)
 
-    return mock.patch.object(Committer, "_admit", admit)
+    return mock.patch.object(commit, "admit", admit)
 
 
 def epoch_not_bumped() -> Any:
@@ -99,18 +93,63 @@ def epoch_not_bumped() -> Any:
     return mock.patch.object(Committer, "__init__", init)
 
 
-def reader_skips_gap() -> Any:
-    """A listing with a hole is replayed as if nothing were missing."""
-    real = listing.plan_read
+def fences_by_what_is_left() -> Any:
+    """An owner judges by the retained revisions alone, though some were pruned unseen."""
+    real = commit.why_fenced
+
+    def why(state: Any, before: int, **rest: Any) -> Any:
+        first = next((row["revision"] for row in state.history.after(before)), before + 1)
+        return real(state, first - 1, **rest)
+
+    return mock.patch.object(commit, "why_fenced", why)
+
+
+@contextmanager
+def gap_is_skipped() -> Iterator[None]:
+    """A listing with a hole is replayed as if nothing were missing; the chain goes unchecked."""
 
     def plan(found: Any, target: int | None = None) -> Any:
-        try:
-            return real(found, target)
-        except MissingTransaction:
-            below = found.run_start(found.head) - 2
-            return real(found, max(below, 0))
+        goal = found.head if target is None else target
+        bases = [found.checkpoints[c][0] for c in found.checkpoints if c <= goal]
+        base = max(bases) if bases else None
+        first = -1 if base is None else base.revision
+        tail = [found.transactions[r][0] for r in sorted(found.transactions) if first < r <= goal]
+        return listing.ReadPlan(goal, (base,), tuple(tail))
 
-    return mock.patch.object(log, "plan_read", plan)
+    with (
+        mock.patch.object(log, "plan_read", plan),
+        mock.patch.object(state, "_check_link", return_value=None),
+    ):
+        yield
+
+
+@contextmanager
+def prune_has_no_floor() -> Iterator[None]:
+    """Prune takes whatever it is asked for, however young."""
+
+    def floor(names: Any, now: Any, margins: Any) -> int:
+        return int(names.listing.head)
+
+    with (
+        mock.patch.object(prune, "floor_revision", floor),
+        mock.patch.object(prune_choice, "floor_revision", floor),
+        mock.patch.object(prune, "is_old", return_value=True),
+        mock.patch.object(prune_choice, "is_old", return_value=True),
+    ):
+        yield
+
+
+def checkpoint_forgets() -> Any:
+    """A checkpoint leaves out the files added since the one before."""
+    real = checkpointing.encode_state
+
+    def encode(found: Any, **rest: Any) -> Any:
+        found = found.copy()
+        for files in found.tables.values():
+            files.added.clear()
+        return real(found, **rest)
+
+    return mock.patch.object(checkpointing, "encode_state", encode)
 
 
 def gc_takes_live_epoch() -> Any:
@@ -120,7 +159,6 @@ def gc_takes_live_epoch() -> Any:
 
 def digest_unchecked() -> Any:
     """A body is taken as it comes."""
-    from lakelog.catalog import frame
 
     class Same(bytes):
         def __ne__(self, other: object) -> bool:
@@ -149,10 +187,13 @@ MUTANTS: dict[str, Patch] = {
         no_fencing,
         overwrites,
         never_lists_again,
+        fences_by_what_is_left,
         acknowledges_doubt,
         guest_keeps_old_files,
         epoch_not_bumped,
-        reader_skips_gap,
+        gap_is_skipped,
+        prune_has_no_floor,
+        checkpoint_forgets,
         gc_takes_live_epoch,
         digest_unchecked,
     )

@@ -30,20 +30,12 @@ def test_a_seed_replays_its_history_request_by_request():
     assert len(first) > 10
 
 
-# The others need a thousand histories and more: `make soak`, or
-# `python tests/simulation/mutants.py`.
-QUICK = {
-    "acknowledges_doubt",
-    "gc_takes_live_epoch",
-    "guest_keeps_old_files",
-    "no_read_back",
-    "no_settling",
-    "overwrites",
-}
+# These need over a thousand histories: `make soak`, or `python tests/simulation/mutants.py`.
+SLOW = {"prune_has_no_floor"}
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in MUTANTS]
+    "name", [pytest.param(n, marks=pytest.mark.long) if n in SLOW else n for n in MUTANTS]
 )
 def test_a_planted_bug_is_caught(name):
     assert first_violation(name) is not None, f"{name}: no history shows it"

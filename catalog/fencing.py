@@ -1,0 +1,47 @@
+"""Whether another owner has taken over the log: judged by what stands in it, with no lease and no
+clock. Pure.
+
+Source: docs/format.md, section 10.3; docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from .state import State
+
+
+def why_fenced(
+    state: State, before: int, *, epoch: int, own: AbstractSet[bytes], committed: bool
+) -> str | None:
+    """Why an owner may not commit any more, or None while it may.
+
+    A guest's commit carries the epoch of its owner and fences nobody. What prune took before this
+    owner could read it is judged by the head alone: if that has this owner's epoch and this owner
+    has not committed yet, another one may have.
+
+    Args:
+        state: The log as it is now.
+        before: The revision up to which this owner has looked already.
+        epoch: This owner's.
+        own: Ids of the transactions that this owner has sent.
+        committed: Whether one of them is known to stand: the epoch is then this owner's alone.
+    """
+    rows = state.history.after(before)
+    for row in rows:
+        theirs = row["epoch"] > epoch or (row["epoch"] == epoch and not row["guest"])
+        if theirs and own.isdisjoint(row["transaction_ids"]):
+            return (
+                f"revision {row['revision']} was committed under epoch {row['epoch']}, this one "
+                f"has {epoch}"
+            )
+    first = rows[0]["revision"] if rows else state.revision + 1
+    if first > before + 1 and not committed and state.epoch >= epoch:
+        return (
+            f"revisions {before + 1} to {first - 1} were pruned before this one read them, and the "
+            f"log has reached epoch {state.epoch} without it"
+        )
+    return None

@@ -1,0 +1,216 @@
+"""What must hold of one log, whatever happens to it.
+
+The truth is a small dictionary, kept by watching what takes effect in the store: which transaction
+stands on which revision, and which files are live after it. Each write, answer and read is held
+against it at once.
+
+Invariants (docs/reliability.md, docs/protocol.md):
+    I1  an acknowledged transaction stays readable, or lies below a point that prune may take
+    I2  a reader sees exactly what stood at its revision; nobody's unacknowledged half
+    I3  one transaction a revision, each transaction once
+    I4  after everything, opening works
+    I6  a checkpoint says what replay says
+    I9  no file that a retained or later revision names is ever deleted
+    I10 a writer writes below its own prefix only
+    F1  epochs never decrease; a guest carries the head's
+    F2  the owner's commits of one epoch come from one opening
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..catalog.codec import decode_transaction
+from ..catalog.listing import Listing, read_listing
+from ..catalog.log import Log
+
+if TYPE_CHECKING:
+    from ..catalog.outcome import CommitInfo
+    from ..catalog.state import State
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
+    from ..errors import LakelogError
+    from .simulation import World
+
+WRITER, DATABASE, TABLE = "w", "db", "t"
+FOLDER = f"{WRITER}/{DATABASE}/transactions/"
+BASE = f"{WRITER}/{DATABASE}/"
+
+
+class Violation(AssertionError):
+    """An invariant broke. The message begins with its name."""
+
+
+def hold(condition: bool, words: str) -> None:
+    """Raise `Violation` unless something holds."""
+    if not condition:
+        raise Violation(words)
+
+
+def live_paths(state: State) -> list[str]:
+    """Paths of the one table, sorted."""
+    files = state.tables.get(TABLE)
+    if files is None:
+        return []
+    in_runs = (path for run in files.runs for path in run.core.column("path").to_pylist())
+    return sorted([*(path for path in in_runs if path not in files.removed), *files.added])
+
+
+@dataclass(slots=True)
+class Slot:
+    """What stands on one revision: transaction ids, and the live paths after it."""
+
+    ids: tuple[bytes, ...]
+    live: frozenset[str]
+
+
+@dataclass(slots=True)
+class Truth:
+    """What has taken effect, by watching the store.
+
+    Attributes:
+        slots: By revision.
+        acknowledged: Transaction id to revision, as its committer was told.
+        openings: Who tried to commit a transaction: its writer, one object for each opening.
+        owners: The one opening whose owner has committed under an epoch.
+        deleted: Data paths that were deleted.
+        pruned: Keys of transactions that were deleted.
+        junk: Those of them that came again, from a process that slept past the floor.
+        changes: How many writing requests took effect.
+    """
+
+    world: World
+    slots: dict[int, Slot] = field(default_factory=dict)
+    acknowledged: dict[bytes, int] = field(default_factory=dict)
+    openings: dict[bytes, object] = field(default_factory=dict)
+    owners: dict[int, object] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    pruned: set[str] = field(default_factory=set)
+    junk: set[str] = field(default_factory=set)
+    changes: int = 0
+    _epoch: int = 0
+
+    def applied(self, verb: str, key: str, body: bytes) -> None:
+        """A writing request took effect."""
+        self.changes += 1
+        hold(key.startswith(f"{WRITER}/"), f"I10 {verb} {key} is outside the writer's prefix")
+        if verb == "DELETE":
+            self._deleted(key)
+        elif key.endswith(".transaction"):
+            self._landed(key, body)
+
+    def _landed(self, key: str, body: bytes) -> None:
+        found = decode_transaction(body, key)
+        revision = found.message.revision
+        ids = tuple(member.transaction_id for member in found.message.commit.members)
+        if key in self.pruned:
+            self.junk.add(key)  # it must never be acknowledged
+            return
+        if revision in self.slots:
+            hold(self.slots[revision].ids == ids, f"I3 {key} replaces another transaction")
+            return
+        hold(revision == max(self.slots, default=-1) + 1, f"I3 {key} leaves a gap")
+        self._fencing(found.message, ids)
+        stood = {mark for slot in self.slots.values() for mark in slot.ids}
+        hold(not stood & set(ids), f"I3 a transaction of {key} stands already")
+        live = set(self.slots[revision - 1].live) if revision else set()
+        for action in found.message.actions:
+            kind = action.WhichOneof("kind")
+            if kind == "add":
+                path = action.add.path
+                hold(path not in live, f"I2 {path} is added twice")
+                hold(path not in self.deleted, f"I9 {path} is committed and was deleted before")
+                live.add(path)
+            elif kind == "remove":
+                hold(action.remove.path in live, f"I2 {action.remove.path} is removed, not live")
+                live.discard(action.remove.path)
+        self.slots[revision] = Slot(ids, frozenset(live))
+
+    def _fencing(self, message: wire.Transaction, ids: tuple[bytes, ...]) -> None:
+        epoch, name = message.epoch, f"revision {message.revision}"
+        hold(epoch >= self._epoch, f"F1 {name} has epoch {epoch} after {self._epoch}")
+        if message.guest:
+            head = max(1, self._epoch)
+            hold(epoch == head, f"F1 {name} is a guest's, of epoch {epoch} under {head}")
+        else:
+            opening = self.openings[ids[0]]
+            first = self.owners.setdefault(epoch, opening)
+            hold(first is opening, f"F2 {name} is a second owner's of epoch {epoch}")
+        self._epoch = epoch
+
+    def _deleted(self, key: str) -> None:
+        if key.endswith(".transaction"):
+            self.pruned.add(key)
+        if key.startswith(BASE + "data/"):
+            path = key[len(BASE) :]
+            self.deleted.add(path)
+            oldest = self.listing().oldest_readable()
+            for revision, slot in self.slots.items():
+                if revision >= oldest and path in slot.live:
+                    raise Violation(f"I9 {path} was deleted; revision {revision} needs it")
+        elif key.startswith(FOLDER) and key not in self.junk:
+            listing = self.listing()
+            hold(
+                listing.oldest_readable() <= listing.head == max(self.slots),
+                f"I1 after the deletion of {key} the head can't be read",
+            )
+
+    def listing(self) -> Listing:
+        """The log's names as they are in the store, without any request."""
+        names = (item.key[len(FOLDER) :] for item in self.world.store.list(FOLDER))
+        return read_listing(WRITER, DATABASE, names)
+
+    def told(self, transaction_id: bytes, info: CommitInfo) -> None:
+        """A committer was told of success."""
+        slot = self.slots.get(info.revision)
+        hold(slot is not None, f"I1 acknowledged at revision {info.revision}, which isn't there")
+        assert slot is not None
+        hold(
+            transaction_id in slot.ids, f"I3 acknowledged at {info.revision}, another stands there"
+        )
+        self.acknowledged[transaction_id] = info.revision
+
+    def refused(self, transaction_id: bytes, error: LakelogError) -> None:
+        """A committer was told that its transaction doesn't fit."""
+        stands = any(transaction_id in slot.ids for slot in self.slots.values())
+        hold(not stands, f"I3 a transaction that stands was told as a conflict: {error.message}")
+
+    def read(self, state: State) -> None:
+        """A reader got a state."""
+        if state.revision < 0:
+            return
+        slot = self.slots.get(state.revision)
+        hold(slot is not None, f"I2 a reader sees revision {state.revision}, which isn't there")
+        assert slot is not None
+        seen = set(live_paths(state))
+        hold(
+            seen == slot.live,
+            f"I2 a reader of {state.revision} sees {len(seen)} files, {len(slot.live)} are live",
+        )
+
+    def whole(self, *, sample: bool = False) -> None:
+        """Every checkpoint and every readable revision in the store says what the truth says.
+
+        Args:
+            sample: Only the last revision, one other, and one checkpoint.
+        """
+        log = Log(self.world.store, WRITER, DATABASE, self.world.ambient())
+        listing = log.names()
+        if listing.head < 0:
+            hold(not self.acknowledged, "I1 acknowledged, and the log is empty")
+            return
+        hold(listing.head == max(self.slots), f"I4 the head is {listing.head}")
+        oldest = listing.oldest_readable()
+        revisions = list(range(oldest, listing.head + 1))
+        checkpoints = [c for names in listing.checkpoints.values() for c in names]
+        checkpoints = [item for item in checkpoints if item.revision >= oldest]
+        if sample:
+            choice = self.world.random.choice
+            revisions = sorted({choice(revisions), listing.head})
+            checkpoints = [choice(checkpoints)] if checkpoints else []
+        for revision in revisions:
+            self.read(log.load(revision, listing))
+        for item in checkpoints:
+            self.read(log.checkpoint_state(item))
+        for mark, revision in self.acknowledged.items():
+            hold(mark in self.slots[revision].ids, "I1 acknowledged and gone")
