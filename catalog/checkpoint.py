@@ -253,7 +253,7 @@ def _decode_all(
         return decode_segment(data, ref.kind, ref.row_count, where)
 
     size = sum(ref.length for ref in checkpoint.message.segments)
-    at_once = 4 if size > THREADS_FROM_BYTES else 1
+    at_once = 2 if size > THREADS_FROM_BYTES else 1
     return parallel(decode, checkpoint.message.segments, at_once=at_once)
 
 
