@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint soak bench proto clean
+.PHONY: help demo test lint soak planted bench proto clean
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
 	@echo "make test    every test but the long ones"
 	@echo "make lint    ruff and strict mypy"
 	@echo "make soak    the long tests"
+	@echo "make planted bugs planted into the models, the simulator and the code: every one must be caught"
 	@echo "make bench   the figures, beside the peer's"
 	@echo "make proto   regenerate the wire code from proto/"
 	@echo "make clean   remove what make has set up"
@@ -35,7 +36,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/lakelog demo demo-lake
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "not long" $(ARGS)
+	$(BIN)/python -m pytest -q -m "not long" --durations 15 $(ARGS)
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m long --timeout 0 $(ARGS)
@@ -46,6 +47,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+planted: $(VENV)/.dev
+	$(BIN)/python tests/model/run.py
+	$(BIN)/python tests/simulation/mutants.py
+	$(BIN)/python tests/planted/run.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python bench/run.py $(ARGS)

@@ -57,7 +57,8 @@ def main() -> None:
                            f"{tables.percentile(bare, 0.99) * 1e3:.2f}", 1, "", "")  # fmt: skip
             for files in args.files:
                 ours, requests = lakelog_commits(new_url(), options, files, args.commits)
-                peer = delta_commits(new_url(), peer_options, files, args.peer_commits)
+                few = args.peer_commits if files < 100_000 else 5  # seconds each from there on
+                peer = delta_commits(new_url(), peer_options, files, few)
                 tables.row(
                     place, f"{files:,}",
                     f"{ours[len(ours) // 2] * 1e3:.2f}",

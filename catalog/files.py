@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from . import segments
 from .ipc import decode_segment, encode_ipc
+from .path_index import PathIndex
 from .wire.lakelog_checkpoint_pb2 import SegmentRef
 
 if TYPE_CHECKING:
@@ -41,13 +42,14 @@ class Run:
     Statistics columns are decoded from the segment's bytes only when somebody asks for them.
     """
 
-    __slots__ = ("_raw", "_rows", "core", "key")
+    __slots__ = ("_index", "_raw", "_rows", "core", "key")
 
     def __init__(self, core: pa.Table, raw: memoryview | bytes | pa.Table, key: str) -> None:
         self.core = core
         self.key = key
         self._raw = raw
         self._rows = core.num_rows
+        self._index: PathIndex | None = None
 
     @classmethod
     def of_segment(cls, data: memoryview | bytes, rows: int, key: str) -> Run:
@@ -79,17 +81,10 @@ class Run:
         return Run.of_table(self.full().filter(pc.invert(hit)), self.key)
 
     def find(self, path: str) -> int:
-        """Row of a path, or -1. Binary search: about 20 look-ups in a million rows."""
-        column = self.core.column("path")
-        wanted = path.encode()
-        low, high = 0, self._rows
-        while low < high:
-            middle = (low + high) // 2
-            if column[middle].as_py().encode() < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < self._rows and column[low].as_py() == path else -1
+        """Row of a path, or -1."""
+        if self._index is None:
+            self._index = PathIndex(self.core.column("path"))
+        return self._index.find(path)
 
 
 RawSegment = tuple[memoryview | bytes, int, str]

@@ -40,8 +40,9 @@ from ..errors import (
 )
 from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
 from .doubles import PassingStore
+from .logs import live_paths
 from .simulation import QUIET, Faults, World
-from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold, live_paths
+from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold
 
 if TYPE_CHECKING:
     from ..catalog.state import State
@@ -96,7 +97,7 @@ class Cast:
         if not writer.knows_schema(TABLE, MARK):
             schema = wire.Schema(table=TABLE, fingerprint=MARK, arrow_schema=SCHEMA)
             actions.append(wire.Action(schema=schema))
-        paths = live_paths(writer._committer.state)
+        paths = live_paths(writer._committer.state).get(TABLE, [])
         if paths and random.random() < 0.4:
             path = random.choice(paths)
             actions.append(wire.Action(remove=wire.Remove(path=path)))

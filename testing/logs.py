@@ -131,7 +131,9 @@ class LogBuilder:
 
 def live_paths(state: State) -> dict[str, list[str]]:
     """Live paths by table, sorted."""
-    return {
-        name: sorted(files.table().column("path").to_pylist())
-        for name, files in state.tables.items()
-    }
+    found = {}
+    for name, files in state.tables.items():
+        in_runs = (path for run in files.runs for path in run.core.column("path").to_pylist())
+        live = [path for path in in_runs if path not in files.removed]
+        found[name] = sorted(live + list(files.added))
+    return found

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from ..catalog.codec import decode_transaction
 from ..catalog.listing import Listing, read_listing
 from ..catalog.log import Log
+from .logs import live_paths
 
 if TYPE_CHECKING:
     from ..catalog.outcome import CommitInfo
@@ -45,15 +46,6 @@ def hold(condition: bool, words: str) -> None:
     """Raise `Violation` unless something holds."""
     if not condition:
         raise Violation(words)
-
-
-def live_paths(state: State) -> list[str]:
-    """Paths of the one table, sorted."""
-    files = state.tables.get(TABLE)
-    if files is None:
-        return []
-    in_runs = (path for run in files.runs for path in run.core.column("path").to_pylist())
-    return sorted([*(path for path in in_runs if path not in files.removed), *files.added])
 
 
 @dataclass(slots=True)
@@ -182,7 +174,7 @@ class Truth:
         slot = self.slots.get(state.revision)
         hold(slot is not None, f"I2 a reader sees revision {state.revision}, which isn't there")
         assert slot is not None
-        seen = set(live_paths(state))
+        seen = set(live_paths(state).get(TABLE, ()))
         hold(
             seen == slot.live,
             f"I2 a reader of {state.revision} sees {len(seen)} files, {len(slot.live)} are live",

@@ -224,6 +224,25 @@ def test_a_checkpoint_that_took_too_long_is_not_written(catalog, store, fake, sp
     assert revisions(store) == []
 
 
+def test_a_checkpoint_is_too_old_though_its_writer_has_listed_again_since(
+    catalog, store, fake, spilling
+):
+    fill(catalog, 2)
+    slow = FaultyStore(store, match=".segment")
+    with Catalog(slow, ambient=fake.ambient).writer("w", "db") as writer:
+
+        def commit_meanwhile(key):
+            slow.before_put = None
+            fake.move(DEFAULT_MARGINS.idle_limit_s + 1)
+            write(writer, 2)
+
+        slow.before_put = commit_meanwhile
+        with pytest.raises(StorageError, match="too long"):
+            writer.checkpoint()
+        assert revisions(store) == []
+        assert writer.checkpoint().revision == 2
+
+
 # --- A reader and a broken checkpoint -------------------------------------------------------------
 
 

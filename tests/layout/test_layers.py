@@ -36,6 +36,7 @@ PURE = {
     "names",
     "outcome",
     "path_check",
+    "path_index",
     "schema",
     "segments",
     "state",
