@@ -24,7 +24,7 @@ def run(tests: list[str], planted: str = "") -> tuple[int, str]:
     """pytest's exit code, and its first failure."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "plants", "-p", "no:cacheprovider",
-         "-m", "not long and not s3", *tests],
+         "-m", "not long", *tests],
         cwd=HERE.parent.parent,
         env={**os.environ, "LAKELOG_PLANTED": planted, "PYTHONPATH": str(HERE)},
         capture_output=True, text=True, check=False,
