@@ -25,6 +25,7 @@ Source: docs/format.md, section 10; docs/protocol.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..errors import FencedError, ForkError, LakelogError, StorageError
@@ -41,10 +42,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .ambient import Ambient
+    from .codec import DecodedTransaction
+    from .history import Row
     from .log import Log
     from .margins import Margins
 
 _RACES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A transaction object as it is sent, with the ids of its members."""
+
+    item: LogObject
+    body: bytes
+    decoded: DecodedTransaction
+    ids: list[bytes]
 
 
 class Committer:
@@ -78,6 +91,11 @@ class Committer:
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
         self._committed = False  # whether one of them is known to stand
+        # On a plain store: attempts without an answer, by transaction id. They must be repeated
+        # under their own name: the first put may land yet.
+        self._sent: dict[bytes, _Attempt] = {}
+        # The revision before a put whose end something interrupted: `state` can't be relied on.
+        self._torn: int | None = None
 
     @property
     def seen_at_s(self) -> float:
@@ -95,10 +113,13 @@ class Committer:
         return self._ambient.monotonic_s() - since_s > self._margins.idle_limit_s
 
     def catch_up(self) -> None:
-        """List the log again, if this committer was idle for long.
+        """List the log again, if this committer was idle for long or interrupted in a commit.
 
         Requests: none, or 1 LIST and 1 GET for each new transaction.
         """
+        if self._torn is not None:
+            self._look_again(self._torn)
+            self._torn = None
         if self.is_idle():
             self._absorb()
 
@@ -129,7 +150,10 @@ class Committer:
             if self._fenced is not None:
                 raise self._fenced
             admitted = admit(self.state, pending, results, self._terms())
-            if not admitted or self._try(admitted, results):
+            if not admitted:
+                continue
+            attempt = self._unanswered(admitted) or self._compose(admitted)
+            if self._send(attempt, results):
                 continue
             if race > 1:
                 self._slot.pause(race)
@@ -152,19 +176,20 @@ class Committer:
             mark = intent.transaction_id
             row, key = found.get(mark), self._slot.in_doubt.get(mark)
             if row is not None:
-                self._stands(mark, row["revision"], row["uuid"], row["committed_at"], results)
+                self._stands(mark, row, results)
             elif key is not None and revision_of(key) <= self.state.revision:
                 if history.holds(revision_of(key)):
                     self._slot.settled([mark])  # another one stands there: it lost
                 else:
                     results[mark] = pruned_in_doubt(key, mark)
 
-    def _stands(
-        self, mark: bytes, revision: int, uuid: bytes, committed_at_us: int, results: Results
-    ) -> None:
+    def _stands(self, mark: bytes, row: Row, results: Results) -> None:
         self._committed = True
         self._slot.settled([mark])
-        results[mark] = CommitInfo(revision, uuid.hex(), mark.hex(), committed_at_us)
+        self._sent.pop(mark, None)
+        results[mark] = CommitInfo(
+            row["revision"], row["uuid"].hex(), mark.hex(), row["committed_at"]
+        )
 
     def _terms(self) -> Terms:
         return Terms(
@@ -176,9 +201,8 @@ class Committer:
 
     # --- The put ----------------------------------------------------------------------------------
 
-    def _try(self, intents: list[Intent], results: Results) -> bool:
-        """Ask for the next revision. True: it is ours, and results are set. False: somebody else
-        has it."""
+    def _compose(self, intents: list[Intent]) -> _Attempt:
+        """The object that would be the next revision."""
         uuid = self.state.next_uuid if self._slot.exclusive else self._ambient.new_id()
         body, _ = build_transaction(
             self.state,
@@ -190,35 +214,53 @@ class Committer:
             now_us=self._ambient.now_us(),
         )
         item = LogObject(self.state.revision + 1, uuid[:4].hex(), "transaction")
-        key = self.log.folder + item.name
-        decoded = decode_transaction(body, key)
+        decoded = decode_transaction(body, self.log.folder + item.name)
         check_next(self.state, decoded)  # what a reader would refuse is never written
-        ids = [intent.transaction_id for intent in intents]
-        asked_at_s = self._ambient.monotonic_s()
-        self._own.update(ids)
-        if not self._slot.put(item, body, ids):
-            return False
-        if self.is_idle():
-            self._verify_slow_put(ids, key)
-        else:
-            apply(self.state, decoded)
-            self._seen_at_s = asked_at_s
-        committed_at_us = decoded.message.commit.committed_at_us
-        for mark in ids:
-            self._stands(mark, item.revision, uuid, committed_at_us, results)
+        attempt = _Attempt(item, body, decoded, [intent.transaction_id for intent in intents])
+        self._own.update(attempt.ids)
+        if not self._slot.exclusive:
+            self._sent.update(dict.fromkeys(attempt.ids, attempt))
+        return attempt
+
+    def _unanswered(self, intents: list[Intent]) -> _Attempt | None:
+        """An attempt without an answer that one of these was in and that still fits the head."""
+        for intent in intents:
+            sent = self._sent.get(intent.transaction_id)
+            fits = sent and sent.decoded.message.previous_digest == self.state.digest
+            if fits and intent.transaction_id in self._slot.in_doubt:
+                return sent
+        return None
+
+    def _send(self, attempt: _Attempt, results: Results) -> bool:
+        """Ask for the next revision. True: the state is new, and tells whose it is. False: somebody
+        else has it."""
+        before, asked_at_s = self.state.revision, self._ambient.monotonic_s()
+        self._torn = before
+        try:
+            if not self._slot.put(attempt.item, attempt.body, attempt.ids):
+                self._torn = None
+                return False
+            if self.is_idle():
+                # The put may have created a pruned name anew: the log tells, see `_settle`.
+                self._slot.doubt(attempt.ids, self.log.folder + attempt.item.name)
+                self._look_again(before)
+            else:
+                apply(self.state, attempt.decoded)
+                self._seen_at_s = asked_at_s
+                row = self.state.history.rows[-1]
+                for mark in attempt.ids:
+                    self._stands(mark, row, results)
+        except LakelogError:
+            self._torn = None
+            raise
+        self._torn = None
         return True
 
-    def _verify_slow_put(self, ids: Sequence[bytes], key: str) -> None:
-        """A put that took longer than half the prune floor may have created a pruned name anew:
-        look."""
-        self._slot.doubt(ids, key)
-        before, fresh = self.state.revision, self.log.load()
-        if not fresh.history.of_transactions(set(ids)):
-            why = "it was stopped so long that the log was pruned under it"
-            self._fenced = fenced(self.log.writer, why, key)
-            raise self._fenced
-        self.state = fresh
-        self._seen_at_s = self._ambient.monotonic_s()
+    def _look_again(self, before: int) -> None:
+        """Read the log anew, and judge what came after a revision."""
+        asked_at_s = self._ambient.monotonic_s()
+        self.state = self.log.load()
+        self._seen_at_s = asked_at_s
         self._check_fencing(before)
 
     # --- After a lost race ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Final
 from ..errors import LakelogError
 from .build import Intent
 from .frame import MAX_MESSAGE_BYTES
-from .outcome import CommitInfo
+from .outcome import CommitInfo, outcome_unknown
 
 MAX_MEMBERS: Final = 1_000
 MAX_ACTIONS: Final = 50_000
@@ -25,7 +25,7 @@ MAX_BYTES: Final = MAX_MESSAGE_BYTES // 2
 CommitAll = Callable[[Sequence[Intent]], list[CommitInfo | LakelogError]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiter:
     intent: Intent
     done: threading.Event = field(default_factory=threading.Event)
@@ -53,11 +53,15 @@ class CommitQueue:
             LakelogError: Whatever became of this very intent.
         """
         waiter = _Waiter(intent)
-        with self._guard:
-            self._queue.append(waiter)
-        with self._turn:
-            while not waiter.done.is_set():  # a long queue takes more than one turn
-                self._lead()
+        try:
+            with self._guard:
+                self._queue.append(waiter)
+            with self._turn:
+                while not waiter.done.is_set():  # a long queue takes more than one turn
+                    self._lead()
+        except BaseException:
+            self._withdraw(waiter)  # who gave up waiting must not be committed later on
+            raise
         result = waiter.result
         if isinstance(result, CommitInfo):
             return result
@@ -65,31 +69,47 @@ class CommitQueue:
         raise result
 
     def _lead(self) -> None:
-        batch = self._take()
+        batch: list[_Waiter] = []
         try:
+            self._take(batch)
             results = self._commit_all([waiter.intent for waiter in batch])
         except BaseException as error:
             for waiter in batch:
-                waiter.result = error
+                waiter.result = _for_others(error, waiter.intent)
                 waiter.done.set()
             raise
         for waiter, result in zip(batch, results, strict=True):
             waiter.result = result
             waiter.done.set()
 
-    def _take(self) -> list[_Waiter]:
+    def _withdraw(self, waiter: _Waiter) -> None:
+        with self._guard:
+            if waiter in self._queue:
+                self._queue.remove(waiter)
+
+    def _take(self, batch: list[_Waiter]) -> None:
         """As much of the queue's head as one transaction object takes; never nothing."""
         with self._guard:
-            batch: list[_Waiter] = []
             actions = size_bytes = 0
             while self._queue and len(batch) < MAX_MEMBERS:
+                if self._queue[0].done.is_set():  # taken before by one who was interrupted here
+                    self._queue.popleft()
+                    continue
                 intent = self._queue[0].intent
                 actions += len(intent.actions)
                 size_bytes += _message_bytes(intent)
                 if batch and (actions > MAX_ACTIONS or size_bytes > MAX_BYTES):
                     break
-                batch.append(self._queue.popleft())
-            return batch
+                batch.append(self._queue[0])
+                self._queue.popleft()
+
+
+def _for_others(error: BaseException, intent: Intent) -> BaseException:
+    """What the leader's error means to those whom it committed for: an interrupt is its own."""
+    if isinstance(error, Exception):
+        return error
+    mark = intent.transaction_id
+    return outcome_unknown(f"transaction {mark.hex()}, which another thread was committing", mark)
 
 
 def _message_bytes(intent: Intent) -> int:

@@ -15,9 +15,12 @@ from ..errors import (
     AccessDenied,
     CapabilityMissing,
     CorruptError,
+    LakelogError,
+    NotFoundError,
     ObjectExists,
     ObjectNotFound,
     StorageError,
+    UsageError,
 )
 from .codec import decode_transaction
 from .listing import fork_error
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from .names import LogObject
 
 ATTEMPTS: Final = 4
+# Answers to a first put that say that nothing was written. (After a repetition of its own a store
+# raises none of them, but `StorageError`: the first try may have taken effect.)
+_REFUSED: Final = (AccessDenied, CapabilityMissing, NotFoundError, UsageError)
 _PAUSE_S: Final = 0.05
 
 
@@ -56,7 +62,7 @@ class Slot:
         Raises:
             CommitOutcomeUnknown: No answer, and none to be had.
             ForkError: A plain store, and two names on one revision.
-            AccessDenied: Nothing was written.
+            AccessDenied, CapabilityMissing, NotFoundError, UsageError: Nothing was written.
         Requests: 1 PUT on an exclusive store, and 1 GET if the name is taken; LIST, PUT, LIST on a
             plain one.
         """
@@ -80,24 +86,30 @@ class Slot:
 
     def _exclusive(self, item: LogObject, body: bytes, ids: Sequence[bytes]) -> bool:
         key = self._log.folder + item.name
+        unsent = self._before_put(ids, key)
         for attempt in range(ATTEMPTS):
             try:
                 self._log.store.put(key, body, if_absent=True)
                 return True
             except ObjectExists:
                 return self._read_back(key, body, ids)
-            except StorageError as error:
-                self._no_answer(error, ids, key, first=attempt == 0)
+            except LakelogError as error:
+                self._no_answer(error, unsent, first=attempt == 0)
             self.pause(attempt)
         raise outcome_unknown(key, ids[0])
 
-    def _no_answer(
-        self, error: StorageError, ids: Sequence[bytes], key: str, *, first: bool
-    ) -> None:
-        """A put without an answer, unless the answer is that nothing was written."""
-        if first and isinstance(error, (AccessDenied, CapabilityMissing)):
-            raise error
+    def _before_put(self, ids: Sequence[bytes], key: str) -> list[bytes]:
+        """In doubt from before the put, so that whatever interrupts it leaves them so. Returns
+        those that were not in doubt before."""
+        unsent = [mark for mark in ids if mark not in self.in_doubt]
         self.doubt(ids, key)
+        return unsent
+
+    def _no_answer(self, error: LakelogError, unsent: Sequence[bytes], *, first: bool) -> None:
+        """A put without an answer, unless the answer is that nothing was written."""
+        if first and isinstance(error, _REFUSED):
+            self.settled(unsent)
+            raise error
 
     def _read_back(self, key: str, body: bytes, ids: Sequence[bytes]) -> bool:
         """Whether it is this very body that stands under its key; in doubt until that is known."""
@@ -127,24 +139,22 @@ class Slot:
         try:
             listing = self._log.names(after_revision=item.revision - 1)
         except StorageError as error:
-            self.doubt(ids, key)
             raise outcome_unknown(key, ids[0]) from error
         names = listing.transactions.get(item.revision, [])
         if len(names) > 1:
             raise fork_error(listing, item.revision)
-        if item not in names or listing.head > item.revision:
-            self.doubt(ids, key)
         if item not in names:
             raise outcome_unknown(key, ids[0])
         # If somebody went on from here already, the replay tells whose transaction this is.
         return listing.head == item.revision
 
     def _put_plain(self, key: str, body: bytes, ids: Sequence[bytes]) -> None:
+        unsent = self._before_put(ids, key)
         for attempt in range(ATTEMPTS):
             try:
                 self._log.store.put(key, body)
                 return
-            except StorageError as error:
-                self._no_answer(error, ids, key, first=attempt == 0)
+            except LakelogError as error:
+                self._no_answer(error, unsent, first=attempt == 0)
                 self.pause(attempt)
         raise outcome_unknown(key, ids[0])

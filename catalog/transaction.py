@@ -50,6 +50,7 @@ class Transaction:
         self._schemas: set[tuple[str, bytes]] = set()
         self._files = 0
         self._closed = False
+        self._sent = False
         self.commit_info: CommitInfo | None = None
 
     @property
@@ -192,7 +193,8 @@ class Transaction:
         """
         if self.commit_info is not None:
             return self.commit_info
-        self._check_open()
+        self._check_not_over()
+        self._sent = True
         if self._intent.actions or self._intent.app_id:
             self.commit_info = self._writer.commit_intent(self._intent)
         self._closed = True
@@ -213,7 +215,8 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
-            self.discard()
+            if not self._sent:  # else it may stand: `commit` can be called again
+                self.discard()
         elif not self._closed:
             self.commit()
 
@@ -250,6 +253,17 @@ class Transaction:
             )
 
     def _check_open(self) -> None:
+        """Changes are taken only until the first commit: it may stand, whatever came back."""
+        self._check_not_over()
+        if self._sent:
+            raise UsageError(
+                "This transaction was sent to be committed, and can't be changed any more",
+                key=self.transaction_id,
+                hint="Call commit again to learn what became of it; put further changes into "
+                "another transaction",
+            )
+
+    def _check_not_over(self) -> None:
         if self._closed:
             raise UsageError(
                 "This transaction is over", key=self.transaction_id, hint="Begin another one"

@@ -472,11 +472,39 @@ def test_a_put_so_slow_that_its_name_was_pruned_before_it_landed(catalog, store,
         fake.move(LIMIT_S + 1)
 
     slow.before_put = meanwhile
-    with pytest.raises(FencedError, match="pruned"):
-        write(sleeper, 99)
-    assert values(store) == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(FencedError):
-        write(sleeper, 100)
+    assert write(sleeper, 99).revision == 6  # it lost that name, and has taken the next one
+    assert values(store) == [0, 1, 2, 3, 4, 5, 99]
+    assert write(sleeper, 100).revision == 7
+
+
+class AfterPut(FaultyStore):
+    """Something happens after the next transaction was put, before its committer hears of it."""
+
+    after = None
+
+    def put(self, key, body, *, if_absent=False):
+        super().put(key, body, if_absent=if_absent)
+        if self.after is not None and key.endswith(".transaction"):
+            self.after, call = None, self.after
+            call()
+
+
+def test_a_slow_put_whose_place_in_the_history_is_gone_is_unknown(store, fake):
+    """It stood, others went on, and what is left of the log no longer tells."""
+    slow = AfterPut(store)
+    sleeper = Catalog(slow, ambient=fake.ambient).writer("w", "db", shared=True)
+
+    def meanwhile():
+        for value in (1, 2):  # the second one's history begins at the first one's checkpoint
+            other = Catalog(store, ambient=fake.ambient).writer("w", "db", shared=True)
+            write(other, value)
+            prune_to_checkpoint(store, other.checkpoint().revision)
+        fake.move(LIMIT_S + 1)
+
+    slow.after = meanwhile
+    with pytest.raises(CommitOutcomeUnknown, match="was pruned"):
+        write(sleeper, 0)
+    assert values(store) == [0, 1, 2]
 
 
 def test_a_slow_put_that_stands_is_never_reported_as_failed(store, fake):
@@ -508,16 +536,6 @@ def test_a_slow_put_that_stands_is_never_reported_as_failed(store, fake):
 
 def test_a_slow_put_before_a_new_owner_is_the_last_one(catalog, store, fake):
     """It stands; but by then a new owner had committed after it."""
-
-    class AfterPut(FaultyStore):
-        after = None
-
-        def put(self, key, body, *, if_absent=False):
-            super().put(key, body, if_absent=if_absent)
-            if self.after is not None and key.endswith(".transaction"):
-                self.after, call = None, self.after
-                call()
-
     slow = AfterPut(store)
     old = Catalog(slow, ambient=fake.ambient).writer("w", "db")
     write(old, 1)
