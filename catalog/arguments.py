@@ -44,9 +44,15 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
     """A copy of a summary.
 
     Raises:
-        UsageError: A key or value is no text, or it is longer than 1 MiB as JSON.
+        UsageError: It is no mapping, a key or value is no text, or it is longer than 1 MiB as JSON.
     """
-    found = dict(summary or {})
+    try:
+        found = dict(summary or {})
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The summary is a {type(summary).__name__}, which names no texts",
+            hint="Give a dict of texts: {'reason': '...'}",
+        ) from error
     for key, value in found.items():
         if not _is_text(key) or not _is_text(value):
             raise UsageError(
@@ -73,6 +79,21 @@ def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
             hint="Give the logical clock of the first and of the last row",
         )
     return numbers[0], numbers[1]
+
+
+def check_checkpoint_every(commits: int) -> int:
+    """The number of commits between checkpoints.
+
+    Raises:
+        UsageError: Not a whole number from 0.
+    """
+    number = _number(commits)
+    if number is None or number < 0:
+        raise UsageError(
+            f"checkpoint_every {commits!r} is not a whole number from 0",
+            hint="Give the number of commits between checkpoints, 0 for none",
+        )
+    return number
 
 
 def _number(value: Any) -> int | None:

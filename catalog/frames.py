@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ..errors import InvalidSchema
 from .schema import check_writable
+from .zones import check_zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,19 +22,22 @@ def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
     Large and view types become their plain forms, dictionaries their values, seconds milliseconds
     and dates days, as they will lie in the file: Parquet makes no difference, and every engine
-    reads them.
+    reads them. The index of a pandas frame becomes columns, but for a RangeIndex without a name.
 
     Args:
         data: pyarrow Table, RecordBatch, RecordBatchReader; pandas or polars DataFrame; anything
             with `__arrow_c_stream__`.
     Raises:
-        InvalidSchema: Not such a thing, or with a schema that Parquet can't hold.
+        InvalidSchema: Not such a thing, or with a schema that Parquet can't hold; perhaps only
+            while the batches are read: values that can't be cast, a batch of another schema.
     """
     schema, batches = _arrow(data)
     plain = pa.schema([field.with_type(_plain(field.type)) for field in schema])
     check_writable(plain)
+    check_zones(plain)
+    batches = _checked(batches, schema)
     if plain.equals(schema):
-        return plain, iter(batches)
+        return plain, batches
     return plain, (_cast(batch, plain) for batch in batches)
 
 
@@ -46,9 +50,10 @@ def _arrow(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         return data.schema, data
     try:
         if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
-            table = pa.Table.from_pandas(data, preserve_index=False)
+            table = pa.Table.from_pandas(data, preserve_index=_index_matters(data))
             return table.schema, table.to_batches()
         if hasattr(data, "__arrow_c_stream__"):
+            _refuse_objects(data)
             reader = pa.RecordBatchReader.from_stream(data)
             return reader.schema, reader
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -61,6 +66,52 @@ def _arrow(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         hint="Give a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or polars "
         "DataFrame",
     )
+
+
+def _index_matters(frame: Any) -> bool:
+    """Whether a pandas frame's index is data: all but the row numbers that pandas makes itself."""
+    index: Any = getattr(frame, "index", None)
+    return type(index).__name__ != "RangeIndex" or index.name is not None
+
+
+def _refuse_objects(frame: Any) -> None:
+    """Refuse Python objects in a polars frame: its Arrow form shows their addresses in memory."""
+    if type(frame).__module__.split(".")[0] != "polars":
+        return
+    columns = getattr(frame, "schema", {})
+    for name, kind in columns.items():
+        if _holds_object(kind):
+            raise InvalidSchema(
+                f"Column {name!r} has the polars type {kind}, which Arrow can't hold",
+                key=name,
+                hint="Give the column one type that Arrow has",
+            )
+
+
+def _holds_object(kind: Any) -> bool:
+    inner = [getattr(kind, "inner", None), *(f.dtype for f in getattr(kind, "fields", ()))]
+    return str(kind) == "Object" or any(_holds_object(k) for k in inner if k is not None)
+
+
+def _checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches with rows; a reader made in Python doesn't check that they are what it says."""
+    for number, batch in enumerate(batches):
+        if not batch.num_rows:
+            continue
+        if not batch.schema.equals(schema):
+            raise InvalidSchema(
+                f"Batch {number} of the data has another schema than the data says: "
+                f"{_differences(batch.schema, schema)}",
+                hint="Give a reader whose batches all have its schema",
+            )
+        yield batch
+
+
+def _differences(found: pa.Schema, wanted: pa.Schema) -> str:
+    if found.names != wanted.names:
+        return f"columns {', '.join(found.names)}, not {', '.join(wanted.names)}"
+    pairs = [(a, b) for a, b in zip(found, wanted) if not a.equals(b)]
+    return ", ".join(f"{a!s}, not {b!s}" for a, b in pairs)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -102,11 +153,18 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for column, field in zip(batch.columns, schema, strict=True):
         try:
             same = column.type.equals(field.type)
-            columns.append(column if same else column.cast(field.type))
-        except pa.ArrowInvalid as error:
+            columns.append(column if same else _as_type(column, field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidSchema(
                 f"Column {field.name!r} can't be written as {field.type}: {error}",
                 key=field.name,
                 hint="Cast it to a type that Parquet has before writing",
             ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        # Arrow casts dictionaries of few types; their values it can cast, and then take.
+        return _as_type(column.dictionary, kind).take(column.indices)
+    return column if column.type.equals(kind) else column.cast(kind)

@@ -97,10 +97,18 @@ def encode_segment(name: str, what: str) -> str:
     characters and the whole segments `.` and `..` percent-encoded.
 
     Raises:
-        InvalidName: Empty, not encodable, or longer than 255 bytes once encoded.
+        InvalidName: No text, empty, not encodable, or longer than 255 bytes once encoded.
     """
-    if not isinstance(name, str) or not name:
-        raise InvalidName(f"{what} name {name!r} is empty or no string", hint="Give it a name")
+    if not isinstance(name, str):
+        raise InvalidName(
+            f"{what} name {name!r} is of type {type(name).__name__}, not text",
+            key=repr(name)[:60],
+            hint="Leave it out, or give '' for none"
+            if name is None and what == "partition"
+            else f"Give text: str({str(name)[:60]})",
+        )
+    if not name:
+        raise InvalidName(f"{what} name is empty", hint="Give it a name")
     if name in (".", ".."):
         encoded = name.replace(".", "%2E")
     else:
@@ -194,8 +202,12 @@ NO_PARTITION: Final = "_"
 
 def data_path(partition: str, table: str, epoch: int, transaction_id: bytes, number: int) -> str:
     """Where a new data file goes, relative to `<writer>/<database>/`. The empty partition lies in
-    `_`."""
-    folder = encode_segment(partition, "partition") if partition else NO_PARTITION
+    `_`.
+
+    Raises:
+        InvalidName: A partition or table name that can't be.
+    """
+    folder = NO_PARTITION if partition == "" else encode_segment(partition, "partition")
     if partition == NO_PARTITION:
         folder = "%5F"
     file = f"{epoch}-{transaction_id.hex()}-{number}.parquet"

@@ -30,6 +30,7 @@ from ..errors import (
 )
 from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
+from .arguments import check_checkpoint_every
 from .cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .history import rows_to_table, transaction_row
 from .log import Log
@@ -154,11 +155,14 @@ class Catalog:
         Args:
             shared: As a guest: commit beside the owner, without fencing it.
             checkpoint_every: Commits between automatic checkpoints; 0 for none.
+        Raises:
+            UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
         Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
             log that isn't there, those of `lost_log.refuse_lost_log`.
         """
         return Writer(
-            self.store, writer_id, database, shared=shared, checkpoint_every=checkpoint_every,
+            self.store, writer_id, database, shared=shared,
+            checkpoint_every=check_checkpoint_every(checkpoint_every),
             ambient=self._ambient, margins=self._margins,
         )  # fmt: skip
 
@@ -278,7 +282,7 @@ class Catalog:
         states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
         found = [state for state in states if state is not None]
         if not found:
-            at = (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
+            at = _iso(at_us)
             raise TimeBeforeFirstCommit(
                 f"At {at} nothing had been committed to {listings[0].database!r}",
                 key=at,
@@ -314,6 +318,13 @@ class Catalog:
                     continue
                 rows.append(transaction_row(found))
         return rows_to_table(rows)
+
+
+def _iso(at_us: int) -> str:
+    try:
+        return (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
+    except OverflowError:  # the first hours of year 1 in a zone ahead of UTC
+        return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
 
 
 def _position(revision: Any) -> Position:

@@ -116,6 +116,8 @@ def _unwritable(kind: pa.DataType) -> str:
     types = pa.types
     if types.is_union(kind) or types.is_interval(kind) or types.is_run_end_encoded(kind):
         return "Parquet has no such type"
+    if types.is_fixed_size_binary(kind) and kind.byte_width == 0:
+        return "Parquet has no binary of 0 bytes"
     if types.is_list_view(kind) or types.is_large_list_view(kind):
         return "Arrow can't turn it into a list safely"  # its cast makes invalid arrays
     if types.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:

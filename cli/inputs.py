@@ -1,7 +1,8 @@
-"""Local Parquet, CSV and JSON-lines files as Arrow data, for `lakelog write`."""
+"""Local Parquet, CSV and JSON files as Arrow data, for `lakelog write`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,9 @@ _SUFFIXES: Final = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
+_PEEK_BYTES: Final = 1 << 10
+_BLOCK_BYTES: Final = 1 << 20
+_ODD_FLOATS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _COMPRESSIONS: Final = frozenset({".gz", ".bz2", ".zst", ".lz4"})
 
 
@@ -85,17 +89,66 @@ def _parquet(name: str) -> pa.RecordBatchReader:
 
 
 def _csv(name: str) -> Any:
+    """A CSV file, by the rules of what `lakelog scan` prints: an empty field is null, a quoted one
+    is an empty text, and no other word means null.
+    """
     from pyarrow import csv
 
-    return csv.read_csv(name)
+    convert = csv.ConvertOptions(
+        null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    parse = csv.ParseOptions(newlines_in_values=True)
+    table = csv.read_csv(name, parse_options=parse, convert_options=convert)
+    if table.num_columns > 1:
+        return table
+    parse.ignore_empty_lines = False  # the null of a single column is an empty line
+    return csv.read_csv(name, parse_options=parse, convert_options=convert)
 
 
 def _json_lines(name: str) -> Any:
     import pyarrow as pa
-    from pyarrow import json
+    from pyarrow import json as arrow_json
 
     with pa.input_stream(name) as source:  # decompresses by the name's ending
-        return json.read_json(source)
+        start = source.read(_PEEK_BYTES).lstrip()
+    with pa.input_stream(name) as source:
+        return _json_array(source.read()) if start[:1] == b"[" else arrow_json.read_json(source)
+
+
+def _json_array(text: bytes) -> Any:
+    """One array of objects, as `lakelog scan --output json` prints it. It is turned into lines, so
+    that types are inferred the same way.
+    """
+    import pyarrow as pa
+    from pyarrow import json as arrow_json
+
+    rows = json.loads(text)
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise ValueError(f"element {number} of the array is no object")
+    for column in {name: None for row in rows for name in row}:
+        _restore_odd_floats(rows, column)
+    lines = [json.dumps(row).encode() for row in rows]
+    block = max(_BLOCK_BYTES, 2 * max(map(len, lines), default=0))  # a line must fit in one
+    options = arrow_json.ReadOptions(block_size=block)
+    return arrow_json.read_json(pa.BufferReader(b"\n".join(lines)), read_options=options)
+
+
+def _restore_odd_floats(rows: list[dict[str, Any]], column: str) -> None:
+    """JSON has no NaN and no infinities: `lakelog scan` prints them as texts among the numbers."""
+    values = [row.get(column) for row in rows]
+    texts = {value for value in values if isinstance(value, str)}
+    if not texts or not texts <= _ODD_FLOATS or not any(map(_is_number, values)):
+        return
+    if not all(value is None or isinstance(value, str) or _is_number(value) for value in values):
+        return
+    for row, value in zip(rows, values):
+        if value is not None:
+            row[column] = float(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _unreadable(name: str, form: str, error: Exception) -> LakelogError:

@@ -77,8 +77,11 @@ def _records(history: pa.Table) -> list[dict[str, Any]]:
 
 
 def _print(records: list[dict[str, Any]], total: int) -> None:
-    if not records:
+    if not total:
         output.line("(no commits)")
+        return
+    if not records:
+        output.line(f"0 of {count(total)} commits")
         return
     heads = ["REVISION", "COMMITTED AT", "WRITER", "OPERATION", "FILES", "ROWS", "TRANSACTION"]
     notes = any(record["summary"] for record in records)

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Commit local files to a table, all in one transaction: readers see all of them or none. A first
-write makes the catalog, the database and the table. Parquet, CSV and JSON-lines files
-(.parquet, .csv, .jsonl, also compressed) are read here and written as Parquet below the
-writer's prefix.
+write makes the catalog, the database and the table. Parquet, CSV and JSON files (.parquet,
+.csv, .jsonl, .json, also compressed) are read here and written as Parquet below the writer's
+prefix. In csv an empty field is null, "" is an empty text, and no word means null. JSON is an
+object a line, or one array of objects.
 
 A writer id has one owner: if a process commits under this id already, its next commit is
 refused. Take a writer id of your own, or commit beside it with --shared.

@@ -136,6 +136,10 @@ def register(spark: SparkSession) -> None:
 
     Spark finds it alone only where lakelog is installed as a plain folder (not editable) and the
     JVM's Python has it on its path.
+
+    The workers of a session that `session` didn't start take Spark's own Python: in a virtual
+    environment that isn't activated set `os.environ["PYSPARK_PYTHON"] = sys.executable` before the
+    session starts, or they find no lakelog.
     """
     from pyspark_lakelog import DefaultSource
 

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 PARTITION_BYTES: Final = 128 << 20
 PARTITION_FILES: Final = 1_000
 OPTIONS: Final = ("database", "table", "asOf", "storageOptions", "path")
+_AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
 
 
 class LakelogDataSource(DataSource):
     """The data source `lakelog`.
 
-    Options: `database`, `table`; `asOf` (a token, or an ISO time with its zone); `storageOptions`
-    (JSON). The path is the catalog's URL.
+    Options: `database`, `table`; `asOf`, also `as_of` (a token, or an ISO time with its zone);
+    `storageOptions` (JSON). The path is the catalog's URL. Other options are refused.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -68,6 +69,7 @@ class LakelogDataSource(DataSource):
         return LakelogReader(self._snapshot(), self._need("table"), schema, self._access())
 
     def _snapshot(self) -> Snapshot:
+        _check_options(self.options)
         catalog = self._access().open()
         return catalog.snapshot(self._need("database"), self._token or _point(self.options))
 
@@ -86,11 +88,33 @@ class LakelogDataSource(DataSource):
         return str(value)
 
 
+def _check_options(options: Any) -> None:
+    """Refuse options that nobody reads: a misspelt `asOf` would silently give the newest rows.
+
+    What Spark adds itself has a dot in its name. Values are never shown: they may be secrets.
+    """
+    known = {name.lower() for name in (*OPTIONS, _AS_OF)}
+    for name in options:
+        if name.lower() not in known and "." not in name:
+            raise UsageError(
+                f"format('lakelog') has no option {name!r}",
+                key=name,
+                hint=f"It has: {', '.join(OPTIONS)}; what opens the store goes into storageOptions",
+            )
+
+
 def _point(options: Any) -> dt.datetime | str | None:
     """The point in time that the options name."""
-    text = options.get("asOf")
-    if not text:
+    given = {str(options[name]) for name in ("asOf", _AS_OF) if options.get(name) is not None}
+    if not given:
         return None
+    if len(given) > 1:
+        raise UsageError(
+            "The options asOf and as_of name different points in time",
+            key="asOf",
+            hint="Give one of them",
+        )
+    text = given.pop()
     if text.startswith("ll1-"):
         return str(text)
     try:

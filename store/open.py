@@ -37,7 +37,7 @@ def open_store(
         MissingDependency: The backend's package isn't installed.
     Requests: none.
     """
-    text = os.fspath(url)
+    text = _text(url)
     match = _URL.fullmatch(text)
     if match is None:
         return LocalStore(_local_path(text))
@@ -59,6 +59,18 @@ def open_store(
         except InvalidPath as error:
             raise InvalidUrl(f"in the URL's path: {error.message}", key=text) from None
     return open_backend(scheme, bucket, path, storage_options or {})
+
+
+def _text(url: object) -> str:
+    # bytes are a path to os.fspath, but no URL
+    text = os.fspath(url) if isinstance(url, (str, os.PathLike)) else None
+    if not isinstance(text, str):
+        raise InvalidUrl(
+            f"a {type(url).__name__} is no URL",
+            key=repr(url)[:60],
+            hint=f"give text or a pathlib.Path: {_HINT}",
+        )
+    return text
 
 
 def _local_path(text: str) -> str:

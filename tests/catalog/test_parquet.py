@@ -49,7 +49,7 @@ FRAMES = {
     "batch": SIMPLE.to_batches()[0],
     "reader": lambda: SIMPLE.to_reader(max_chunksize=1),
     "pandas": SIMPLE.to_pandas(),
-    "pandas with an index": SIMPLE.to_pandas().set_index(pd.Index([7, 8, 9])),
+    "pandas with other row numbers": SIMPLE.to_pandas().set_index(pd.RangeIndex(7, 10)),
     "polars": pl.from_arrow(SIMPLE),
     "dictionary": SIMPLE.set_column(1, "s", SIMPLE.column("s").dictionary_encode()),
     "large": SIMPLE.cast(pa.schema([("a", pa.int64()), ("s", pa.large_string())])),
@@ -319,3 +319,74 @@ def test_a_write_that_broke_off_is_no_part_of_the_transaction(store, fake):
     assert snapshot.files("t").column("path").to_pylist() == [path]
     assert len(lossy.script.puts) == 4
     assert len({key for key, _ in lossy.script.puts}) == 4, "a name was used twice"
+
+
+# --- Found by a tester with fresh eyes ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        (pd.date_range("2020", periods=3, name="time"), ["time"]),
+        (pd.MultiIndex.from_tuples([(1, "x"), (1, "y"), (2, "x")], names=["n", "m"]), ["n", "m"]),
+        (pd.RangeIndex(3, name="row"), ["row"]),
+        (pd.Index([7, 8, 9]), ["__index_level_0__"]),
+        (pd.RangeIndex(3), []),
+    ],
+)
+def test_a_pandas_index_becomes_columns(index, expected):
+    frame = SIMPLE.to_pandas().set_index(index)
+    rows = rows_of(files_of(frame))
+    assert rows.column_names == ["a", "s", *expected]
+    for level, name in enumerate(expected):
+        assert rows.column(name).to_pandas().tolist() == index.get_level_values(level).tolist()
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["x", "z"])])
+def test_polars_categories_become_their_values(kind):
+    frame = pl.DataFrame({"a": [1, 2, 3], "s": pl.Series(["x", None, "z"], dtype=kind)})
+    assert rows_of(files_of(frame)).equals(SIMPLE)
+    assert rows_of(files_of(frame.slice(1))).equals(SIMPLE.slice(1))
+
+
+def test_a_dictionary_of_lists_becomes_lists():
+    values = pa.array([[1], [2, 3]])
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), values)
+    assert rows_of(files_of(pa.table({"l": column}))).to_pydict() == {"l": [[2, 3], None, [1]]}
+
+
+def test_polars_objects_are_refused_by_name():
+    frame = pl.DataFrame({"a": [1], "thing": pl.Series([object()], dtype=pl.Object)})
+    with pytest.raises(InvalidSchema, match="'thing'"):
+        to_batches(frame)
+
+
+def test_a_cast_that_arrow_does_not_have_names_the_column():
+    frame = pl.DataFrame({"deep": [["x"]]}, schema={"deep": pl.List(pl.Categorical)})
+    with pytest.raises(InvalidSchema, match="'deep'"):
+        files_of(frame)
+
+
+@pytest.mark.parametrize("second", [pa.table({"a": ["x"], "s": ["y"]}), pa.table({"b": [1]})])
+def test_batches_of_another_schema_are_refused(second):
+    batches = SIMPLE.to_batches() + second.to_batches()
+    with pytest.raises(InvalidSchema, match="Batch 1 of the data has another schema"):
+        files_of(pa.RecordBatchReader.from_batches(SIMPLE.schema, iter(batches)))
+
+
+@pytest.mark.parametrize("kind", [pa.binary(0), pa.list_(pa.binary(0))])
+def test_binary_of_no_bytes_is_refused(kind):
+    with pytest.raises(InvalidSchema, match=r"'b'.*0 bytes"):
+        to_batches(pa.table({"b": pa.array([None], kind)}))
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/X", "Europe", "../x", "+1:00"])
+def test_a_zone_that_does_not_exist_is_refused(zone):
+    kind = pa.struct([("at", pa.timestamp("us", zone))])
+    with pytest.raises(InvalidSchema, match=r"'t'.*no time zone"):
+        to_batches(pa.table({"t": pa.array([None], kind)}))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "utc", "Z", "+02:00", "-0330", "Europe/Oslo", "Etc/GMT+3"])
+def test_zones_that_exist(zone):
+    assert rows_of(files_of(pa.table({"t": pa.array([0], pa.timestamp("us", zone))}))).num_rows == 1

@@ -248,6 +248,12 @@ def test_a_time_before_the_first_commit(two, at):
     assert caught.value.hint
 
 
+def test_a_time_before_year_1_in_utc(two):
+    first = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=14)))
+    with pytest.raises(TimeBeforeFirstCommit, match="0001-01-01"):
+        two.snapshot("db", first)
+
+
 def test_the_end_of_time_is_the_newest(two):
     at = dt.datetime.max.replace(tzinfo=dt.UTC)
     assert len(values(two.snapshot("db", at))) == 6

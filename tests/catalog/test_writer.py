@@ -450,3 +450,27 @@ def test_of_two_transactions_that_remove_one_file_the_second_is_refused(catalog)
         with pytest.raises(FileNotLive):
             two.commit()
     assert values(catalog) == [10]
+
+
+@pytest.mark.parametrize(
+    ("partition", "hint"),
+    [(None, "Leave it out, or give ''"), (2013, r"Give text: str\(2013\)"), (0, r"str\(0\)")],
+)
+def test_a_partition_that_is_no_text_is_refused_before_anything_is_written(
+    catalog, store, partition, hint
+):
+    with catalog.writer("w", "db") as writer, pytest.raises(InvalidName, match=hint):
+        write(writer, 1, partition=partition)
+    assert not list(store.list("w/db/data/"))
+
+
+@pytest.mark.parametrize("every", ["x", -1, None, 1.5, True])
+def test_checkpoint_every_is_a_whole_number(catalog, every):
+    with pytest.raises(UsageError, match="checkpoint_every"):
+        catalog.writer("w", "db", checkpoint_every=every)
+
+
+@pytest.mark.parametrize("summary", ["x", 5, [1]])
+def test_a_summary_that_is_no_mapping(catalog, summary):
+    with catalog.writer("w", "db") as writer, pytest.raises(UsageError, match="The summary is a"):
+        writer.transaction(summary=summary)

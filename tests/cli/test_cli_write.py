@@ -181,3 +181,29 @@ def test_progress_only_where_it_is_wanted(cli, inputs, monkeypatch):
 def test_a_file_that_may_not_be_read(cli, inputs):
     Path("a.csv").chmod(0)
     assert cli("write", "cat", "db", "t", "a.csv", "--writer", "W").code == 2
+
+
+@pytest.mark.parametrize("columns", [["id", "temp", "n"], ["id"], ["n"]])
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_what_scan_prints_can_be_written(cli, inputs, form, columns):
+    rows = pa.table(
+        {
+            "id": ["", None, "NaN", 'a "b"\nc', "NA"],
+            "temp": [float("nan"), None, 1.5, float("-inf"), 2.0],
+            "n": [1, None, None, 4, 5],
+        }
+    ).select(columns)
+    with lakelog.open_catalog("one").writer("W", "db") as writer, writer.transaction() as tx:
+        tx.write("t", rows)
+    Path(f"x.{form}").write_text(cli("scan", "one", "db", "t", "-o", form).out)
+    assert cli("write", "two", "db", "t", f"x.{form}", "--writer", "W").code == 0
+    found = lakelog.open_catalog("two").snapshot("db").to_arrow("t")
+    assert str(found.to_pydict()) == str(rows.to_pydict())  # nan is not nan
+    assert found.schema.types == rows.schema.types
+
+
+@pytest.mark.parametrize("text", ["[1]", '[{"a": 1}, null]', "[{]", "[]"])
+def test_a_json_array_of_other_things_is_refused(cli, inputs, text):
+    Path("x.json").write_text(text)
+    result = cli("write", "cat", "db", "t", "x.json", "--writer", "W")
+    assert (result.code, "x.json can't be read as json" in result.err) == (2, True)

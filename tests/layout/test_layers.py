@@ -64,6 +64,7 @@ SHELL = {
     "snapshot",
     "transaction",
     "writer",
+    "zones",
 }
 # Pure but for running a pure function on several segments at a time.
 PURE_MAY_USE = {"parallel"}

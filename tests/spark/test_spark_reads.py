@@ -204,6 +204,11 @@ def test_errors_when_loading(spark, local):
         ({"database": "weather"}, "UsageError: .*needs the option 'table'"),
         (good | {"asOf": "yesterday"}, "UsageError: 'yesterday' is no point in time"),
         (good | {"asOf": "2013-07-01"}, "NaiveTime: .*has no time zone"),
+        (good | {"as_of": "yesterday"}, "UsageError: 'yesterday' is no point in time"),
+        (good | {"asOf": ""}, "UsageError: '' is no point in time"),
+        (good | {"asOf": "ll1-x", "as_of": "ll1-y"}, "UsageError: .*different points in time"),
+        (good | {"as-of": "x"}, "UsageError: .*no option 'as-of'.*asOf"),
+        (good | {"storage_options": "{}"}, "UsageError: .*no option 'storage_options'"),
         (good | {"asOf": "1999-01-01T00:00:00Z"}, "TimeBeforeFirstCommit"),
     ]:
         with pytest.raises(Exception, match=text):

@@ -112,3 +112,9 @@ def test_a_missing_package_names_the_extra(scheme, package, extra, monkeypatch):
     with pytest.raises(MissingDependency, match=rf"pip install 'lakelog\[{extra}\]'") as caught:
         open_store(f"{scheme}://bucket/x")
     assert package in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [None, 5, b"q"])
+def test_what_is_no_url_is_refused(url):
+    with pytest.raises(InvalidUrl, match="is no URL"):
+        open_store(url)
