@@ -7,6 +7,8 @@ backend gives neither.
 
 Symbolic links below the root are not followed: one that leads out would let a key read or write
 any file. The root itself may be one.
+
+A root that was seen and then is unmounted or moved away is not made anew.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import stat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CapabilityMissing, InvalidPath, ObjectExists, ObjectNotFound
+from ..errors import CapabilityMissing, InvalidPath, ObjectExists, ObjectNotFound, StorageError
 from . import local_files as files
 from .base import ObjectInfo, Store
 from .keys import check_key, check_prefix, check_range
@@ -53,6 +55,8 @@ class LocalStore(Store):
         # `/`. A set is safe to read and grow from many threads; that a folder is gone again is
         # found out by the call that fails.
         self._folders: set[str] = set()
+        # Device and inode of the root once it was seen or made; None before.
+        self._identity: tuple[int, int] | None = None
         self._swept = False
 
     # --- writing ---
@@ -67,6 +71,9 @@ class LocalStore(Store):
                 self._put(key, body, if_absent)
             except FileNotFoundError:
                 # A folder that this store knew was removed by somebody else: make it again, once.
+                # Not so if the whole root went: what is written into an empty mount point is gone
+                # when the disk comes back.
+                self._see_root(key)
                 self._folders.clear()
                 self._put(key, body, if_absent)
         except OSError as error:
@@ -76,7 +83,7 @@ class LocalStore(Store):
         folder = key.rpartition("/")[0]
         for needed in (folder, _TMP):
             if needed not in self._folders:
-                self._make_folder(needed)
+                self._make_folder(needed, key)
         temporary = f"{self._base}{_TMP}/{secrets.token_hex(files.TMP_NAME_BYTES)}"
         try:
             written_s = files.write_file(temporary, body)
@@ -85,14 +92,35 @@ class LocalStore(Store):
             else:
                 os.replace(temporary, self._base + key)
                 temporary = ""
+        except ObjectExists:
+            # It can be one's own, from a put that failed when the folder was synced.
+            self._sync(folder, key)
+            raise
         finally:
             if temporary:
-                with contextlib.suppress(FileNotFoundError):
+                # Whatever goes wrong here says nothing about the object; the sweep comes by later.
+                with contextlib.suppress(OSError):
                     os.unlink(temporary)
-        files.sync_folder(self._base + folder)
+        self._sync(folder, key)
         if not self._swept:
             self._swept = True
             files.sweep(self._base + _TMP, written_s)
+
+    def _sync(self, folder: str, key: str) -> None:
+        """Make the name of an object durable that is there by now.
+
+        Raises:
+            StorageError: Never `AccessDenied`: callers take that for "nothing was written".
+        """
+        try:
+            files.sync_folder(self._base + folder)
+        except OSError as error:
+            raise StorageError(
+                f"the object may be there, but its folder can't be synced: {error.strerror}",
+                key=key,
+                hint="look at the disk and at the folder's permissions (it must be readable), "
+                "then repeat the call",
+            ) from error
 
     def _link(self, temporary: str, key: str) -> None:
         try:
@@ -110,10 +138,34 @@ class LocalStore(Store):
                 ) from error
             raise
 
-    def _make_folder(self, folder: str) -> None:
-        """Make a folder and its parents, and make durable what names them."""
-        if not os.path.isdir(self._root):
+    def _see_root(self, key: str) -> bool:
+        """Whether the root is there; remembers which folder it is, at the first time.
+
+        Raises:
+            StorageError: It was there and is not, or is another folder by now.
+        """
+        known = self._identity  # before the look: another thread may be making the root
+        identity = files.identity(self._root)
+        if known is None:
+            self._identity = identity or self._identity
+        elif identity != known:
+            what = "is not there any more" if identity is None else "is another folder than before"
+            raise StorageError(
+                f"the catalog's root {self._root} {what}; nothing was written",
+                key=key,
+                hint="was it unmounted or moved? When it is back, open the catalog again",
+            )
+        return identity is not None
+
+    def _make_folder(self, folder: str, key: str) -> None:
+        """Make a folder and its parents, and make durable what names them.
+
+        Args:
+            key: Of the object it is for.
+        """
+        if not self._see_root(key):
             files.make_durable(self._root)
+            self._see_root(key)
         path, done = self._root, ""
         for name in folder.split("/") if folder else ():
             parent, path = path, f"{path}/{name}"
@@ -259,6 +311,8 @@ class LocalStore(Store):
 
     def _is_folder(self, folder: str) -> bool:
         """Whether the folder exists; a symbolic link on the way is refused."""
+        if self._identity is None:  # else folders could be known of a root that is not
+            self._identity = files.identity(self._root) or self._identity
         path, done = self._root, ""
         for name in folder.split("/") if folder else ():
             path = f"{path}/{name}"

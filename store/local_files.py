@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import stat
+import warnings
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import AccessDenied, LakelogError, ObjectNotFound, StorageError
@@ -26,6 +27,10 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_SIZE_BYTES = 1 << 16
 _CANT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
+
+
+class LinkWarning(UserWarning):
+    """A symbolic link to a folder was left out of a listing."""
 
 
 def write_file(path: str, body: bytes) -> float:
@@ -55,6 +60,15 @@ def sync_folder(path: str) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def identity(folder: str) -> tuple[int, int] | None:
+    """Device and inode of a folder; None if it isn't there."""
+    try:
+        status = os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def make_durable(path: str) -> None:
@@ -149,12 +163,29 @@ def scan(base: str, prefix: str, after: str | None, *, hidden: str) -> list[Obje
 
 
 def folder_names(path: str) -> list[str]:
-    """Names of the folders in a folder, in no order; nothing if it has just vanished."""
-    return [
-        entry.name
-        for entry in _entries(path)
-        if entry.is_dir(follow_symlinks=False) and is_utf8(entry.name)
-    ]
+    """Names of the folders in a folder, in no order; nothing if it has just vanished.
+
+    Symbolic links are left out: of one that leads to a folder a `LinkWarning` tells, since it may
+    be meant for a writer or database of the catalog.
+    """
+    names = []
+    for entry in _entries(path):
+        if not is_utf8(entry.name):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            names.append(entry.name)
+        elif entry.is_symlink() and _leads_to_folder(entry):
+            where = os.path.join(path, entry.name)
+            text = f"{where} is a symbolic link to a folder: not followed, and left out"
+            warnings.warn(f"{text}. {_INSTEAD_OF_LINK}", LinkWarning, stacklevel=4)
+    return names
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a loop, or not allowed to look
+        return False
 
 
 def _all_before(folder: str, after: str) -> bool:
@@ -194,7 +225,7 @@ def link_refused(key: str) -> AccessDenied:
     return AccessDenied(
         "a symbolic link below the root is not followed",
         key=key,
-        hint="put the files themselves there, or open the catalog at the link's target",
+        hint=_INSTEAD_OF_LINK,
     )
 
 
@@ -219,6 +250,10 @@ def fail(error: OSError, key: str, verb: str) -> NoReturn:
     raise failure from error
 
 
+_INSTEAD_OF_LINK = (
+    "Put the files themselves there (or mount the folder there), or open the catalog at the link's "
+    "target"
+)
 _BOTH = "a file system can't have a file and a folder of one name: use another name"
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space, then repeat the call",

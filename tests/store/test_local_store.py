@@ -169,15 +169,79 @@ def test_the_temporary_folder_is_not_part_of_the_store(tmp_path):
 def test_a_removed_folder_is_made_again(tmp_path):
     store = open_store(tmp_path / "root")
     store.put("w/log/0", b"1")
-    for removed in ("root/w", "root"):
-        subprocess.run(["rm", "-r", str(tmp_path / removed)], check=True)
-        assert store.list("w/log/") == []
-        assert store.get_many(["w/log/0"]) == [None]
-        store.put("w/log/0", b"2", if_absent=True)
-        assert store.get("w/log/0") == b"2"
+    subprocess.run(["rm", "-r", str(tmp_path / "root" / "w")], check=True)
+    assert store.list("w/log/") == []
+    assert store.get_many(["w/log/0"]) == [None]
+    store.put("w/log/0", b"2", if_absent=True)
+    assert store.get("w/log/0") == b"2"
     subprocess.run(["rm", "-r", str(tmp_path / "root" / "_tmp")], check=True)
     store.put("w/log/1", b"3", if_absent=True)
     assert store.get_many(["w/log/0", "w/log/1"]) == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["gone", "an empty mount point"])
+@pytest.mark.parametrize("key", ["w/log/1", "w/new/0", "new/log/0", "top"])
+@pytest.mark.parametrize("written", [True, False], ids=["written before", "only read before"])
+def test_a_root_that_went_away_is_not_made_anew(tmp_path, empty, key, written):
+    root, away = tmp_path / "root", tmp_path / "away"
+    open_store(root).put("w/log/0", b"1")
+    store = open_store(root)
+    if written:
+        store.put("w/log/0", b"1")
+    assert store.get("w/log/0") == b"1"
+    root.rename(away)
+    if empty:
+        root.mkdir()
+    for _ in range(2):  # a caller that insists gets the same answer
+        for if_absent in (True, False):
+            with pytest.raises(StorageError, match="unmounted or moved") as caught:
+                store.put(key, b"2", if_absent=if_absent)
+            assert type(caught.value) is StorageError
+    assert everything_below(tmp_path) == ["away/w/log/0"]
+    if empty:
+        root.rmdir()
+    assert not root.exists()
+    away.rename(root)
+    store.put(key, b"2")
+    assert store.get(key) == b"2"
+
+
+def failing_sync(monkeypatch, folder: Path, code: int) -> list[str]:
+    """Let the sync of one folder fail as long as the list that is returned isn't empty."""
+    real, broken = files.sync_folder, ["broken"]
+
+    def sync(path: str) -> None:
+        if broken and Path(path) == folder:
+            raise OSError(code, os.strerror(code))
+        real(path)
+
+    monkeypatch.setattr(files, "sync_folder", sync)
+    return broken
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ENOENT])
+@pytest.mark.parametrize("if_absent", [True, False])
+def test_a_name_that_could_not_be_synced_may_be_there(
+    store, tmp_path, monkeypatch, code, if_absent
+):
+    folder = tmp_path / "root" / "w" / "db"
+    broken = failing_sync(monkeypatch, folder, code)
+    with pytest.raises(StorageError, match="may be there") as caught:
+        store.put("w/db/b", b"x", if_absent=if_absent)
+    assert type(caught.value) is StorageError, "AccessDenied would say that nothing was written"
+    assert store.get("w/db/b") == b"x"
+    assert everything_below(tmp_path / "root" / "_tmp") == []
+    broken.clear()
+
+
+def test_a_name_found_taken_is_synced_before_that_is_told(store, tmp_path, monkeypatch):
+    broken = failing_sync(monkeypatch, tmp_path / "root" / "w" / "db", errno.EIO)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="may be there"):
+            store.put("w/db/b", b"x", if_absent=True)
+    broken.clear()
+    with pytest.raises(ObjectExists):
+        store.put("w/db/b", b"x", if_absent=True)
 
 
 # --- links ---
@@ -225,6 +289,15 @@ def test_a_linked_folder_leads_nowhere(store, outside, tmp_path, warm):
             call()
     assert everything_below(outside) == ["secret"]
     assert [info.key for info in store.list("")] == ["w/db/a"]
+    with pytest.warns(files.LinkWarning, match="w/link is a symbolic link") as told:
+        assert store.list_folders("w/") == ["db"]
+    assert len(told) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_links_to_no_folder_are_left_out_in_silence(store, outside, tmp_path):
+    for name, target in (("file", outside / "secret"), ("broken", "nowhere"), ("loop", "loop")):
+        (tmp_path / "root" / "w" / name).symlink_to(target)
     assert store.list_folders("w/") == ["db"]
 
 
