@@ -31,7 +31,8 @@ class Intent:
 
     Attributes:
         transaction_id: 16 random bytes: this attempt to commit, and no other.
-        begun_s: When it was begun, on the clock that never jumps: no data file of it is older.
+        begun_s: When it was begun, or its oldest adopted file was written, on the clock that never
+            jumps: no data file of it is older.
         epoch: Under which its data files were named.
         actions: Schemas, adds and removes, in order.
         operation: append, delete, overwrite, rewrite, row_delta or maintenance; empty: as the

@@ -60,8 +60,8 @@ def outcome_unknown(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
 def expired(transaction_id: bytes, age_s: float) -> TransactionExpired:
     """The error of a transaction that took too long to commit."""
     return TransactionExpired(
-        f"Transaction {transaction_id.hex()} was begun {age_s / 3600:.0f} hours ago: gc may have "
-        "taken its files",
+        f"Transaction {transaction_id.hex()} was begun, or its oldest file written, "
+        f"{age_s / 3600:.0f} hours ago: gc may have taken its files",
         key=transaction_id.hex(),
         hint="Run it again; commit large work in several transactions",
     )

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from .names import LogObject
 
 ATTEMPTS: Final = 4
-# Answers to a first put that say that nothing was written. (After a repetition of its own a store
-# raises none of them, but `StorageError`: the first try may have taken effect.)
+# Answers that say that nothing was written.
 _REFUSED: Final = (AccessDenied, CapabilityMissing, NotFoundError, UsageError)
 _PAUSE_S: Final = 0.05
 
@@ -63,8 +62,8 @@ class Slot:
             CommitOutcomeUnknown: No answer, and none to be had.
             ForkError: A plain store, and two names on one revision.
             AccessDenied, CapabilityMissing, NotFoundError, UsageError: Nothing was written.
-        Requests: 1 PUT on an exclusive store, and 1 GET if the name is taken; LIST, PUT, LIST on a
-            plain one.
+        Requests: 1 PUT on an exclusive store, and 1 GET if the name is taken or the put refused;
+            LIST, PUT, LIST on a plain one.
         """
         return self._exclusive(item, body, ids) if self.exclusive else self._plain(item, body, ids)
 
@@ -86,7 +85,7 @@ class Slot:
 
     def _exclusive(self, item: LogObject, body: bytes, ids: Sequence[bytes]) -> bool:
         key = self._log.folder + item.name
-        unsent = self._before_put(ids, key)
+        unsent, cause = self._before_put(ids, key), None
         for attempt in range(ATTEMPTS):
             try:
                 self._log.store.put(key, body, if_absent=True)
@@ -94,9 +93,10 @@ class Slot:
             except ObjectExists:
                 return self._read_back(key, body, ids)
             except LakelogError as error:
-                self._no_answer(error, unsent, first=attempt == 0)
+                cause = error
+                self._no_answer(error, unsent, key, first=attempt == 0)
             self.pause(attempt)
-        raise outcome_unknown(key, ids[0])
+        raise outcome_unknown(key, ids[0]) from cause
 
     def _before_put(self, ids: Sequence[bytes], key: str) -> list[bytes]:
         """In doubt from before the put, so that whatever interrupts it leaves them so. Returns
@@ -105,11 +105,26 @@ class Slot:
         self.doubt(ids, key)
         return unsent
 
-    def _no_answer(self, error: LakelogError, unsent: Sequence[bytes], *, first: bool) -> None:
-        """A put without an answer, unless the answer is that nothing was written."""
-        if first and isinstance(error, _REFUSED):
+    def _no_answer(
+        self, error: LakelogError, unsent: Sequence[bytes], key: str, *, first: bool
+    ) -> None:
+        """A put without an answer, unless the answer is that nothing was written.
+
+        A client may have sent the request twice, and show the answer to the second: so even a
+        refusal is believed only if nothing is there.
+        """
+        if first and isinstance(error, _REFUSED) and self._is_absent(key):
             self.settled(unsent)
             raise error
+
+    def _is_absent(self, key: str) -> bool:
+        try:
+            self._log.store.get(key)
+        except ObjectNotFound:
+            return True
+        except LakelogError:
+            return False
+        return False
 
     def _read_back(self, key: str, body: bytes, ids: Sequence[bytes]) -> bool:
         """Whether it is this very body that stands under its key; in doubt until that is known."""
@@ -149,12 +164,13 @@ class Slot:
         return listing.head == item.revision
 
     def _put_plain(self, key: str, body: bytes, ids: Sequence[bytes]) -> None:
-        unsent = self._before_put(ids, key)
+        unsent, cause = self._before_put(ids, key), None
         for attempt in range(ATTEMPTS):
             try:
                 self._log.store.put(key, body)
                 return
             except LakelogError as error:
-                self._no_answer(error, unsent, first=attempt == 0)
+                cause = error
+                self._no_answer(error, unsent, key, first=attempt == 0)
                 self.pause(attempt)
-        raise outcome_unknown(key, ids[0])
+        raise outcome_unknown(key, ids[0]) from cause

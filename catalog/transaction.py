@@ -139,7 +139,8 @@ class Transaction:
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file.
-        Requests: 1 HEAD and 1 or 2 GET of the file's end.
+        Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
+            to learn the store's time.
         """
         from .footer_scan import read_footer
 
@@ -245,12 +246,17 @@ class Transaction:
                 hint="It is the leftover of another transaction, and gc may take it at any time: "
                 "copy it under a name of your own, and add the copy",
             )
-        if info.modified_at is not None and self._writer.is_too_old(info.modified_at):
+        if info.modified_at is None:
+            return
+        born_s = self._writer.born_s(info.modified_at)
+        if self._writer.is_too_old(born_s):
             raise TransactionExpired(
                 f"{path} is older than half the grace period of gc, which may be about to take it",
                 key=path,
                 hint="Copy it, and add the copy",
             )
+        # The commit asks once more for the age of the oldest file.
+        self._intent.begun_s = min(self._intent.begun_s, born_s)
 
     def _check_open(self) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""

@@ -94,6 +94,7 @@ class Writer:
         # The committer's state, against a checkpoint from another thread.
         self._guard = threading.Lock()
         self._clock_us = 0
+        self._store_ahead_s: float | None = None
         self._closed = False
         self.last_checkpoint: CheckpointInfo | None = None
 
@@ -203,10 +204,30 @@ class Writer:
         with self._guard:
             return self._committer.state.table_of(path) is not None
 
-    def is_too_old(self, modified_at: dt.datetime) -> bool:
+    def born_s(self, modified_at: dt.datetime) -> float:
+        """When a file of that store time was written, on the clock that never jumps; rather too
+        early than too late.
+
+        gc judges ages by the store's clock, so this one asks it once how far it is ahead of ours.
+
+        Requests: once a writer 1 PUT, 1 HEAD, 1 DELETE.
+        """
+        ambient = self._ambient
+        if self._store_ahead_s is None:
+            key = f"{self.writer_id}/_probe/{ambient.new_id().hex()}"
+            self.store.put(key, b"lakelog: what time is it?")
+            try:
+                there = self.store.head(key).modified_at
+            finally:
+                self.store.delete([key])
+            here_s = ambient.now_us() / 1e6
+            self._store_ahead_s = 0.0 if there is None else max(0.0, there.timestamp() - here_s)
+        now_s = ambient.now_us() / 1e6 + self._store_ahead_s
+        return ambient.monotonic_s() - max(0.0, now_s - modified_at.timestamp())
+
+    def is_too_old(self, born_s: float) -> bool:
         """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
-        age_s = self._ambient.now_us() / 1e6 - modified_at.timestamp()
-        return age_s > self._margins.file_age_limit_s
+        return self._ambient.monotonic_s() - born_s > self._margins.file_age_limit_s
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""

@@ -11,13 +11,13 @@ from abc import abstractmethod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from ..errors import LakelogError, ObjectNotFound, StorageError, UsageError
+from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError, UsageError
 from . import answers
 from .base import ObjectInfo, Store
 from .keys import check_key, check_prefix, check_range
 from .parallel import in_parallel
 from .range_file import RangeFile
-from .retry import RetryPolicy, retry
+from .retry import REPEATED, RetryPolicy, retry
 from .secret import SecretOptions
 
 if TYPE_CHECKING:
@@ -94,7 +94,17 @@ class ObjectStore(Store):
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         """Write an object; see `Store.put`."""
-        self._run(check_key(key), self._put, key, bytes(body), if_absent)
+        try:
+            self._run(check_key(key), self._put, key, bytes(body), if_absent)
+        except ObjectExists:
+            raise
+        except LakelogError as error:
+            if not getattr(error, REPEATED, False):
+                raise
+            # Refused now; but an attempt before, whose answer was lost, may have taken effect.
+            raise StorageError(
+                f"{error.message}; an attempt before got no answer", key=key, hint=error.hint
+            ) from error
 
     def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
         """Read an object or a range of it; see `Store.get`."""
@@ -182,6 +192,8 @@ class ObjectStore(Store):
             failure = answers.translate(answer, str(error), key or self.url, self.url)
         else:
             failure = answers.translate_client_error(error, key or self.url, self.url)
+        if hasattr(error, REPEATED):
+            setattr(failure, REPEATED, True)
         failure.message = self._options.redact(failure.message)
         failure.args = (failure.message,)
         return failure

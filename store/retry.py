@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _random = secrets.SystemRandom()
+REPEATED = "_lakelog_repeated"  # set on an error that ended a second or later attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ async def retry(
             return await operation()
         except Exception as error:
             late = attempt > 1 and clock_s() - start_s >= policy.budget_s
+            if attempt > 1:
+                setattr(error, REPEATED, True)
             if attempt >= policy.attempts or late or not is_transient(error):
                 raise
         bound_s = min(policy.first_wait_s * 2 ** (attempt - 1), policy.longest_wait_s)

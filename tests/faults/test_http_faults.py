@@ -218,6 +218,23 @@ def test_a_put_that_fails(lake, fault):
     ) == list(range(writer.revision + 1))
 
 
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(403, "ExpiredToken"), (404, "NoSuchBucket"), (404, "NoSuchKey"), (501, "NotImplemented")],
+)
+def test_the_answer_is_lost_and_the_repetition_refused(lake, status, code):
+    """The refusal is of the repetition: the first put stands, and must not be told as failed."""
+    first = True
+
+    def lose_then_refuse(request):
+        nonlocal first
+        was, first = first, False
+        return "lose" if was else s3_error(status, code)
+
+    told = check_commit(lake, write(lake.writer(), 1), {"put"}, lose_then_refuse, STORM)
+    assert isinstance(told, CommitOutcomeUnknown)
+
+
 @pytest.mark.parametrize("fault", READ_FAULTS)
 @pytest.mark.parametrize("times", [1, STORM])
 def test_reading_fails_while_a_commit_is_in_doubt(lake, fault, times):

@@ -1,0 +1,274 @@
+"""Commits that something interrupts, refuses or outlives: nothing stands twice, nothing that stands
+is told as failed, and nothing happens behind the back of who gave up."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import threading
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog import commit as commit_module
+from lakelog.catalog import group
+from lakelog.catalog.margins import Margins
+from lakelog.catalog.reader import Catalog
+from lakelog.errors import (
+    AccessDenied,
+    CommitOutcomeUnknown,
+    StorageError,
+    TransactionExpired,
+    UsageError,
+)
+from lakelog.store.memory import MemoryStore
+from lakelog.testing.doubles import FaultyStore, PlainStore
+
+
+def rows(*values):
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+def values(store):
+    return sorted(Catalog(store).snapshot("db").to_arrow("t").column("a").to_pylist())
+
+
+class Interrupt(BaseException):
+    """As KeyboardInterrupt, which would end the test run."""
+
+
+@pytest.mark.parametrize("step", ["apply", "put"])
+def test_a_commit_interrupted_anywhere_can_be_called_again(store, step):
+    writer = Catalog(store).writer("w", "db")
+    tx = writer.transaction()
+    tx.write("t", rows(1))
+    real = commit_module.apply
+
+    def torn(state, decoded):
+        real(state, decoded)
+        state.history.rows.clear()
+        raise Interrupt
+
+    def put(key, body, *, if_absent=False):
+        MemoryStore.put(store, key, body, if_absent=if_absent)
+        raise Interrupt
+
+    broken = (
+        mock.patch.object(commit_module, "apply", torn)
+        if step == "apply"
+        else mock.patch.object(store, "put", put)
+    )
+    with broken, pytest.raises(Interrupt):
+        tx.commit()
+    assert tx.commit().revision == 0
+    with writer.transaction() as more:
+        more.write("t", rows(2))
+    writer.checkpoint()
+    assert values(store) == [1, 2]
+
+
+def test_a_sent_transaction_takes_no_more_changes(store, fake):
+    faulty = FaultyStore(store)
+    writer = Catalog(faulty, ambient=fake.ambient).writer("w", "db")
+    with writer.transaction() as tx:
+        (path,) = tx.write("t", rows(1))
+        faulty.script.faults = ["lost response"] * 10
+        faulty.fail_reads = True
+        with pytest.raises(CommitOutcomeUnknown):
+            tx.commit()
+        faulty.script.faults.clear()
+        faulty.fail_reads = False
+        for change in (lambda: tx.write("t", rows(2)), lambda: tx.remove(path)):
+            with pytest.raises(UsageError, match="can't be changed any more"):
+                change()
+    assert tx.commit_info.revision == 0
+    assert values(store) == [1]
+
+
+def test_commit_can_be_called_again_after_it_left_the_block_unknown(store, fake):
+    faulty = FaultyStore(store)
+    writer = Catalog(faulty, ambient=fake.ambient).writer("w", "db")
+
+    def work(tx):
+        with tx:
+            tx.write("t", rows(1))
+            faulty.script.faults = ["lost request"] * 4
+            tx.commit()
+
+    tx = writer.transaction()
+    with pytest.raises(CommitOutcomeUnknown):
+        work(tx)
+    assert tx.commit().revision == 0
+    assert values(store) == [1]
+
+
+@pytest.mark.parametrize("error", [AccessDenied, UsageError])
+def test_a_refusal_after_a_lost_answer_is_no_definite_failure(store, fake, error):
+    """The first put took effect; then the credentials ran out."""
+    puts = []
+
+    class Expiring(FaultyStore):
+        def put(self, key, body, *, if_absent=False):
+            if key.endswith(".transaction"):
+                puts.append(key)
+                if len(puts) > 1:
+                    raise error("expired", key=key)
+            super().put(key, body, if_absent=if_absent)
+
+    expiring = Expiring(store, ["lost response"])
+    tx = Catalog(expiring, ambient=fake.ambient).writer("w", "db").transaction()
+    tx.write("t", rows(1))
+    with pytest.raises(CommitOutcomeUnknown):
+        tx.commit()
+    with pytest.raises(CommitOutcomeUnknown):  # a refusal now says nothing of the put before
+        tx.commit()
+    puts.clear()
+    assert tx.commit().revision == 0
+    assert values(store) == [1]
+
+
+def test_a_plain_stores_retry_repeats_name_and_bytes(store, fake):
+    """Whatever lands late of the first put then lands on itself."""
+    late = []
+
+    class Slow(PlainStore):
+        def put(self, key, body, *, if_absent=False):
+            if key.endswith(".transaction") and len(late) < 4:
+                late.append((key, body))
+                raise StorageError("no answer", key=key)
+            super().put(key, body)
+
+    tx = Catalog(Slow(store), ambient=fake.ambient).writer("w", "db").transaction()
+    tx.write("t", rows(1))
+    with pytest.raises(CommitOutcomeUnknown):
+        tx.commit()
+    assert tx.commit().revision == 0
+    for key, body in late:
+        store.put(key, body)
+    assert values(store) == [1]
+    names = [i.key for i in store.list("w/db/transactions/")]
+    assert len(names) == 1
+
+
+def waiting_in(queue, count):
+    for _ in range(2_000):
+        if len(queue._queue) == count:
+            return True
+        threading.Event().wait(0.005)
+    return False
+
+
+def test_who_gives_up_waiting_is_not_committed_later():
+    committed, hold, begun = [], threading.Event(), threading.Event()
+
+    def commit_all(intents):
+        begun.set()
+        hold.wait(10)
+        committed.extend(intents)
+        return [mock.Mock(spec=group.CommitInfo)] * len(intents)
+
+    queue = group.CommitQueue(commit_all)
+    one, two = mock.Mock(actions=[]), mock.Mock(actions=[])
+    for intent in (one, two):
+        intent.member.return_value.ByteSize.return_value = 1
+    leader = threading.Thread(target=queue.commit, args=(one,))
+    leader.start()
+    assert begun.wait(10)
+
+    class Turn:
+        """The leader's turn, which the second thread is interrupted in waiting for."""
+
+        def __enter__(self):
+            raise Interrupt
+
+        def __exit__(self, *_):
+            raise AssertionError
+
+    real, queue._turn = queue._turn, Turn()
+    with pytest.raises(Interrupt):
+        queue.commit(two)
+    queue._turn = real
+    assert not queue._queue
+    hold.set()
+    leader.join()
+    assert committed == [one]
+
+
+def test_a_leaders_interrupt_is_its_own(store):
+    """Those whom it commits for get to know that the outcome is unknown, and may call again."""
+    writer = Catalog(store).writer("w", "db")
+    real, entered, go = writer._queue._commit_all, threading.Event(), threading.Event()
+
+    def commit_all(intents):
+        entered.set()
+        go.wait(10)
+        writer._queue._commit_all = real
+        real(intents)
+        raise Interrupt
+
+    first = writer.transaction()
+    first.write("t", rows(0))
+    others = [writer.transaction() for _ in range(3)]
+    for number, tx in enumerate(others):
+        tx.write("t", rows(1 + number))
+    results = {}
+
+    def run(name, tx):
+        try:
+            results[name] = tx.commit()
+        except BaseException as error:
+            results[name] = error
+
+    writer._queue._turn.acquire()
+    threads = [threading.Thread(target=run, args=(n, tx)) for n, tx in enumerate([first, *others])]
+    for thread in threads:
+        thread.start()
+    assert waiting_in(writer._queue, 4)
+    writer._queue._commit_all = commit_all
+    writer._queue._turn.release()
+    go.set()
+    for thread in threads:
+        thread.join(10)
+    kinds = sorted(type(result).__name__ for result in results.values())
+    assert kinds == ["CommitOutcomeUnknown"] * 3 + ["Interrupt"]
+    for tx in [first, *others]:
+        assert tx.commit().revision == 0
+    assert values(store) == [0, 1, 2, 3]
+
+
+def test_an_adopted_file_counts_with_its_own_age(store, fake):
+    """Half the grace period is the whole file's, from its writing to its commit."""
+    limit_s = Margins().file_age_limit_s
+    writer = Catalog(store, ambient=fake.ambient).writer("w", "db")
+    with writer.transaction() as tx:
+        (path,) = tx.write("t", rows(1))
+    body = store.get(f"w/db/{path}")
+    store.put("w/db/data/_/t/foreign.parquet", body)
+    written_us = store.head("w/db/data/_/t/foreign.parquet").modified_at.timestamp() * 1e6
+    fake.wall_us = int(written_us + (limit_s - 60) * 1e6)
+    tx = writer.transaction()
+    tx.add("t", "data/_/t/foreign.parquet")
+    fake.move(120)
+    with pytest.raises(TransactionExpired):
+        tx.commit()
+
+
+def test_the_age_of_an_adopted_file_goes_by_the_stores_clock(store, fake):
+    """A client whose clock is behind takes no old file for a young one."""
+    writer = Catalog(store, ambient=fake.ambient).writer("w", "db")
+    with writer.transaction() as tx:
+        (path,) = tx.write("t", rows(1))
+    store.put("w/db/data/_/t/foreign.parquet", store.get(f"w/db/{path}"))
+    head = store.head("w/db/data/_/t/foreign.parquet")
+    fake.wall_us = int(head.modified_at.timestamp() * 1e6)  # and the store's clock goes on
+    real = MemoryStore.head
+    days = Margins().file_age_limit_s * 1.5
+
+    def later(self, key):
+        info = real(self, key)
+        if "_probe/" not in key:
+            return info
+        return dataclasses.replace(info, modified_at=info.modified_at + dt.timedelta(seconds=days))
+
+    with mock.patch.object(MemoryStore, "head", later), pytest.raises(TransactionExpired):
+        writer.transaction().add("t", "data/_/t/foreign.parquet")
