@@ -146,7 +146,7 @@ class Transaction:
 
         self._check_open()
         encode_segment(table, "table")
-        if partition:
+        if partition != "":
             encode_segment(partition, "partition")
         check_path(path)
         first, last = check_clock(clock or self._writer.clock())

@@ -32,7 +32,8 @@ was committed since. What is committed between that look and the deletion is cas
 rules don't depend on how long that takes.
 
 Doubt is a refusal, and nothing is deleted: a log that is not there (it may be lost, and the data
-files are what it is rebuilt from), a fork, a hole, an object that is damaged or of the future.
+files are what it is rebuilt from), one whose live files are not there (it may be another's, in the
+wrong place), a fork, a hole, an object that is damaged or of the future.
 
 No file of this log has an epoch above that of the head and 1: who opens a log takes the next one.
 Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays.
@@ -49,6 +50,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.names import base_folder
+from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan, Report
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules
@@ -87,6 +89,7 @@ def plan_gc(
     Raises:
         WriterNotFound: There is no such log, so nothing is known to be an orphan.
         ForkError, MissingTransaction, CorruptError: A retained revision can't be read.
+        ObjectNotFound: Live files are not there: the log may be another's.
     Requests: those of the probe unless the store was probed before; 1 LIST of the data files and 1
         of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its segments and
         each later transaction.
@@ -253,6 +256,7 @@ def _look(session: Session, exclusive: bool, now: dt.datetime) -> _Found:
     listed = session.store.list(base + _DATA)  # first: see the argument above
     session.tell(len(listed), len(listed), "data files listed")
     retained = read_retained(session)
+    refuse_foreign_log(session, retained.state, [info.key[len(base) :] for info in listed])
     mask = retained.references([info.key[len(base) :] for info in listed])
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
     rules = Rules(retained.state.epoch, exclusive, now, session.margins)
