@@ -6,13 +6,19 @@ Source: docs/format.md, section 4.3.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..errors import ForkError, MissingTransaction, RevisionNotFound, SnapshotPruned
 from .names import LogObject, log_folder, parse_log_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+REPAIR: Final = (
+    "Restore the object from a copy, or rebuild the log: that is from the data files alone, so "
+    "what was removed without a replacement can come back; its plan shows that first"
+)
 
 
 @dataclass(slots=True)
@@ -206,5 +212,5 @@ def _unreadable(listing: Listing, goal: int, missing: int) -> SnapshotPruned | M
         f"Transaction {missing} of {where} is missing, so revision {goal} can't be read",
         key=f"{listing.folder}{missing:020d}",
         readable=readable,
-        hint=f"Readable revisions: {readable}. Restore the object from a copy, or rebuild the log",
+        hint=f"Readable revisions: {readable}. {REPAIR}",
     )

@@ -28,10 +28,10 @@ from ..errors import (
 from .ambient import SYSTEM, Ambient
 from .checkpoint import decode_state, referenced
 from .codec import DecodedTransaction, decode_checkpoint, decode_transaction, open_segment
-from .listing import Listing, ReadPlan, fork_error, plan_read, read_listing
+from .listing import REPAIR, Listing, ReadPlan, fork_error, plan_read, read_listing
 from .names import LogObject, log_folder
 from .parallel import parallel
-from .state import State, apply, check_features, start
+from .state import OPEN_AGAIN, State, apply, check_features, start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,8 +138,7 @@ class Log:
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
             f"{fallen.message}",
             key=fallen.key,
-            hint=f"Revisions {listing.readable()} are listed; restore the object from a copy, or "
-            "rebuild the log",
+            hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
         )
 
     def _fetch(
@@ -203,12 +202,10 @@ class Log:
             raise
         except (CorruptObject, BrokenChain) as error:
             last = state.revision
-            error.hint = (
-                f"Revisions up to {last} can still be read: give one as the point in time. "
-                "Restore the object from a copy, or rebuild the log"
-                if last >= 0
-                else "Restore the object from a copy, or rebuild the log"
-            )
+            readable = f"Revisions up to {last} can still be read: give one as the point in time. "
+            error.hint = (readable if last >= 0 else "") + REPAIR
+            if isinstance(error, BrokenChain):
+                error.hint = f"{OPEN_AGAIN}. {error.hint}"
             raise
 
     def load_at(self, at_us: int, listing: Listing) -> State | None:

@@ -191,6 +191,11 @@ def check_next(state: State, transaction: DecodedTransaction) -> None:
             _decode_schema(action.schema, transaction.key)
 
 
+OPEN_AGAIN: Final = (
+    "If the log was rebuilt or restored since it was opened here, only open it again"
+)
+
+
 def _check_link(state: State, message: wire.Transaction, key: str) -> None:
     problem = ""
     if message.revision != state.revision + 1:
@@ -211,7 +216,7 @@ def _check_link(state: State, message: wire.Transaction, key: str) -> None:
             f"{key} {problem}",
             key=key,
             hint=f"Revisions up to {state.revision} can still be read: give one as the point in "
-            "time",
+            f"time. {OPEN_AGAIN}",
         )
 
 

@@ -511,3 +511,16 @@ def test_a_readers_head_does_not_go_back_by_listing_again_either(catalog, store,
     snapshot._store = stale
     assert snapshot.refresh() is snapshot
     assert stale.lists == 2
+
+
+def test_a_writer_open_while_its_log_was_replaced_is_told_to_open_it_again(catalog, store, filled):
+    log = Log(store, "w", "db")
+    before = log.load(COUNT - 2)
+    store.delete(filled[-2:])
+    with Catalog(store).writer("w", "db") as writer:  # as a rebuild would: other objects
+        for _ in range(3):
+            with writer.transaction() as tx:
+                tx.write("t", table(9))
+    with pytest.raises(BrokenChain, match=r"rebuilt or restored since .* open it again") as caught:
+        log.advance(before)
+    assert "its plan shows that first" in str(caught.value)
