@@ -34,6 +34,7 @@ from .arguments import check_checkpoint_every
 from .cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .history import rows_to_table, transaction_row
 from .log import Log
+from .lost_log import rebuild_hint
 from .margins import DEFAULT_MARGINS, Margins
 from .names import check_id, is_id
 from .parallel import parallel
@@ -187,17 +188,19 @@ class Catalog:
         there = sorted({name for _, name in self._logs()})
         if not there:
             raise self._not_a_catalog()
+        lost = rebuild_hint(self.store, database=database)
         raise DatabaseNotFound(
             f"{self.url} has no database {database!r}",
             key=database,
-            hint=f"It has: {', '.join(there)}",
+            hint=lost or f"It has: {', '.join(there)}",
         )
 
     def _not_a_catalog(self) -> NotACatalog:
         return NotACatalog(
             f"{self.url} holds no lakelog catalog",
             key=self.url,
-            hint="Check the URL: it is the folder above the writers' folders. A first commit "
+            hint=rebuild_hint(self.store)
+            or "Check the URL: it is the folder above the writers' folders. A first commit "
             "makes a catalog",
         )
 
@@ -206,10 +209,11 @@ class Catalog:
         for listing in listed:
             if listing.writer == writer:
                 return listing
+        lost = rebuild_hint(self.store, writer, listed[0].database)
         raise WriterNotFound(
             f"Writer {writer!r} has no log of database {listed[0].database!r}",
             key=writer,
-            hint=f"Its writers: {', '.join(listing.writer for listing in listed)}",
+            hint=lost or f"Its writers: {', '.join(listing.writer for listing in listed)}",
         )
 
     def _log(self, listing: Listing) -> Log:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import AccessDenied, LakelogError, NotACatalog
+from ..errors import AccessDenied, LakelogError, LogLost, NotACatalog, NotFoundError
 from . import options, output
 from .log_health import examine
 from .opening import existing_log, open_catalog
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Find out what the store really does, and look at every log: its head, epoch, forks, what can be
-read, the age of its checkpoint, names that are not lakelog's. Logs are read up to their newest
-revision; data files are not opened.
+read, the age of its checkpoint, names that are not lakelog's. Every transaction is read. Data files
+are only looked at where there is no log: whether it was lost.
 
 The only thing ever written is one small probe object below <writer>/_probe/, of --writer or
 else of the first writer there is; it is removed again. --no-probe writes nothing.
@@ -74,14 +74,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, and print what was found."""
     catalog = open_catalog(args)
-    targets = _targets(catalog, args)
     problems: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
-    with Progress("logs read", len(targets)) as progress:
-        logs = []
-        for writer, database in targets:
-            logs.append(examine(catalog.store, writer, database, problems, notes))
-            progress.step()
+    try:
+        targets = _targets(catalog, args)
+        _judge_lost(catalog, args, targets, problems, notes)
+    except NotFoundError:
+        targets = []
+        _judge_lost(catalog, args, targets, problems, notes)
+        if not problems:
+            raise
+    with Progress("transactions read") as progress:
+        logs = [
+            examine(catalog.store, writer, database, problems, notes, step=progress.step)
+            for writer, database in targets
+        ]
     prober = args.writer or (targets[0][0] if targets else None)
     probed = _probe(catalog, None if args.no_probe else prober, problems, notes)
     found = {"url": catalog.url, **probed, "logs": logs, "problems": problems, "notes": notes}
@@ -114,6 +121,34 @@ def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]
         for database in databases
         if args.writer in catalog.writers(database)
     ]
+
+
+def _judge_lost(
+    catalog: Catalog,
+    args: argparse.Namespace,
+    targets: list[tuple[str, str]],
+    problems: list[dict[str, Any]],
+    notes: list[dict[str, Any]],
+) -> None:
+    """Data files without a log: a problem where they prove that there was one.
+
+    Requests: those of `lost_log.without_log`, and of `lost_log.refuse_lost_log` for each found.
+    """
+    from ..catalog.lost_log import refuse_lost_log, without_log
+
+    lost = without_log(catalog.store, args.writer, args.database, known=frozenset(targets))
+    for writer, database in lost:
+        named = {"database": database, "writer": writer}
+        try:
+            refuse_lost_log(catalog.store, writer, database)
+        except LogLost as error:
+            text = error.message.removeprefix(f"{writer}/{database} ")
+            found = _finding(text, error.hint)
+            problems.append(found | named | {"key": error.key})
+        else:
+            text = "There are data files and no log: of a first commit that isn't made yet, or lost"
+            hint = f"If it was made: `lakelog rebuild URL {database} --writer {writer}`"
+            notes.append(_finding(text, hint) | named)
 
 
 def _probe(

@@ -1,36 +1,48 @@
-"""The state of health of one log, for `lakelog doctor`: from its names, and from reading its newest
-revision.
+"""The state of health of one log, for `lakelog doctor`: from its names, from reading its newest
+revision, and from each of its transactions by itself.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import LakelogError
+from ..errors import CorruptError, CorruptObject, LakelogError
 from . import output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..catalog.listing import Listing
     from ..catalog.log import Log
+    from ..catalog.names import LogObject
     from ..catalog.state import State
     from ..store import Store
 
 _OLD_CHECKPOINT_REVISIONS: Final = 1_000
 _CLOCK_AHEAD_US: Final = 300_000_000
 _NAMED: Final = 3
+_AT_ONCE: Final = 256
 Findings = list[dict[str, Any]]
 
 
 def examine(
-    store: Store, writer: str, database: str, problems: Findings, notes: Findings
+    store: Store,
+    writer: str,
+    database: str,
+    problems: Findings,
+    notes: Findings,
+    *,
+    step: Callable[[int], None] = lambda number: None,
 ) -> dict[str, Any]:
     """One row of the report.
 
     Args:
         problems: What is wrong is added here.
         notes: What is worth knowing is added here.
-    Requests: 1 LIST; those of reading the newest revision.
+        step: Told of so many transactions more that were read.
+    Requests: 1 LIST; those of reading the newest revision; 1 GET for each transaction.
     """
     from ..catalog.log import Log
 
@@ -39,10 +51,11 @@ def examine(
     before = len(problems)
     state = _read(log, listing, problems)
     _judge_names(listing, problems, notes)
+    sound = _without_damage(log, listing, problems, step)
     checkpoint = max(listing.checkpoints, default=None)
     if state is not None:
         _judge_state(state, listing, checkpoint, notes)
-    oldest = listing.oldest_readable()
+    oldest = sound.oldest_readable()
     return {
         "database": database,
         "writer": writer,
@@ -50,7 +63,7 @@ def examine(
         "committed_at": output.utc_from_us(state.committed_at_us) if state else None,
         "epoch": state.epoch if state else None,
         "oldest_readable": oldest if oldest <= listing.head else None,
-        "readable": listing.readable(),
+        "readable": sound.readable(),
         "transactions": sum(map(len, listing.transactions.values())),
         "checkpoints": sum(map(len, listing.checkpoints.values())),
         "checkpoint_revision": checkpoint,
@@ -78,6 +91,47 @@ def _read(log: Log, listing: Listing, problems: Findings) -> State | None:
             hint = "`lakelog checkpoint` writes a new one"
             problems.append(_finding(listing, str(item.message), None, hint))
     return state
+
+
+def _without_damage(
+    log: Log, listing: Listing, problems: Findings, step: Callable[[int], None]
+) -> Listing:
+    """The listing without the transactions that are damaged; each of these is a problem.
+
+    One below a checkpoint is no hindrance to reading the newest revision, but to reading its own.
+    """
+    from ..catalog.codec import decode_transaction
+    from ..catalog.listing import REPAIR
+
+    damaged: set[LogObject] = set()
+    told = {problem["key"] for problem in problems}
+
+    def tell(error: LakelogError) -> None:
+        if error.key not in told:  # reading the newest revision may have met it already
+            hint = REPAIR if isinstance(error, CorruptObject) else error.hint
+            problems.append(_finding(listing, error.message, error.key, hint))
+
+    items = sorted(item for names in listing.transactions.values() for item in names)
+    for start in range(0, len(items), _AT_ONCE):
+        piece = items[start : start + _AT_ONCE]
+        try:
+            bodies = log.store.get_many([listing.key(item) for item in piece])
+        except LakelogError as error:
+            tell(error)
+            continue
+        for item, body in zip(piece, bodies, strict=True):
+            try:
+                if body is not None:  # else pruned since it was listed
+                    decode_transaction(body, listing.key(item))
+            except CorruptError as error:
+                damaged.add(item)
+                tell(error)
+        step(len(piece))
+    kept = {
+        revision: [item for item in names if item not in damaged]
+        for revision, names in listing.transactions.items()
+    }
+    return replace(listing, transactions={r: names for r, names in kept.items() if names})
 
 
 def _judge_names(listing: Listing, problems: Findings, notes: Findings) -> None:

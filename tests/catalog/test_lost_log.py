@@ -7,7 +7,7 @@ import shutil
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.errors import LogLost
+from lakelog.errors import DatabaseNotFound, LogLost, NotACatalog, WriterNotFound
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 DATA = pa.table({"a": [1]})
@@ -33,6 +33,30 @@ def test_a_lost_log_is_not_begun_anew(tmp_path, commits):
     execute_rebuild(plan_rebuild(catalog, "w", "db"))
     commit(catalog)
     assert catalog.snapshot("db").to_arrow("t").num_rows == 3
+
+
+def test_readers_of_a_lost_log_are_sent_to_rebuild(tmp_path):
+    catalog = lakelog.open_catalog(str(tmp_path))
+    commit(catalog, 2)
+    with catalog.writer("other", "db") as writer, writer.transaction() as tx:
+        tx.write("t", DATA)
+    with catalog.writer("other", "sound") as writer, writer.transaction() as tx:
+        tx.write("t", DATA)
+    hint = "`lakelog rebuild URL db --writer w`"
+    shutil.rmtree(tmp_path / "w" / "db" / "transactions")
+    with pytest.raises(WriterNotFound, match=hint):
+        catalog.snapshot("db", {"w": 1})
+    with pytest.raises(WriterNotFound, match="Its writers: other"):
+        catalog.snapshot("db", {"nobody": 1})
+    shutil.rmtree(tmp_path / "other" / "db")
+    with pytest.raises(DatabaseNotFound, match=hint):
+        catalog.snapshot("db")
+    with pytest.raises(DatabaseNotFound, match="It has: sound"):
+        catalog.snapshot("nothing")
+    shutil.rmtree(tmp_path / "other")
+    for call in (catalog.databases, lambda: catalog.snapshot("db"), lambda: catalog.history("db")):
+        with pytest.raises(NotACatalog, match=hint):
+            call()
 
 
 def test_a_first_commit_that_crashed_can_be_made_again(tmp_path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.catalog.reader import Catalog
+from lakelog.errors import StorageError
 from lakelog.store.local import LocalStore
 from lakelog.testing.doubles import PlainStore
 
@@ -123,6 +125,63 @@ def test_a_checkpoint_that_can_not_be_used(cli, own_weather, log_object):
     (problem,) = result.json["problems"]
     assert path.name in problem["text"]
     assert [log["sound"] for log in result.json["logs"]] == [False, True]
+
+
+@pytest.mark.parametrize("revision", [0, 1])
+def test_a_damaged_transaction_below_the_checkpoint(cli, own_weather, log_object, revision):
+    path = log_object("EWR", revision)
+    flipped(path)
+    result = cli("doctor", own_weather, "-o", "json")
+    assert result.code == 1
+    (problem,) = result.json["problems"]
+    assert problem["key"].endswith(path.name)
+    assert "its plan shows that first" in problem["hint"]
+    log = result.json["logs"][0]
+    readable = ["2-3", "0, 2-3"][revision]
+    assert (log["sound"], log["readable"], log["oldest_readable"]) == (False, readable, 2)
+
+
+def test_transactions_that_can_not_be_read_are_a_problem(cli, own_weather, monkeypatch):
+    real = LocalStore.get_many
+
+    def get_many(self, keys):
+        if any("/00000000000000000000." in key for key in keys):
+            raise StorageError("can't read: Input/output error", key=keys[0])
+        return real(self, keys)
+
+    monkeypatch.setattr(LocalStore, "get_many", get_many)
+    result = cli("doctor", own_weather, "weather", "--writer", "EWR", "-o", "json")
+    assert result.code == 1
+    assert "Input/output" in result.json["problems"][0]["text"]
+
+
+def test_a_lost_log_is_a_problem(cli, own_weather):
+    shutil.rmtree(Path(own_weather, "EWR/weather/transactions"))
+    result = cli("doctor", own_weather, "-o", "json")
+    assert result.code == 1
+    (problem,) = result.json["problems"]
+    assert (problem["writer"], problem["database"]) == ("EWR", "weather")
+    assert "`lakelog rebuild URL weather --writer EWR`" in problem["hint"]
+    assert [log["writer"] for log in result.json["logs"]] == ["JFK"]
+    assert cli("doctor", own_weather, "weather", "--writer", "EWR").code == 1
+    assert cli("doctor", own_weather, "weather", "--writer", "JFK").code == 0
+
+
+def test_every_log_is_lost(cli, own_weather):
+    for log in Path(own_weather).glob("*/weather/transactions"):
+        shutil.rmtree(log)
+    result = cli("doctor", own_weather, "-o", "json")
+    assert (result.code, len(result.json["problems"]), result.json["logs"]) == (1, 2, [])
+
+
+def test_files_of_a_first_commit_under_way_are_a_note(cli, own_weather):
+    catalog = lakelog.open_catalog(own_weather)
+    with catalog.writer("NEW", "weather") as writer:
+        writer.transaction().write("t", pa.table({"a": [1]}))
+        result = cli("doctor", own_weather, "-o", "json")
+    assert (result.code, result.json["problems"]) == (0, [])
+    (note,) = [note for note in result.json["notes"] if note["writer"] == "NEW"]
+    assert "lakelog rebuild" in note["hint"]
 
 
 def test_a_lost_transaction(cli, own_weather, log_object):
