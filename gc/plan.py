@@ -88,7 +88,7 @@ class Facts:
         head_digest: Digest of its transaction, hex.
         epoch: Of the head.
         oldest: Oldest revision that could be read.
-        exclusive: Whether the store has put-if-absent (gc); False where nobody asked.
+        exclusive: Whether the store has put-if-absent (gc); None where nobody asked.
         keep_from: prune: the oldest revision that retention wants; -1 for gc.
         checkpoint: prune: key of the checkpoint that the log will begin with; empty if there is
             none, and for gc.
@@ -98,7 +98,7 @@ class Facts:
     head_digest: str
     epoch: int
     oldest: int
-    exclusive: bool = False
+    exclusive: bool | None = None
     keep_from: int = -1
     checkpoint: str = ""
 

@@ -105,6 +105,10 @@ def _record(kind: type[_T], item: Any) -> _T:
 def _checked(value: Any, annotation: str, where: str) -> Any:
     if annotation.startswith("tuple"):
         return _strings(value, where)
+    if annotation.endswith(" | None"):
+        if value is None:
+            return None
+        annotation = annotation.removesuffix(" | None")
     wanted = {"int": int, "bool": bool, "str": str}[annotation]
     least = 0 if where.endswith(("size_bytes", "objects")) else -1
     if type(value) is not wanted or (isinstance(value, int) and value < least):

@@ -106,6 +106,8 @@ def test_the_plan_says_why(lake):
     assert all("before revision 3" in action.reason for action in plan.actions)
     assert plan.facts.head == 5
     assert plan.facts.keep_from == 5
+    assert plan.facts.exclusive is None, "nobody asked the store"
+    assert Plan.from_json(plan.to_json()) == plan
     assert plan.facts.checkpoint == lake.log_key("c3")
     kept = {kept.reason.split(":")[0]: kept for kept in plan.kept}
     assert kept["retained"].objects == 4
