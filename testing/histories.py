@@ -81,7 +81,7 @@ class Cast:
                     store, WRITER, DATABASE, shared=shared, margins=MARGINS,
                     checkpoint_every=random.choice((0, 2, 3)), ambient=self.world.ambient(),
                 )  # fmt: skip
-                for _ in range(random.randint(1, 4)):
+                for _ in range(random.randint(1, 3)):
                     self.rest()
                     self.transaction(store, writer)
             except (StorageError, CorruptError, ConflictError):
@@ -193,7 +193,7 @@ def _spawn_some(world: World, cast: Cast) -> None:
     for number in range(random.randint(0, 2)):
         world.spawn(f"guest{number}", partial(cast.owner, shared=True, rounds=1))
     if random.random() < 0.6:
-        world.spawn("reader", partial(cast.reader, rounds=5))
+        world.spawn("reader", partial(cast.reader, rounds=4))
     if random.random() < 0.6:
         world.spawn("keeper", partial(cast.keeper, rounds=3))
 

@@ -66,8 +66,7 @@ def test_the_fuzzer_reports_what_it_finds(tmp_path):
     """A guard that is taken out is missed within a few hundred inputs."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import fuzz, lakelog.catalog.ipc as ipc\n"
-        "import pyarrow as pa\n"
-        "ipc._known_columns = lambda data, *_: pa.ipc.open_file(pa.py_buffer(data)).schema.names\n"
+        "ipc._known_columns = lambda schema, *_: schema.names\n"
         "fuzzer = fuzz.Fuzzer(0)\n"
         "for number in range(1_000): fuzzer.run(number)\n"
         "sys.exit(9 if fuzzer.findings else 0)"

@@ -31,7 +31,7 @@ def test_a_seed_replays_its_history_request_by_request():
 
 
 # These need over a thousand histories: `make soak`, or `python tests/simulation/mutants.py`.
-SLOW = {"prune_has_no_floor"}
+SLOW = {"fences_by_what_is_left", "prune_has_no_floor"}
 
 
 @pytest.mark.parametrize(
