@@ -117,18 +117,18 @@ def test_a_put_syncs_the_file_and_every_name_on_the_way(tmp_path, monkeypatch):
     assert folders == [
         (".", "deep"),
         ("deep", "root"),
-        ("deep/root", "w"),
-        ("deep/root/w", "log"),
-        ("deep/root", "_tmp,w"),
-        ("deep/root/w/log", "0"),
+        ("deep/down", "w"),
+        ("deep/down/w", "log"),
+        ("deep/down", "_tmp,w"),
+        ("deep/down/w/log", "0"),
     ]
     assert [where for where, _ in synced if "_tmp/" in where] != []
     for if_absent in (True, False):
         synced.clear()
         store.put("w/log/1" if if_absent else "w/log/0", b"y", if_absent=if_absent)
         first, second = synced
-        assert first[0].startswith("deep/root/_tmp/")  # the bytes before the name
-        assert second == ("deep/root/w/log", "0,1")
+        assert first[0].startswith("deep/down/_tmp/")  # the bytes before the name
+        assert second == ("deep/down/w/log", "0,1")
 
 
 def test_nothing_stays_in_the_temporary_folder(tmp_path):
