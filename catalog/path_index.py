@@ -1,5 +1,5 @@
-"""Finding one path in a sorted column of paths, by its raw bytes: some ten microseconds in a million
-rows, and no column is copied. Pure.
+"""Finding one path in a sorted column of paths, by its raw bytes: some ten microseconds in a
+million rows, and no column is copied. Pure.
 """
 
 from __future__ import annotations
