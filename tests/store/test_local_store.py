@@ -111,12 +111,12 @@ def test_a_put_syncs_the_file_and_every_name_on_the_way(tmp_path, monkeypatch):
         real_sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", spy)
-    store = open_store(tmp_path / "deep" / "root")
+    store = open_store(tmp_path / "deep" / "down")
     store.put("w/log/0", b"x", if_absent=True)
     folders = [(where, names) for where, names in synced if "_tmp/" not in where]
     assert folders == [
         (".", "deep"),
-        ("deep", "root"),
+        ("deep", "down"),
         ("deep/down", "w"),
         ("deep/down/w", "log"),
         ("deep/down", "_tmp,w"),
@@ -167,14 +167,14 @@ def test_the_temporary_folder_is_not_part_of_the_store(tmp_path):
 
 
 def test_a_removed_folder_is_made_again(tmp_path):
-    store = open_store(tmp_path / "root")
+    store = open_store(tmp_path / "down")
     store.put("w/log/0", b"1")
-    subprocess.run(["rm", "-r", str(tmp_path / "root" / "w")], check=True)
+    subprocess.run(["rm", "-r", str(tmp_path / "down" / "w")], check=True)
     assert store.list("w/log/") == []
     assert store.get_many(["w/log/0"]) == [None]
     store.put("w/log/0", b"2", if_absent=True)
     assert store.get("w/log/0") == b"2"
-    subprocess.run(["rm", "-r", str(tmp_path / "root" / "_tmp")], check=True)
+    subprocess.run(["rm", "-r", str(tmp_path / "down" / "_tmp")], check=True)
     store.put("w/log/1", b"3", if_absent=True)
     assert store.get_many(["w/log/0", "w/log/1"]) == [b"2", b"3"]
 
@@ -183,7 +183,7 @@ def test_a_removed_folder_is_made_again(tmp_path):
 @pytest.mark.parametrize("key", ["w/log/1", "w/new/0", "new/log/0", "top"])
 @pytest.mark.parametrize("written", [True, False], ids=["written before", "only read before"])
 def test_a_root_that_went_away_is_not_made_anew(tmp_path, empty, key, written):
-    root, away = tmp_path / "root", tmp_path / "away"
+    root, away = tmp_path / "down", tmp_path / "away"
     open_store(root).put("w/log/0", b"1")
     store = open_store(root)
     if written:
@@ -224,18 +224,18 @@ def failing_sync(monkeypatch, folder: Path, code: int) -> list[str]:
 def test_a_name_that_could_not_be_synced_may_be_there(
     store, tmp_path, monkeypatch, code, if_absent
 ):
-    folder = tmp_path / "root" / "w" / "db"
+    folder = tmp_path / "down" / "w" / "db"
     broken = failing_sync(monkeypatch, folder, code)
     with pytest.raises(StorageError, match="may be there") as caught:
         store.put("w/db/b", b"x", if_absent=if_absent)
     assert type(caught.value) is StorageError, "AccessDenied would say that nothing was written"
     assert store.get("w/db/b") == b"x"
-    assert everything_below(tmp_path / "root" / "_tmp") == []
+    assert everything_below(tmp_path / "down" / "_tmp") == []
     broken.clear()
 
 
 def test_a_name_found_taken_is_synced_before_that_is_told(store, tmp_path, monkeypatch):
-    broken = failing_sync(monkeypatch, tmp_path / "root" / "w" / "db", errno.EIO)
+    broken = failing_sync(monkeypatch, tmp_path / "down" / "w" / "db", errno.EIO)
     for _ in range(2):
         with pytest.raises(StorageError, match="may be there"):
             store.put("w/db/b", b"x", if_absent=True)
@@ -257,7 +257,7 @@ def outside(tmp_path):
 
 @pytest.fixture
 def store(tmp_path):
-    store = open_store(tmp_path / "root")
+    store = open_store(tmp_path / "down")
     store.put("w/db/a", b"1")
     return store
 
@@ -274,8 +274,8 @@ def reads(store, key):
 
 @pytest.mark.parametrize("warm", [True, False])
 def test_a_linked_folder_leads_nowhere(store, outside, tmp_path, warm):
-    store = store if warm else open_store(tmp_path / "root")
-    (tmp_path / "root" / "w" / "link").symlink_to(outside)
+    store = store if warm else open_store(tmp_path / "down")
+    (tmp_path / "down" / "w" / "link").symlink_to(outside)
     calls = [
         *reads(store, "w/link/secret"),
         lambda: store.put("w/link/new", b"x"),
@@ -297,12 +297,12 @@ def test_a_linked_folder_leads_nowhere(store, outside, tmp_path, warm):
 @pytest.mark.filterwarnings("error")
 def test_links_to_no_folder_are_left_out_in_silence(store, outside, tmp_path):
     for name, target in (("file", outside / "secret"), ("broken", "nowhere"), ("loop", "loop")):
-        (tmp_path / "root" / "w" / name).symlink_to(target)
+        (tmp_path / "down" / "w" / name).symlink_to(target)
     assert store.list_folders("w/") == ["db"]
 
 
 def test_a_linked_file_is_neither_read_nor_written_through(store, outside, tmp_path):
-    link = tmp_path / "root" / "w" / "db" / "link"
+    link = tmp_path / "down" / "w" / "db" / "link"
     link.symlink_to(outside / "secret")
     for call in reads(store, "w/db/link"):
         with pytest.raises(AccessDenied, match="symbolic link"):
@@ -321,15 +321,15 @@ def test_a_linked_file_is_neither_read_nor_written_through(store, outside, tmp_p
 
 
 def test_a_loop_of_links_ends(store, tmp_path):
-    (tmp_path / "root" / "w" / "loop").symlink_to(tmp_path / "root")
+    (tmp_path / "down" / "w" / "loop").symlink_to(tmp_path / "down")
     assert [info.key for info in store.list("")] == ["w/db/a"]
 
 
 def test_a_linked_temporary_folder_is_refused(outside, tmp_path):
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "_tmp").symlink_to(outside)
+    (tmp_path / "down").mkdir()
+    (tmp_path / "down" / "_tmp").symlink_to(outside)
     with pytest.raises(AccessDenied, match="symbolic link"):
-        open_store(tmp_path / "root").put("w/a", b"1")
+        open_store(tmp_path / "down").put("w/a", b"1")
     assert everything_below(outside) == ["secret"]
 
 
@@ -433,7 +433,7 @@ def test_an_error_of_the_system_is_typed_and_explained(code, verb, kind, hint):
 
 
 def test_a_file_name_that_is_not_utf8_is_left_out(store, tmp_path):
-    folder = os.fsencode(tmp_path / "root" / "w")
+    folder = os.fsencode(tmp_path / "down" / "w")
     with open(folder + b"/\xff\xfe", "wb"):
         os.mkdir(folder + b"/folder\xff")
     assert [info.key for info in store.list("")] == ["w/db/a"]
