@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 from .errors import LakelogError
 
 if TYPE_CHECKING:
-    from .catalog.cut import Cut
-    from .catalog.outcome import CommitInfo
-    from .catalog.reader import Catalog, open_catalog
+    from .catalog.catalog import Catalog, open_catalog
+    from .catalog.commit.transaction import Transaction
+    from .catalog.commit.writer import Writer
+    from .catalog.format.cut import Cut
+    from .catalog.log.outcome import CommitInfo
     from .catalog.snapshot import Snapshot
-    from .catalog.transaction import Transaction
-    from .catalog.writer import Writer
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Catalog": "catalog.reader",
-    "CommitInfo": "catalog.outcome",
-    "Cut": "catalog.cut",
+    "Catalog": "catalog.catalog",
+    "CommitInfo": "catalog.log.outcome",
+    "Cut": "catalog.format.cut",
     "Snapshot": "catalog.snapshot",
-    "Transaction": "catalog.transaction",
-    "Writer": "catalog.writer",
-    "open_catalog": "catalog.reader",
+    "Transaction": "catalog.commit.transaction",
+    "Writer": "catalog.commit.writer",
+    "open_catalog": "catalog.catalog",
 }
 
 __all__ = [

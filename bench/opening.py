@@ -28,7 +28,7 @@ if job["who"] == "deltalake":
         table = DeltaTable(url, storage_options=job["options"])
         return pyarrow.table(table.get_add_actions(flatten=True)).num_rows, 0
 else:
-    from lakelog.catalog.reader import Catalog
+    from lakelog.catalog.catalog import Catalog
     from lakelog.store import open_store
     from lakelog.testing.counting import CountingStore
     def once(url):

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
-from lakelog.catalog.reader import open_catalog
-from lakelog.catalog.schema import encode_schema
+from lakelog.catalog.catalog import open_catalog
+from lakelog.catalog.commit.writer import Writer
+from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
-from lakelog.catalog.writer import Writer
 from lakelog.testing.servers import moto_server
 
 SCHEMA = pa.schema(

@@ -1,2 +1,2 @@
-"""The log and its readers: a pure core (names, frame, codec, state, replay, ...) and the shell that
-does I/O."""
+"""The log and its readers: the pure folders `format` and `log`, and around them `data`, `read` and
+`commit`, which do I/O. `catalog.Catalog` and `snapshot.Snapshot` are what users hold."""

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import TableNotFound, UsageError
-from .cut import DIGEST_BYTES, Cut, Position
-from .files import TableFiles
-from .log import Log
-from .names import base_folder
+from .data.scan import FilePart, scan_files
+from .data.unify import FileSchema, distinct, unify
+from .format.cut import DIGEST_BYTES, Cut, Position
+from .format.names import base_folder
+from .log.state import State
+from .log.table_files import TableFiles
 from .parallel import parallel
-from .scan import FilePart, scan_files
-from .schema import FileSchema, distinct, unify
-from .state import State
+from .read.log_reader import Log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

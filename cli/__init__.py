@@ -1,4 +1,5 @@
-"""The command line: one module per command, over the same public calls that a program makes.
+"""The command line: one module per command in `commands`, over the same public calls that a
+program makes.
 
 A command's module has:
 
@@ -7,7 +8,7 @@ A command's module has:
     configure    adds its arguments to the parser
     run          does it and returns the exit code
 
-`commands.COMMANDS` lists them; a module is only imported when its command is called. Results go to
-stdout (`output`), progress (`progress`), warnings and errors (`errors`) to stderr. Heavy packages
-are imported inside functions, so that help is there at once.
+`command_list.COMMANDS` lists them; a module is only imported when its command is called. Results
+go to stdout (`output`), progress (`progress`), warnings and errors (`errors`) to stderr. Heavy
+packages are imported inside functions, so that help is there at once.
 """

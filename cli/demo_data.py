@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.ambient import SYSTEM, Ambient
-from ..catalog.reader import Catalog
+from ..catalog.catalog import Catalog
 from ..store import open_store
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..catalog.writer import Writer
+    from ..catalog.commit.writer import Writer
 
 AIRPORTS: Final = ("EWR", "JFK", "LGA")
 DATABASE: Final = "weather"

@@ -14,10 +14,10 @@ from . import output
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..catalog.listing import Listing
-    from ..catalog.log import Log
-    from ..catalog.names import LogObject
-    from ..catalog.state import State
+    from ..catalog.format.names import LogObject
+    from ..catalog.log.listing import Listing
+    from ..catalog.log.state import State
+    from ..catalog.read.log_reader import Log
     from ..store import Store
 
 _OLD_CHECKPOINT_REVISIONS: Final = 1_000
@@ -44,7 +44,7 @@ def examine(
         step: Told of so many transactions more that were read.
     Requests: 1 LIST; those of reading the newest revision; 1 GET for each transaction.
     """
-    from ..catalog.log import Log
+    from ..catalog.read.log_reader import Log
 
     log = Log(store, writer, database)
     listing = log.names()
@@ -100,8 +100,8 @@ def _without_damage(
 
     One below a checkpoint is no hindrance to reading the newest revision, but to reading its own.
     """
-    from ..catalog.codec import decode_transaction
-    from ..catalog.listing import REPAIR
+    from ..catalog.format.objects import decode_transaction
+    from ..catalog.log.listing import REPAIR
 
     damaged: set[LogObject] = set()
     told = {problem["key"] for problem in problems}
@@ -154,7 +154,7 @@ def _judge_names(listing: Listing, problems: Findings, notes: Findings) -> None:
 
 def _judge_state(state: State, listing: Listing, checkpoint: int | None, notes: Findings) -> None:
     from ..catalog.ambient import SYSTEM
-    from ..catalog.state import WRITER_FEATURES
+    from ..catalog.log.state import WRITER_FEATURES
 
     behind = listing.head - (-1 if checkpoint is None else checkpoint)
     if behind > _OLD_CHECKPOINT_REVISIONS:

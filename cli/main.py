@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from .. import __version__
 from . import errors, options
-from .commands import COMMANDS, Entry, find
+from .command_list import COMMANDS, Entry, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ from .text import many
 if TYPE_CHECKING:
     import argparse
 
-    from ..catalog.listing import Listing
-    from ..catalog.log import Log
-    from ..catalog.reader import Catalog
+    from ..catalog.catalog import Catalog
+    from ..catalog.log.listing import Listing
+    from ..catalog.read.log_reader import Log
     from ..catalog.snapshot import Snapshot
 
 _WRITERS_SHOWN: Final = 12
@@ -24,7 +24,7 @@ def open_catalog(args: argparse.Namespace) -> Catalog:
 
     Requests: none.
     """
-    from ..catalog.reader import open_catalog as open_url
+    from ..catalog.catalog import open_catalog as open_url
 
     return open_url(args.url, args.storage_options)
 
@@ -63,8 +63,8 @@ def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[Log, Lis
         WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint says what there is.
     Requests: 1 LIST.
     """
-    from ..catalog.log import Log
-    from ..catalog.names import check_id
+    from ..catalog.format.names import check_id
+    from ..catalog.read.log_reader import Log
 
     log = Log(catalog.store, check_id(writer, "writer"), check_id(database, "database"))
     listing = log.names()

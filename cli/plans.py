@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ..catalog.reader import Catalog
+    from ..catalog.catalog import Catalog
     from ..gc import Kept, Plan, Report
 
 _SHOWN: Final = 40

@@ -9,8 +9,8 @@ from .output import Column
 from .text import many, size
 
 if TYPE_CHECKING:
-    from ..catalog.log import Log
-    from ..catalog.names import LogObject
+    from ..catalog.format.names import LogObject
+    from ..catalog.read.log_reader import Log
 
 COLUMNS: Final[tuple[Column, ...]] = (
     *(Column("kind"), Column("table"), Column("row_count"), Column("length"), Column("name")),
@@ -30,7 +30,7 @@ def describe(log: Log, item: LogObject) -> dict[str, Any]:
 
     Requests: 1 GET.
     """
-    from ..catalog.codec import decode_checkpoint
+    from ..catalog.format.objects import decode_checkpoint
     from ..catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
 
     key = log.folder + item.name

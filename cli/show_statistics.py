@@ -16,7 +16,7 @@ Records = list[dict[str, Any]]
 
 def of_add(add: wire.Add, schema: pa.Schema | None) -> Records | None:
     """Those of a whole file; None if they or the schema aren't known."""
-    from ..catalog.segments import merge_row_groups
+    from ..catalog.format.segments import merge_row_groups
 
     if schema is None or not add.row_groups:
         return None
@@ -25,7 +25,7 @@ def of_add(add: wire.Add, schema: pa.Schema | None) -> Records | None:
 
 
 def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
-    from ..catalog.statistics import bound_type, decode_bounds
+    from ..catalog.format.statistics import bound_type, decode_bounds
 
     field = schema.field(item.column)
     kind = bound_type(field.type)
@@ -43,7 +43,7 @@ def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
 
 def of_batch(files: pa.Table) -> list[Records | None]:
     """Those of many files, from a table with statistics columns; None for a file without any."""
-    from ..catalog.segments import MAX_EXACT, MIN_EXACT
+    from ..catalog.format.segments import MAX_EXACT, MIN_EXACT
 
     found: list[dict[str, dict[str, Any]]] = [{} for _ in range(files.num_rows)]
     columns: dict[tuple[str, str, str], list[Any]] = {}

@@ -15,9 +15,9 @@ from .values import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..catalog.codec import DecodedTransaction
-    from ..catalog.log import Log
-    from ..catalog.names import LogObject
+    from ..catalog.format.names import LogObject
+    from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.read.log_reader import Log
     from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 _FILES_SHOWN: Final = 50
@@ -67,7 +67,7 @@ def _schemas(log: Log, found: DecodedTransaction) -> dict[bytes, pa.Schema]:
     """Schemas by fingerprint: those in the transaction, and if files need others, those of the log
     before it.
     """
-    from ..catalog.schema import decode_schema
+    from ..catalog.format.schema import decode_schema
 
     schemas: dict[bytes, pa.Schema] = {}
     needed: set[bytes] = set()
@@ -156,7 +156,7 @@ def _batch(table: str, files: pa.Table) -> list[dict[str, Any]]:
 
 
 def _schema(schema: wire.Schema) -> dict[str, Any]:
-    from ..catalog.schema import decode_schema
+    from ..catalog.format.schema import decode_schema
 
     try:
         columns = {field.name: str(field.type) for field in decode_schema(schema.arrow_schema)}

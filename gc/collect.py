@@ -49,7 +49,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.names import base_folder
+from ..catalog.format.names import base_folder
 from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan, Report
 from .retained import Retained, digests_of, follow, read_retained
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from ..catalog.ambient import Ambient
+    from ..catalog.catalog import Catalog
     from ..catalog.margins import Margins
-    from ..catalog.reader import Catalog
     from ..store import ObjectInfo, Store
     from .plan import Progress
 

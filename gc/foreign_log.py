@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..catalog.names import base_folder
+from ..catalog.format.names import base_folder
 from ..errors import ObjectNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..catalog.state import State
+    from ..catalog.log.state import State
     from .session import Session
 
 _LOOKED_AT: Final = 20

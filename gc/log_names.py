@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..catalog.listing import Listing, fork_error, read_listing
+from ..catalog.log.listing import Listing, fork_error, read_listing
 from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, WriterNotFound
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
-from ..catalog.names import base_folder, check_id, check_path, log_folder, parse_log_object
+from ..catalog.format.names import base_folder, check_id, check_path, log_folder, parse_log_object
 from ..errors import InvalidPath, UsageError
 
 if TYPE_CHECKING:

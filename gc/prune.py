@@ -31,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.names import parse_log_object
+from ..catalog.format.names import parse_log_object
 from ..errors import UnsupportedFeature
 from .log_names import LogNames, check_names, with_listing
 from .plan import Facts, Kept, Plan, Report
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from ..catalog.ambient import Ambient
+    from ..catalog.catalog import Catalog
     from ..catalog.margins import Margins
-    from ..catalog.reader import Catalog
     from ..store import Store
     from .plan import Progress
 

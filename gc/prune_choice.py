@@ -10,16 +10,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.names import parse_log_object
+from ..catalog.format.names import parse_log_object
 from ..errors import UsageError
 from .log_names import LogNames, check_no_gap
 from .plan import Deletion, Kept
 from .session import Session, is_old, span_text
 
 if TYPE_CHECKING:
-    from ..catalog.listing import Listing
+    from ..catalog.format.names import LogObject
+    from ..catalog.log.listing import Listing
     from ..catalog.margins import Margins
-    from ..catalog.names import LogObject
     from ..store import ObjectInfo
 
 _ORDER: Final = {"transaction": 0, "checkpoint": 1, "segment": 2}

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.checkpoint import referenced
-from ..catalog.codec import decode_checkpoint
-from ..catalog.files import sorted_by_path
+from ..catalog.format.objects import decode_checkpoint
+from ..catalog.format.run import sorted_by_path
+from ..catalog.log.checkpoint import referenced
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .log_names import check_names
 from .retained import digests_of, read_base, replay
@@ -22,9 +22,9 @@ from .retained import digests_of, read_base, replay
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..catalog.listing import Listing
-    from ..catalog.names import LogObject
-    from ..catalog.state import State
+    from ..catalog.format.names import LogObject
+    from ..catalog.log.listing import Listing
+    from ..catalog.log.state import State
     from .log_names import LogNames
     from .session import Session
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..catalog.codec import DecodedTransaction, decode_transaction
-from ..catalog.listing import Listing, plan_read
-from ..catalog.state import State, apply, check_features, start
+from ..catalog.format.objects import DecodedTransaction, decode_transaction
+from ..catalog.log.listing import Listing, plan_read
+from ..catalog.log.state import State, apply, check_features, start
 from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, UnsupportedFeature
 from .log_names import check_names, check_no_gap, with_listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..catalog.names import LogObject
+    from ..catalog.format.names import LogObject
     from .session import Session
 
 _READ_AT_ONCE: Final = 256

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.names import parse_data_file
+from ..catalog.format.names import parse_data_file
 from .plan import is_data_path
 from .session import is_old, span_text
 

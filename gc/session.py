@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.ambient import SYSTEM, Ambient
-from ..catalog.log import Log
+from ..catalog.format.names import check_id
 from ..catalog.margins import DEFAULT_MARGINS, Margins
-from ..catalog.names import check_id
+from ..catalog.read.log_reader import Log
 from ..errors import AccessDenied, PlanOutdated, UsageError
 from ..store import ObjectInfo, Store, probe
 from .plan import Plan, Progress, check_plan
 
 if TYPE_CHECKING:
-    from ..catalog.reader import Catalog
+    from ..catalog.catalog import Catalog
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.ambient import SYSTEM, Ambient
-from ..catalog.build import Intent, build_transaction
-from ..catalog.checkpointing import write_checkpoint
-from ..catalog.codec import decode_transaction
-from ..catalog.log import Log
-from ..catalog.names import LogObject, base_folder, first_slot_uuid, log_folder
-from ..catalog.state import State, apply, start, validate
+from ..catalog.commit.checkpointer import write_checkpoint
+from ..catalog.format.names import LogObject, base_folder, first_slot_uuid, log_folder
+from ..catalog.format.objects import decode_transaction
+from ..catalog.log.build import Intent, build_transaction
+from ..catalog.log.state import State, apply, start, validate
+from ..catalog.read.log_reader import Log
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject, NotFoundError, ObjectExists, PlanOutdated
 from ..store import probe

@@ -7,13 +7,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.footer_scan import read_footer
+from ..catalog.data.footers.read import read_footer
 from ..errors import InvalidParquet, ObjectNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..catalog.footer_parse import ParsedFooter
+    from ..catalog.data.footers.parse import ParsedFooter
     from ..store import ObjectInfo, Store
 
 _PARALLEL: Final = 16

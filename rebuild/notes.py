@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..catalog.names import parse_data_file
+from ..catalog.format.names import parse_data_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.codec import decode_checkpoint, decode_transaction
-from ..catalog.listing import Listing, read_listing
-from ..catalog.names import LogObject, log_folder, parse_log_object
+from ..catalog.format.names import LogObject, log_folder, parse_log_object
+from ..catalog.format.objects import decode_checkpoint, decode_transaction
+from ..catalog.log.listing import Listing, read_listing
 from ..errors import CorruptError, ObjectNotFound
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..catalog.ambient import SYSTEM, Ambient
-from ..catalog.names import base_folder, check_id, parse_data_file
+from ..catalog.format.names import base_folder, check_id, parse_data_file
 from ..errors import LogExists, NotFoundError, UsageError
 from ..store import Store
 from .assemble import Assembled, assemble
@@ -24,7 +24,7 @@ from .scan import MAX_EPOCH, Scan, scan_data
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from ..catalog.reader import Catalog
+    from ..catalog.catalog import Catalog
     from ..store import ObjectInfo
     from .old_log import OldLog
 

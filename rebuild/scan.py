@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.codec import OPERATIONS
-from ..catalog.names import (
+from ..catalog.format.names import (
     NO_PARTITION,
     base_folder,
     check_path,
@@ -21,7 +20,8 @@ from ..catalog.names import (
     encode_segment,
     parse_data_file,
 )
-from ..catalog.schema import encode_schema
+from ..catalog.format.objects import OPERATIONS
+from ..catalog.format.schema import encode_schema
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
 from .plan import LeftOut
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable
 
-    from ..catalog.footer import FooterMetadata
-    from ..catalog.footer_parse import ParsedFooter
+    from ..catalog.data.footers.parse import ParsedFooter
+    from ..catalog.format.footer import FooterMetadata
     from ..store import ObjectInfo, Store
 
 MAX_EPOCH: Final = 1 << 61

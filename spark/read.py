@@ -11,8 +11,9 @@ import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.reader import Catalog, open_catalog
-from ..catalog.schema import encode_schema, readable_columns
+from ..catalog.catalog import Catalog, open_catalog
+from ..catalog.data.unify import readable_columns
+from ..catalog.format.schema import encode_schema
 from ..errors import InvalidSchema, UsageError
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..catalog.reader import AsOf
+    from ..catalog.catalog import AsOf
     from ..catalog.snapshot import Snapshot
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ..catalog.reader import Catalog
-    from ..catalog.scan import FilePart
+    from ..catalog.catalog import Catalog
+    from ..catalog.data.scan import FilePart
     from ..catalog.snapshot import Snapshot
 
 PARTITION_BYTES: Final = 128 << 20
@@ -138,7 +138,7 @@ class _Access:
         return f"_Access({self.url!r})"
 
     def open(self) -> Catalog:
-        from ..catalog.reader import open_catalog
+        from ..catalog.catalog import open_catalog
 
         try:
             options = json.loads(self.storage_options)
@@ -205,8 +205,8 @@ class LakelogReader(DataSourceReader):
         """
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from ..catalog.scan import FilePart, scan_files
-        from ..catalog.schema import decode_schema
+        from ..catalog.data.scan import FilePart, scan_files
+        from ..catalog.format.schema import decode_schema
 
         if not isinstance(partition, _Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
@@ -236,7 +236,7 @@ def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:
 
 
 def _share(pack: list[FilePart]) -> _Share:
-    from ..catalog.schema import encode_schema
+    from ..catalog.format.schema import encode_schema
 
     numbers: dict[int, int] = {}  # files of one schema share the object
     schemas: list[bytes] = []
@@ -253,6 +253,6 @@ def _share(pack: list[FilePart]) -> _Share:
 def _message(fields: list[pa.Field]) -> bytes:
     import pyarrow as pa
 
-    from ..catalog.schema import encode_schema
+    from ..catalog.format.schema import encode_schema
 
     return encode_schema(pa.schema(fields))[1]

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..catalog.log import Log
+from ..catalog.commit.writer import Writer
+from ..catalog.format.names import data_path
+from ..catalog.format.schema import encode_schema
 from ..catalog.margins import Margins
-from ..catalog.names import data_path
-from ..catalog.schema import encode_schema
+from ..catalog.read.log_reader import Log
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from ..catalog.writer import Writer
 from ..errors import (
     CommitOutcomeUnknown,
     ConflictError,
@@ -45,7 +45,7 @@ from .simulation import QUIET, Faults, World
 from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold
 
 if TYPE_CHECKING:
-    from ..catalog.state import State
+    from ..catalog.log.state import State
     from ..store.base import Store
 
 MARK, SCHEMA = encode_schema(pa.schema([("a", pa.int64())]))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..catalog.build import Intent, build_transaction
-from ..catalog.codec import DecodedTransaction, decode_transaction, encode_transaction
-from ..catalog.names import LogObject, log_folder
-from ..catalog.schema import encode_schema
-from ..catalog.state import State, apply, start
+from ..catalog.format.names import LogObject, log_folder
+from ..catalog.format.objects import DecodedTransaction, decode_transaction, encode_transaction
+from ..catalog.format.schema import encode_schema
+from ..catalog.log.build import Intent, build_transaction
+from ..catalog.log.state import State, apply, start
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .doubles import START_US
 

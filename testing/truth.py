@@ -21,14 +21,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..catalog.codec import decode_transaction
-from ..catalog.listing import Listing, read_listing
-from ..catalog.log import Log
+from ..catalog.format.objects import decode_transaction
+from ..catalog.log.listing import Listing, read_listing
+from ..catalog.read.log_reader import Log
 from .logs import live_paths
 
 if TYPE_CHECKING:
-    from ..catalog.outcome import CommitInfo
-    from ..catalog.state import State
+    from ..catalog.log.outcome import CommitInfo
+    from ..catalog.log.state import State
     from ..catalog.wire import lakelog_transaction_pb2 as wire
     from ..errors import LakelogError
     from .simulation import World

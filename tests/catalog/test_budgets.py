@@ -8,10 +8,10 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog import checkpoint as checkpoint_module
-from lakelog.catalog.footer_scan import read_footer, scan_footer
-from lakelog.catalog.log import Log
-from lakelog.catalog.reader import Catalog, open_catalog
+from lakelog.catalog.catalog import Catalog, open_catalog
+from lakelog.catalog.data.footers.read import read_footer, scan_footer
+from lakelog.catalog.log import checkpoint as checkpoint_module
+from lakelog.catalog.read.log_reader import Log
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US
 

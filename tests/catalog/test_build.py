@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.build import BATCH_FROM_FILES, Intent, build_transaction
-from lakelog.catalog.codec import decode_transaction
-from lakelog.catalog.names import LogObject
-from lakelog.catalog.state import apply, start
+from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.format.objects import decode_transaction
+from lakelog.catalog.log.build import BATCH_FROM_FILES, Intent, build_transaction
+from lakelog.catalog.log.state import apply, start
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
 from lakelog.testing.logs import (

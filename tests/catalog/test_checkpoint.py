@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog import build, checkpoint, segments
-from lakelog.catalog.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.codec import decode_checkpoint, encode_checkpoint, open_segment
-from lakelog.catalog.frame import FrameKind, decode_frame
-from lakelog.catalog.state import replay, start
+from lakelog.catalog.format import segments
+from lakelog.catalog.format.frame import FrameKind, decode_frame
+from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint, open_segment
+from lakelog.catalog.log import build, checkpoint
+from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
+from lakelog.catalog.log.state import replay, start
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature

@@ -8,12 +8,12 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog import checkpoint as checkpoint_module
-from lakelog.catalog.checkpoint import encode_state
-from lakelog.catalog.codec import encode_segment
-from lakelog.catalog.log import CheckpointWarning, Log
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.objects import encode_segment
+from lakelog.catalog.log import checkpoint as checkpoint_module
+from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.margins import DEFAULT_MARGINS
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.read.log_reader import CheckpointWarning, Log
 from lakelog.errors import CorruptObject, StorageError, UnsupportedFeature
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore

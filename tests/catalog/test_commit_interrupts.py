@@ -10,10 +10,10 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog import commit as commit_module
-from lakelog.catalog import group
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit import committer as commit_module
+from lakelog.catalog.commit import queue as group
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.reader import Catalog
 from lakelog.errors import (
     AccessDenied,
     CommitOutcomeUnknown,

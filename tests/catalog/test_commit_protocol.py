@@ -9,12 +9,12 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog import group
-from lakelog.catalog.build import Intent
-from lakelog.catalog.log import Log
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit import queue as group
+from lakelog.catalog.log.build import Intent
+from lakelog.catalog.log.outcome import CommitInfo
 from lakelog.catalog.margins import DEFAULT_MARGINS
-from lakelog.catalog.outcome import CommitInfo
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import (
     AccessDenied,
     CapabilityMissing,

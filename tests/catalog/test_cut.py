@@ -7,7 +7,7 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.cut import Cut, Position, is_token, parse_token
+from lakelog.catalog.format.cut import Cut, Position, is_token, parse_token
 from lakelog.errors import InvalidToken
 
 IDS = st.from_regex(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,12}", fullmatch=True)

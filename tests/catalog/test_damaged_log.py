@@ -12,10 +12,10 @@ import re
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.codec import decode_transaction, encode_transaction
-from lakelog.catalog.frame import FrameKind, encode_frame
-from lakelog.catalog.log import Log
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.frame import FrameKind, encode_frame
+from lakelog.catalog.format.objects import decode_transaction, encode_transaction
+from lakelog.catalog.read.log_reader import Log
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,

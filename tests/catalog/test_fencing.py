@@ -6,12 +6,12 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.fencing import why_fenced
-from lakelog.catalog.history import rows_to_table
-from lakelog.catalog.log import Log
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.log.fencing import why_fenced
+from lakelog.catalog.log.history import rows_to_table
+from lakelog.catalog.log.state import State
 from lakelog.catalog.margins import DEFAULT_MARGINS
-from lakelog.catalog.reader import Catalog
-from lakelog.catalog.state import State
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import FencedError
 from lakelog.gc import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore

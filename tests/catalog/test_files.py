@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog import files as files_module
-from lakelog.catalog.files import Batch, Run, TableFiles, batch_rows, sorted_by_path
-from lakelog.catalog.ipc import encode_ipc
+from lakelog.catalog.format.run import Batch, Run, batch_rows, sorted_by_path
+from lakelog.catalog.format.schema import encode_schema
+from lakelog.catalog.format.segment_bytes import encode_ipc
+from lakelog.catalog.log import table_files as files_module
+from lakelog.catalog.log.table_files import TableFiles
 from lakelog.catalog.parallel import parallel
-from lakelog.catalog.schema import encode_schema
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject
 from lakelog.testing.logs import SCHEMA, add_action

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.footer import FooterMetadata, decode_footer, encode_footer
-from lakelog.catalog.schema import GENERATION
+from lakelog.catalog.format.footer import FooterMetadata, decode_footer, encode_footer
+from lakelog.catalog.format.schema import GENERATION
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 NUMBERS = st.integers(-(2**62), 2**62)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lakelog
 import pyarrow as pa
 import pyarrow.parquet as pq
-from lakelog.catalog.log import Log
+from lakelog.catalog.read.log_reader import Log
 
 
 def test_footer_length_in_the_log_is_the_files_own(tmp_path):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.frame import (
+from lakelog.catalog.format.frame import (
     MAX_ATTACHMENT_BYTES,
     MAX_MESSAGE_BYTES,
     FrameKind,

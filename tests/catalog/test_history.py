@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.history import History, rows_to_table, transaction_row
-from lakelog.catalog.segments import HISTORY
+from lakelog.catalog.format.segments import HISTORY
+from lakelog.catalog.log.history import History, rows_to_table, transaction_row
 from lakelog.testing.logs import START_US, LogBuilder, add_action, schema_action
 
 COUNT = 6

@@ -10,10 +10,10 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog import ipc
-from lakelog.catalog.ipc import decode_ipc, decode_segment, encode_ipc
-from lakelog.catalog.ipc_guard import check_ipc_sizes
-from lakelog.catalog.segments import FILES
+from lakelog.catalog.format import segment_bytes
+from lakelog.catalog.format.ipc_sizes import check_ipc_sizes
+from lakelog.catalog.format.segment_bytes import decode_ipc, decode_segment, encode_ipc
+from lakelog.catalog.format.segments import FILES
 from lakelog.catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
 from lakelog.errors import CorruptObject
 
@@ -70,7 +70,7 @@ def test_a_segment_is_encoded_alike_whatever_its_chunks():
 
 def forged(table, honest, lie):
     """The file with every declared length of `honest` bytes replaced by `lie`."""
-    with mock.patch.object(ipc, "PLAIN_BYTES", 0):
+    with mock.patch.object(segment_bytes, "PLAIN_BYTES", 0):
         data = encode_ipc(table)
     mark = struct.pack("<q", honest)
     assert data.count(mark) >= 1

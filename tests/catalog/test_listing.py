@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.listing import plan_read, read_listing
-from lakelog.catalog.names import LogObject
+from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.log.listing import plan_read, read_listing
 from lakelog.errors import (
     ForkError,
     LakelogError,

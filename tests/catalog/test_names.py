@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.names import (
+from lakelog.catalog.format.names import (
     MAX_PATH_BYTES,
     MAX_REVISION,
     MAX_SEGMENT_BYTES,

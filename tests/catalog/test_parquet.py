@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog import parquet
-from lakelog.catalog.footer import FooterMetadata, decode_footer
-from lakelog.catalog.frames import to_batches
-from lakelog.catalog.parquet import encode_files
+from lakelog.catalog.data import parquet
+from lakelog.catalog.data.dataframes import to_batches
+from lakelog.catalog.data.parquet import encode_files
+from lakelog.catalog.format.footer import FooterMetadata, decode_footer
 from lakelog.errors import InvalidName, InvalidSchema, StorageError
 from lakelog.testing.doubles import FaultyStore
 
@@ -304,7 +304,7 @@ def test_refused_data_leaves_nothing_behind_in_the_transaction(catalog):
 
 def test_a_write_that_broke_off_is_no_part_of_the_transaction(store, fake):
     """Two of its three files were stored: none of them may become visible alone."""
-    from lakelog.catalog.reader import Catalog
+    from lakelog.catalog.catalog import Catalog
 
     lossy = FaultyStore(store, ["ok", "ok", "lost request"], match=".parquet")
     catalog = Catalog(lossy, ambient=fake.ambient)

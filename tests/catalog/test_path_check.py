@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from lakelog.catalog.names import MAX_PATH_BYTES, check_path
-from lakelog.catalog.path_check import check_paths
+from lakelog.catalog.format.names import MAX_PATH_BYTES, check_path
+from lakelog.catalog.format.path_column import check_paths
 from lakelog.errors import CorruptObject, InvalidPath
 
 PIECES = st.sampled_from(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.path_index import PathIndex
+from lakelog.catalog.format.path_column import PathIndex
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 

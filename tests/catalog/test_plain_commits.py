@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.log import Log
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import (
     AccessDenied,
     CapabilityMissing,

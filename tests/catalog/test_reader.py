@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.cut import Cut, Position
-from lakelog.catalog.reader import Catalog, open_catalog
+from lakelog.catalog.catalog import Catalog, open_catalog
+from lakelog.catalog.format.cut import Cut, Position
 from lakelog.errors import (
     DatabaseNotFound,
     InvalidName,

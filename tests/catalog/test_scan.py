@@ -11,9 +11,9 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog import scan as scan_module
-from lakelog.catalog.reader import Catalog
-from lakelog.catalog.schema import GENERATION
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.data import scan as scan_module
+from lakelog.catalog.format.schema import GENERATION
 from lakelog.errors import (
     CorruptObject,
     ObjectNotFound,

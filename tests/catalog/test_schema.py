@@ -11,18 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from lakelog.catalog.schema import (
+from lakelog.catalog.data.unify import FileSchema, conform, distinct, readable_columns, unify, widen
+from lakelog.catalog.format.schema import (
     GENERATION,
-    FileSchema,
     check_writable,
-    conform,
     decode_schema,
-    distinct,
     encode_schema,
     generation,
-    readable_columns,
-    unify,
-    widen,
 )
 from lakelog.errors import InvalidSchema, SchemaConflict
 

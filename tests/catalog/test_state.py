@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.state import apply, check_features, replay, start, validate
+from lakelog.catalog.log.state import apply, check_features, replay, start, validate
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,

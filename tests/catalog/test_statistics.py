@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.parquet import file_facts
-from lakelog.catalog.schema import encode_schema
-from lakelog.catalog.segments import (
+from lakelog.catalog.data.parquet import file_facts
+from lakelog.catalog.format.schema import encode_schema
+from lakelog.catalog.format.segments import (
     MAX_EXACT,
     MIN_EXACT,
     files_table,
@@ -24,7 +24,7 @@ from lakelog.catalog.segments import (
     statistic_name,
     with_statistics,
 )
-from lakelog.catalog.statistics import (
+from lakelog.catalog.format.statistics import (
     MAX_BOUND_BYTES,
     _raw_bound,
     bound_type,

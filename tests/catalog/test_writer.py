@@ -7,9 +7,9 @@ import datetime as dt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.codec import OPERATIONS
-from lakelog.catalog.log import Log
-from lakelog.catalog.names import parse_data_file
+from lakelog.catalog.format.names import parse_data_file
+from lakelog.catalog.format.objects import OPERATIONS
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import (
     DatabaseNotFound,
     DuplicateFile,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
 from lakelog.cli.main import main
 from lakelog.store import open_store, probe
 from lakelog.testing.doubles import FakeAmbient

@@ -10,7 +10,7 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog import errors
-from lakelog.catalog.log import Log
+from lakelog.catalog.read.log_reader import Log
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.cli.errors import Redactor, report
 from lakelog.cli.main import _run

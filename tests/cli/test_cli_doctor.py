@@ -8,7 +8,7 @@ from pathlib import Path
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
 from lakelog.errors import StorageError
 from lakelog.store.local import LocalStore
 from lakelog.testing.doubles import PlainStore
@@ -233,7 +233,7 @@ def test_a_store_without_put_if_absent_is_told_what_that_means(cli, own_weather,
     def plain(url, storage_options=None):
         return Catalog(PlainStore(LocalStore(own_weather)))
 
-    monkeypatch.setattr("lakelog.catalog.reader.open_catalog", plain)
+    monkeypatch.setattr("lakelog.catalog.catalog.open_catalog", plain)
     result = cli("doctor", own_weather)
     assert result.code == 0, "a plain store is no fault of the logs"
     assert "put-if-absent  does not work" in result.out

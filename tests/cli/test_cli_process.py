@@ -11,7 +11,7 @@ import sys
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.cli import commands
+from lakelog.cli import command_list
 from lakelog.cli.main import main
 
 HEAVY = ("pandas", "polars", "pyspark", "s3fs", "deltalake")
@@ -133,7 +133,7 @@ def test_start_up_is_quick(weather):
 
 
 def test_every_command_has_help_with_examples(capsys):
-    for entry in commands.COMMANDS:
+    for entry in command_list.COMMANDS:
         for args in ([entry.name, "--help"], ["help", entry.name], [entry.name, "-h", "x"]):
             assert main(args) == 0
             out, err = capsys.readouterr()
@@ -146,7 +146,7 @@ def test_every_command_has_help_with_examples(capsys):
 def test_examples_are_valid_command_lines():
     from lakelog.cli.main import _parser
 
-    for entry in commands.COMMANDS:
+    for entry in command_list.COMMANDS:
         for line in entry.load().EXAMPLES.strip().splitlines():
             program, name, *args = line.split(" | ")[0].split(" > ")[0].split()
             assert (program, name) == ("lakelog", entry.name)
@@ -156,7 +156,7 @@ def test_examples_are_valid_command_lines():
 def test_the_overview(capsys):
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
-    for entry in commands.COMMANDS:
+    for entry in command_list.COMMANDS:
         assert f"  {entry.name}" in out
     assert main([]) == 2
     assert capsys.readouterr().out == out

@@ -9,7 +9,7 @@ from pathlib import Path
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.catalog.log import Log
+from lakelog.catalog.read.log_reader import Log
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store import open_store
 from lakelog.testing.logs import LogBuilder, add_action, schema_action

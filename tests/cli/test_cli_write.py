@@ -11,7 +11,7 @@ import lakelog
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.commit import Committer
+from lakelog.catalog.commit.committer import Committer
 from lakelog.errors import CommitOutcomeUnknown, StorageError
 
 

@@ -14,11 +14,11 @@ import threading
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.codec import decode_transaction, encode_transaction
-from lakelog.catalog.frame import FrameKind, decode_frame, encode_frame
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
+from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.names import LogObject
-from lakelog.catalog.reader import Catalog
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,

@@ -15,8 +15,8 @@ import warnings
 
 import pyarrow as pa
 import pyarrow.parquet  # before the fork, not once a child
-from lakelog.catalog import frames, parquet, transaction  # noqa: F401
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit import transaction  # noqa: F401
 from lakelog.errors import LakelogError
 from lakelog.store import open_store
 from lakelog.testing.doubles import PassingStore

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from lakelog.catalog.log import Log
+from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.read.log_reader import Log
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 from faulty import DEATHS, ERRORS, FaultPlanStore
-from lakelog.catalog.names import parse_data_file
+from lakelog.catalog.format.names import parse_data_file
 from lakelog.errors import CommitOutcomeUnknown, LakelogError, LogExists, SnapshotPruned
 from lakelog.testing.crashing import Crash, CrashingStore
 from operations import (
@@ -35,7 +35,7 @@ READS = frozenset({"get", "list", "head"})
 @pytest.fixture(autouse=True)
 def spilling(monkeypatch):
     """Every segment of a checkpoint is an object of its own: more requests to break off."""
-    monkeypatch.setattr("lakelog.catalog.checkpoint.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
 
 
 @cache

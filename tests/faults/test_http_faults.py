@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from lakelog.catalog.ambient import SYSTEM
-from lakelog.catalog.log import Log
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import AccessDenied, CommitOutcomeUnknown, CorruptError, StorageError
 from lakelog.store import open_store
 from lakelog.store.retry import RetryPolicy

@@ -13,8 +13,8 @@ import warnings
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.log import Log
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.read.log_reader import Log
 from lakelog.store import open_store
 
 W, D = "w", "db"

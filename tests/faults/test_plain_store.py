@@ -9,9 +9,9 @@ import secrets
 import time
 
 import pytest
-from lakelog.catalog.log import Log
-from lakelog.catalog.names import parse_log_object
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import parse_log_object
+from lakelog.catalog.read.log_reader import Log
 from lakelog.cli.main import main
 from lakelog.cli.options import ENVIRONMENT
 from lakelog.errors import CapabilityMissing, CommitOutcomeUnknown, ForkError

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from lakelog.catalog.ambient import Ambient
-from lakelog.catalog.listing import read_listing
-from lakelog.catalog.log import Log
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.log.listing import read_listing
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.read.log_reader import Log
 from lakelog.store import Store, open_store
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore

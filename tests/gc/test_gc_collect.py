@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from lakelog.catalog.frame import FrameKind, encode_frame
+from lakelog.catalog.format.frame import FrameKind, encode_frame
+from lakelog.catalog.format.names import data_path
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.names import data_path
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     CorruptObject,
@@ -47,7 +47,7 @@ def take_over(lake, value=99):
 def begins_anew(monkeypatch):
     """A writer refuses to begin a log where one was lost; others may have done so all the same, and
     gc must not make it worse."""
-    monkeypatch.setattr("lakelog.catalog.writer.refuse_lost_log", lambda *_: None)
+    monkeypatch.setattr("lakelog.catalog.commit.writer.refuse_lost_log", lambda *_: None)
 
 
 def test_tracked_files_stay_and_orphans_go(any_lake):
@@ -409,7 +409,7 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.__name__)
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.log_reader.CheckpointWarning")
 def test_doubt_about_what_is_retained_is_a_refusal(lake, doubt):
     """A log pruned to revision 2, with checkpoint 4, and an orphan that anybody may see."""
     with lake.writer() as writer:

@@ -7,7 +7,7 @@ from lakelog.errors import SnapshotPruned, StorageError
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
 # No reader may take a prune for damage.
-pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.log.CheckpointWarning")
+pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning")
 
 DAY_S = 86_400.0
 W, D = "EWR", "weather"
@@ -27,7 +27,7 @@ class Stop:
 
 @pytest.fixture
 def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.checkpoint.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
 
 
 def build(lake):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
 from lakelog.errors import ObjectNotFound
 from lakelog.gc import plan_gc
 from lakelog.store.memory import MemoryStore

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import replace
 
 import pytest
-from lakelog.catalog.checkpoint import encode_state
+from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.margins import Margins
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
@@ -243,7 +243,7 @@ def test_a_store_without_times_is_young_at_execution(lake, hooked):
 
 @pytest.fixture
 def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.checkpoint.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
 
 
 def test_segments_go_after_their_checkpoint(lake, spilling):
@@ -275,7 +275,7 @@ def test_segments_stay_while_a_retained_checkpoint_refers_to_them(lake, spilling
     reference = f"{stem}9.segment"
     lake.store.put(LOG + reference, body)
     monkeypatch.setattr(
-        "lakelog.catalog.checkpoint.LogObject",
+        "lakelog.catalog.log.checkpoint.LogObject",
         _renaming(encoded, reference),
     )
     renamed = encode_state(state)
@@ -292,7 +292,7 @@ def test_segments_stay_while_a_retained_checkpoint_refers_to_them(lake, spilling
 
 
 def _renaming(encoded, reference):
-    from lakelog.catalog.names import LogObject, parse_log_object
+    from lakelog.catalog.format.names import LogObject, parse_log_object
 
     first = parse_log_object(encoded.spilled[0][0])
 
@@ -426,7 +426,7 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.__name__)
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.log_reader.CheckpointWarning")
 def test_doubt_about_what_survives_is_a_refusal(lake, doubt):
     build(lake, 6, [3, 5])
     lake.pass_time(30 * DAY_S)

@@ -26,7 +26,7 @@ from lakelog.errors import (
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
 # No reader may take maintenance for damage.
-pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.log.CheckpointWarning")
+pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning")
 
 DAY_S = 86_400.0
 W, D = "EWR", "weather"

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pyarrow as pa
-from lakelog.catalog import build, checkpoint
 from lakelog.catalog.ambient import Ambient
-from lakelog.catalog.build import Intent, build_transaction
-from lakelog.catalog.checkpoint import encode_state
-from lakelog.catalog.codec import decode_transaction, encode_transaction
-from lakelog.catalog.cut import Cut, Position
-from lakelog.catalog.footer import FooterMetadata, encode_footer
-from lakelog.catalog.names import LogObject
-from lakelog.catalog.parquet import encode_files
-from lakelog.catalog.reader import Catalog
-from lakelog.catalog.schema import GENERATION, encode_schema
-from lakelog.catalog.state import State, apply, start
-from lakelog.catalog.statistics import bound_type, encode_bound
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.data.parquet import encode_files
+from lakelog.catalog.format.cut import Cut, Position
+from lakelog.catalog.format.footer import FooterMetadata, encode_footer
+from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.format.objects import decode_transaction, encode_transaction
+from lakelog.catalog.format.schema import GENERATION, encode_schema
+from lakelog.catalog.format.statistics import bound_type, encode_bound
+from lakelog.catalog.log import build, checkpoint
+from lakelog.catalog.log.build import Intent, build_transaction
+from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.log.state import State, apply, start
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store.memory import MemoryStore
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from google.protobuf.unknown_fields import UnknownFieldSet
-from lakelog.catalog.codec import open_segment
-from lakelog.catalog.frame import FrameKind, decode_frame
-from lakelog.catalog.names import parse_log_object
-from lakelog.catalog.schema import decode_schema, generation
+from lakelog.catalog.format.frame import FrameKind, decode_frame
+from lakelog.catalog.format.names import parse_log_object
+from lakelog.catalog.format.objects import open_segment
+from lakelog.catalog.format.schema import decode_schema, generation
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_cut_pb2 as cut_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire

@@ -12,13 +12,13 @@ import independent_reader as theirs
 import pyarrow as pa
 import pytest
 from independent_wire import Refused, TooNew
-from lakelog.catalog.checkpoint import encode_state
-from lakelog.catalog.codec import decode_checkpoint
-from lakelog.catalog.frame import FrameKind, decode_frame
-from lakelog.catalog.ipc import encode_ipc
-from lakelog.catalog.log import Log
-from lakelog.catalog.schema import encode_schema
-from lakelog.catalog.segments import FILES
+from lakelog.catalog.format.frame import FrameKind, decode_frame
+from lakelog.catalog.format.objects import decode_checkpoint
+from lakelog.catalog.format.schema import encode_schema
+from lakelog.catalog.format.segment_bytes import encode_ipc
+from lakelog.catalog.format.segments import FILES
+from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.read.log_reader import Log
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import LakelogError, UnsupportedFeature
 from lakelog.store import open_store
@@ -653,7 +653,7 @@ CHECKPOINTS: dict[str, tuple[Callable[[checkpoint_wire.Checkpoint], None], str |
 
 
 @pytest.mark.parametrize("case", CHECKPOINTS)
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.log_reader.CheckpointWarning")
 def test_a_checkpoint(trial: Trial, case: str) -> None:
     change, expected = CHECKPOINTS[case]
     log = LogBuilder("w", "db")
@@ -721,7 +721,7 @@ def three_revisions() -> LogBuilder:
 
 
 @pytest.mark.parametrize("case", SEGMENTS)
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.log_reader.CheckpointWarning")
 def test_a_checkpoint_of_other_segments(trial: Trial, case: str) -> None:
     kind, change, expected = SEGMENTS[case]
     encoded = encode_state(three_revisions().state)
@@ -765,7 +765,7 @@ SPILLED: dict[str, tuple[dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize("case", SPILLED)
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.log_reader.CheckpointWarning")
 def test_a_checkpoint_with_a_segment_by_reference(trial: Trial, case: str) -> None:
     facts, expected = SPILLED[case]
     encoded = encode_state(three_revisions().state)

@@ -8,15 +8,15 @@ import time
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.codec import DecodedCheckpoint, decode_checkpoint, open_segment
-from lakelog.catalog.ipc import decode_segment, encode_ipc
-from lakelog.catalog.listing import plan_read, read_listing
-from lakelog.catalog.names import parse_log_object
-from lakelog.catalog.schema import GENERATION, decode_schema, encode_schema
-from lakelog.catalog.segments import FILES, ROW_GROUPS, rows_per_segment
-from lakelog.catalog.state import State, apply
-from lakelog.catalog.statistics import decode_bounds
+from lakelog.catalog.format.names import parse_log_object
+from lakelog.catalog.format.objects import DecodedCheckpoint, decode_checkpoint, open_segment
+from lakelog.catalog.format.schema import GENERATION, decode_schema, encode_schema
+from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
+from lakelog.catalog.format.segments import FILES, ROW_GROUPS, rows_per_segment
+from lakelog.catalog.format.statistics import decode_bounds
+from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
+from lakelog.catalog.log.listing import plan_read, read_listing
+from lakelog.catalog.log.state import State, apply
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
 from lakelog.errors import CorruptObject, ForkError

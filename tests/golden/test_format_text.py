@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from independent_segments import COLUMNS
-from lakelog.catalog import cut, frame, ipc, ipc_guard, names, segments
-from lakelog.catalog.footer import FooterMetadata, encode_footer
-from lakelog.catalog.schema import widen
-from lakelog.catalog.statistics import MAX_BOUND_BYTES, bound_type
+from lakelog.catalog.data.unify import widen
+from lakelog.catalog.format import cut, frame, ipc_sizes, names, segment_bytes, segments
+from lakelog.catalog.format.footer import FooterMetadata, encode_footer
+from lakelog.catalog.format.statistics import MAX_BOUND_BYTES, bound_type
 from lakelog.catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
 
 ROOT = Path(__file__).parents[2]
@@ -67,10 +67,10 @@ def test_links_within_the_text_hold() -> None:
         ("at most 131,072 rows", segments.rows_per_segment(128) == 131_072),
         ("fewer if it has more than 128 columns", segments.rows_per_segment(129) < 131_072),
         ("SHOULD have at most 64 bytes", MAX_BOUND_BYTES == 64),
-        ("the sum is more than 2 GiB", ipc_guard.MAX_DECODED_BYTES == 2 << 30),
-        ("1 MiB + row_count * (R + 128 * B)", ipc_guard.SLACK_BYTES == 1 << 20),
-        ("128 * B", ipc_guard.BUFFER_BYTES == 128),
-        ("R is 16 KiB for FILES and ROW_GROUPS", ipc_guard.ROW_BYTES == 16 << 10),
+        ("the sum is more than 2 GiB", ipc_sizes.MAX_DECODED_BYTES == 2 << 30),
+        ("1 MiB + row_count * (R + 128 * B)", ipc_sizes.SLACK_BYTES == 1 << 20),
+        ("128 * B", ipc_sizes.BUFFER_BYTES == 128),
+        ("R is 16 KiB for FILES and ROW_GROUPS", ipc_sizes.ROW_BYTES == 16 << 10),
     ],
 )
 def test_a_number_in_the_text_is_that_of_the_code(said: str, is_so: bool) -> None:
@@ -120,7 +120,7 @@ def test_the_columns_of_segments_are_those_of_the_code(
         name, type_name, nulls = [cell.strip() for cell in line.strip("|").split("|")][:3]
         plain = TYPES.get(type_name)
         said.append((name, plain or pa.type_for_alias(type_name), nulls == "yes"))
-    required = ipc.REQUIRED[kind]  # type: ignore[index]
+    required = segment_bytes.REQUIRED[kind]  # type: ignore[index]
     assert said == [(item.name, item.type, item.nullable) for item in required]
     assert said == [(name, *facts) for name, facts in COLUMNS[kind].items()]
 

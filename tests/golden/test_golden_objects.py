@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.codec import decode_checkpoint, decode_transaction, open_segment
-from lakelog.catalog.cut import parse_token
-from lakelog.catalog.footer import decode_footer, encode_footer
-from lakelog.catalog.frame import FrameKind, decode_frame, encode_frame
-from lakelog.catalog.ipc import encode_ipc
-from lakelog.catalog.names import first_slot_uuid
-from lakelog.catalog.reader import open_catalog
-from lakelog.catalog.state import State, apply, check_features, start
+from lakelog.catalog.catalog import open_catalog
+from lakelog.catalog.format.cut import parse_token
+from lakelog.catalog.format.footer import decode_footer, encode_footer
+from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
+from lakelog.catalog.format.names import first_slot_uuid
+from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction, open_segment
+from lakelog.catalog.format.segment_bytes import encode_ipc
+from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
+from lakelog.catalog.log.state import State, apply, check_features, start
 from lakelog.errors import UnsupportedFeature
 from make_fixtures import make, plain, told_of
 from readable import message_of, readable_object

@@ -20,11 +20,13 @@ import pyarrow as pa
 import pytest
 from independent_segments import plain_column
 from independent_wire import Refused, TooNew
-from lakelog.catalog import build, checkpoint, parquet
-from lakelog.catalog.cut import parse_token
-from lakelog.catalog.log import CheckpointWarning, Log
-from lakelog.catalog.reader import Catalog
-from lakelog.catalog.schema import FileSchema, generation, unify, widen
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.data import parquet
+from lakelog.catalog.data.unify import FileSchema, unify, widen
+from lakelog.catalog.format.cut import parse_token
+from lakelog.catalog.format.schema import generation
+from lakelog.catalog.log import build, checkpoint
+from lakelog.catalog.read.log_reader import CheckpointWarning, Log
 from lakelog.catalog.wire import lakelog_cut_pb2 as wire
 from lakelog.errors import (
     CorruptError,
@@ -40,7 +42,7 @@ from make_fixtures import dump
 
 if TYPE_CHECKING:
     from independent_state import State as TheirState
-    from lakelog.catalog.state import State
+    from lakelog.catalog.log.state import State
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "v1"
 HERE = Path(__file__).parent
@@ -353,7 +355,7 @@ def damage(root: Path, writer: str, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.log.CheckpointWarning")
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.log_reader.CheckpointWarning")
 def test_it_agrees_on_random_histories(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

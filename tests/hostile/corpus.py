@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pyarrow as pa
-from lakelog.catalog import build, checkpoint
-from lakelog.catalog.checkpoint import EncodedCheckpoint, encode_state
-from lakelog.catalog.frame import FrameKind, decode_frame
+from lakelog.catalog.format.frame import FrameKind, decode_frame
+from lakelog.catalog.log import build, checkpoint
+from lakelog.catalog.log.checkpoint import EncodedCheckpoint, encode_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
 
 if TYPE_CHECKING:
-    from lakelog.catalog.state import State
+    from lakelog.catalog.log.state import State
 
 FOLDER = "w/db/transactions/"
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])

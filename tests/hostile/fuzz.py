@@ -26,12 +26,13 @@ from typing import Any
 import pyarrow as pa
 from corpus import Corpus, Seed, build_corpus
 from forms import forms_of
-from lakelog.catalog.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.codec import decode_checkpoint, decode_transaction, open_segment
-from lakelog.catalog.frame import FrameKind, encode_frame
-from lakelog.catalog.ipc import REQUIRED, decode_ipc, decode_segment
-from lakelog.catalog.schema import FileSchema, encode_schema, fingerprint, unify
-from lakelog.catalog.state import State, apply
+from lakelog.catalog.data.unify import FileSchema, unify
+from lakelog.catalog.format.frame import FrameKind, encode_frame
+from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction, open_segment
+from lakelog.catalog.format.schema import encode_schema, fingerprint
+from lakelog.catalog.format.segment_bytes import REQUIRED, decode_ipc, decode_segment
+from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
+from lakelog.catalog.log.state import State, apply
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import LakelogError

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from corpus import build_corpus
-from lakelog.catalog.codec import decode_checkpoint, decode_transaction, open_segment
-from lakelog.catalog.cut import Cut, Position, parse_token
-from lakelog.catalog.frame import FrameKind, decode_frame
+from lakelog.catalog.format.cut import Cut, Position, parse_token
+from lakelog.catalog.format.frame import FrameKind, decode_frame
+from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction, open_segment
 from lakelog.errors import CorruptObject, InvalidToken, LakelogError
 
 CORPUS = build_corpus()
@@ -107,7 +107,7 @@ CHILD = """
 import sys, warnings
 import pyarrow as pa
 from lakelog import LakelogError
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
 from lakelog.errors import CorruptObject
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient

@@ -9,9 +9,9 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog import checkpoint
-from lakelog.catalog.log import CheckpointWarning
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.log import checkpoint
+from lakelog.catalog.read.log_reader import CheckpointWarning
 from lakelog.errors import BrokenChain, CorruptError, CorruptObject, MissingTransaction
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore

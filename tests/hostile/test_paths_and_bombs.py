@@ -12,14 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from corpus import build_corpus
-from lakelog.catalog.codec import (
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.objects import (
     decode_checkpoint,
     decode_transaction,
     encode_checkpoint,
     encode_transaction,
 )
-from lakelog.catalog.ipc import decode_segment, encode_ipc
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
 from lakelog.catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
 from lakelog.errors import CorruptObject, LakelogError, UsageError
 from lakelog.gc import Plan, plan_gc
@@ -143,7 +143,7 @@ BOMBS = """
 import hashlib, json, resource, struct, sys, time
 import pyarrow as pa
 from lakelog.catalog import frame, ipc
-from lakelog.catalog.codec import decode_transaction, decode_checkpoint
+from lakelog.catalog.format.objects import decode_transaction, decode_checkpoint
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
 from lakelog.errors import LakelogError

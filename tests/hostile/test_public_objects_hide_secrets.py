@@ -12,7 +12,7 @@ import warnings
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
 from lakelog.errors import LakelogError
 from lakelog.gc import plan_gc
 from lakelog.rebuild import plan_rebuild

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 # A module may import what stands below it, and its own package.
 RANKS = {
     "errors": 0,
@@ -16,58 +14,23 @@ RANKS = {
     "testing": 6,
 }
 
-# No store, no clock, no randomness: values in, values out.
-PURE = {
-    "admission",
-    "arguments",
-    "build",
-    "checkpoint",
-    "codec",
-    "cut",
-    "fencing",
-    "files",
-    "footer",
-    "frame",
-    "history",
-    "ipc",
-    "ipc_guard",
-    "listing",
-    "margins",
-    "names",
-    "outcome",
-    "path_check",
-    "path_index",
-    "schema",
-    "segments",
-    "state",
-    "statistics",
+# The same within catalog/, by folder; what lies beside the folders is below or above them all.
+ROOMS = {
+    "wire": 0,
+    "ambient": 0,
+    "margins": 0,
+    "parallel": 0,
+    "format": 1,
+    "log": 2,
+    "data": 2,
+    "read": 3,
+    "commit": 4,
+    "snapshot": 4,
+    "catalog": 5,
 }
-# The shell around it. A new module of catalog/ has to say which it is.
-SHELL = {
-    "__init__",
-    "ambient",
-    "checkpointing",
-    "commit",
-    "footer_child",
-    "footer_parse",
-    "footer_pool",
-    "footer_scan",
-    "frames",
-    "group",
-    "log",
-    "lost_log",
-    "parallel",
-    "parquet",
-    "reader",
-    "scan",
-    "slot",
-    "snapshot",
-    "transaction",
-    "writer",
-    "zones",
-}
-# Pure but for running a pure function on several segments at a time.
-PURE_MAY_USE = {"parallel"}
+# No store, no clock, no randomness, no threads: values in, values out.
+PURE = ("format", "log")
+PURE_MAY_KNOW = {"wire", *PURE}
 # What gives two runs different results, or reaches outside the process.
 IMPURE_MODULES = {
     "asyncio", "concurrent", "datetime", "fsspec", "glob", "io", "multiprocessing", "os", "pathlib",
@@ -140,25 +103,41 @@ def _absolute(node) -> bool:
     )
 
 
-def catalog_modules(modules):
-    return {
-        module.path.stem: module for module in modules if module.path.parent.as_posix() == "catalog"
-    }
+def room(name: str) -> str | None:
+    """The folder of catalog/ that a name belongs to, or its module beside the folders."""
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["lakelog", "catalog"] and len(parts) > 2 else None
 
 
-def test_every_module_of_the_core_says_whether_it_is_pure(modules):
-    assert set(catalog_modules(modules)) == PURE | SHELL
-    assert not PURE & SHELL
+def test_the_folders_of_the_core_know_only_what_is_below_them(modules):
+    wrong = []
+    for module in modules:
+        own = room(module.name)
+        if own is None:
+            continue
+        for name in module.imports():
+            other = room(name)
+            if other is not None and other != own and ROOMS[other] >= ROOMS[own]:
+                wrong.append(f"{module.path} imports {name}")
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", sorted(PURE))
-def test_the_pure_part_knows_no_store_no_clock_and_no_randomness(modules, name):
-    module = catalog_modules(modules)[name]
-    for found in module.imports(typing_too=False):
-        parts = found.split(".")
-        assert layer(found) in (None, "errors", "catalog"), found
-        if parts[0] != "lakelog":
-            assert parts[0] not in IMPURE_MODULES or found in HARMLESS, found
-        elif layer(found) == "catalog" and parts[2] not in ("wire", *PURE):
-            # `from . import segments` gives the module; `from .x import y` gives x.
-            assert parts[2] in PURE_MAY_USE, found
+def pure_modules(modules):
+    return [module for module in modules if room(module.name) in PURE]
+
+
+def test_every_pure_folder_has_modules(modules):
+    assert {room(module.name) for module in pure_modules(modules)} == set(PURE)
+
+
+def test_the_pure_folders_know_no_store_no_clock_no_randomness_and_no_threads(modules):
+    wrong = []
+    for module in pure_modules(modules):
+        for name in module.imports():
+            if name.startswith("lakelog."):
+                good = layer(name) == "errors" or room(name) in PURE_MAY_KNOW
+            else:
+                good = name.split(".")[0] not in IMPURE_MODULES or name in HARMLESS
+            if not good:
+                wrong.append(f"{module.path} imports {name}")
+    assert not wrong

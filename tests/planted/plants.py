@@ -52,7 +52,7 @@ def local_put_overwrites() -> Any:
 @plant("tests/catalog/test_plain_commits.py")
 def plain_believes_its_put() -> Any:
     """A plain store's commit stands on the PUT's answer."""
-    from lakelog.catalog.slot import Slot
+    from lakelog.catalog.commit.publish import Slot
 
     def put(self: Any, item: Any, body: bytes, ids: Any) -> bool:
         self._log.store.put(self._log.folder + item.name, body)
@@ -64,7 +64,7 @@ def plain_believes_its_put() -> Any:
 @plant("tests/catalog/test_commit_protocol.py")
 def exclusive_never_reads_back() -> Any:
     """'exists' after a lost answer is a lost race."""
-    from lakelog.catalog.slot import Slot
+    from lakelog.catalog.commit.publish import Slot
 
     return mock.patch.object(Slot, "_read_back", return_value=False)
 
@@ -72,9 +72,9 @@ def exclusive_never_reads_back() -> Any:
 @plant("tests/catalog/test_commit_protocol.py")
 def guests_fence_owners() -> Any:
     """An owner takes a guest for a successor."""
-    from lakelog.catalog import commit
+    from lakelog.catalog.commit import committer
 
-    real = commit.why_fenced
+    real = committer.why_fenced
 
     def why(state: Any, before: int, **rest: Any) -> Any:
         rows, history = state.history.after, mock.Mock()
@@ -83,13 +83,13 @@ def guests_fence_owners() -> Any:
             mock.Mock(history=history, revision=state.revision, epoch=state.epoch), before, **rest
         )
 
-    return mock.patch.object(commit, "why_fenced", why)
+    return mock.patch.object(committer, "why_fenced", why)
 
 
 @plant("tests/catalog/test_writer.py")
 def exception_commits() -> Any:
     """An exception inside a transaction commits it."""
-    from lakelog.catalog.transaction import Transaction
+    from lakelog.catalog.commit.transaction import Transaction
 
     return mock.patch.object(Transaction, "__exit__", lambda self, *_: self.commit() and None)
 
@@ -97,22 +97,22 @@ def exception_commits() -> Any:
 @plant("tests/catalog/test_writer.py")
 def application_versions_ignored() -> Any:
     """A retried job commits twice."""
-    from lakelog.catalog import commit
+    from lakelog.catalog.commit import committer
 
-    real = commit.admit
+    real = committer.admit
 
     def admit(state: Any, *rest: Any) -> Any:
         state = state.copy()
         state.app_versions.clear()
         return real(state, *rest)
 
-    return mock.patch.object(commit, "admit", admit)
+    return mock.patch.object(committer, "admit", admit)
 
 
 @plant("tests/catalog/test_checkpointing.py")
 def checkpoint_fails_the_commit() -> Any:
     """A failed checkpoint fails the commit."""
-    from lakelog.catalog.checkpointing import CheckpointPolicy
+    from lakelog.catalog.commit.checkpointer import CheckpointPolicy
 
     def after(self: Any, revision: int, write: Any) -> Any:
         return write() if self.every > 0 and revision >= self._next else None
@@ -123,7 +123,7 @@ def checkpoint_fails_the_commit() -> Any:
 @plant("tests/catalog/test_damaged_log.py")
 def chain_unchecked() -> Any:
     """A transaction that follows another object is applied."""
-    from lakelog.catalog import state
+    from lakelog.catalog.log import state
 
     return mock.patch.object(state, "_check_link", return_value=None)
 
@@ -131,15 +131,15 @@ def chain_unchecked() -> Any:
 @plant("tests/catalog/test_checkpointing.py")
 def features_unchecked() -> Any:
     """An unknown required feature is read all the same."""
-    from lakelog.catalog import log
+    from lakelog.catalog.read import log_reader
 
-    return mock.patch.object(log, "check_features", return_value=None)
+    return mock.patch.object(log_reader, "check_features", return_value=None)
 
 
 @plant("tests/hostile/test_paths_and_bombs.py")
 def paths_unchecked() -> Any:
     """A path may climb out of the writer's prefix."""
-    from lakelog.catalog import names
+    from lakelog.catalog.format import names
 
     return mock.patch.object(names, "_path_problem", return_value="")
 
@@ -147,15 +147,15 @@ def paths_unchecked() -> Any:
 @plant("tests/catalog/test_ipc_guard.py")
 def bombs_unchecked() -> Any:
     """A segment may decode to any size."""
-    from lakelog.catalog import ipc
+    from lakelog.catalog.format import segment_bytes
 
-    return mock.patch.object(ipc, "check_ipc_sizes", return_value=None)
+    return mock.patch.object(segment_bytes, "check_ipc_sizes", return_value=None)
 
 
 @plant("tests/catalog/test_reader.py")
 def time_is_rounded_up() -> Any:
     """A time finds the revision after it."""
-    from lakelog.catalog.history import History
+    from lakelog.catalog.log.history import History
 
     real = History.revision_at
 

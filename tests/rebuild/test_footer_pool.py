@@ -15,9 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog import footer_pool as module
-from lakelog.catalog.footer_parse import NotParquet
-from lakelog.catalog.footer_pool import FooterPool, footer_pool
+from lakelog.catalog.data.footers import pool as module
+from lakelog.catalog.data.footers.parse import NotParquet
+from lakelog.catalog.data.footers.pool import FooterPool, footer_pool
 from lakelog.errors import LakelogError
 
 
@@ -85,7 +85,8 @@ def a_killer() -> bytes:
 def test_a_footer_that_would_abort_this_process_aborts_a_child():
     killer = a_killer()
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from lakelog.catalog.footer_parse import parse_footer; "
+        [sys.executable, "-c", "import sys\n"
+         "from lakelog.catalog.data.footers.parse import parse_footer\n"
          "parse_footer(sys.stdin.buffer.read(), int(sys.argv[1]))", str(SIZE)],
         input=killer, capture_output=True, check=False,
     )  # fmt: skip
@@ -190,7 +191,7 @@ def run(program: str) -> str:
 
 START = """
     import os, sys
-    from lakelog.catalog.footer_pool import footer_pool
+    from lakelog.catalog.data.footers.pool import footer_pool
     tail, size = bytes.fromhex(os.environ["TAIL"]), int(os.environ["SIZE"])
     rows = lambda: footer_pool().parse(tail, size).facts.row_count
     pids = lambda: [child._process.pid for child in footer_pool()._idle]

@@ -8,9 +8,9 @@ import lakelog
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.footer_parse import MAX_FOOTER_BYTES, TAIL_BYTES, footer_length
-from lakelog.catalog.footer_scan import fetch_tail, read_footer, scan_footer
-from lakelog.catalog.schema import GENERATION, encode_schema, generation
+from lakelog.catalog.data.footers.parse import MAX_FOOTER_BYTES, TAIL_BYTES, footer_length
+from lakelog.catalog.data.footers.read import fetch_tail, read_footer, scan_footer
+from lakelog.catalog.format.schema import GENERATION, encode_schema, generation
 from lakelog.errors import InvalidParquet, InvalidPath, ObjectNotFound
 from lakelog.testing.counting import CountingStore
 

@@ -11,9 +11,9 @@ import warnings
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.log import Log
-from lakelog.catalog.names import parse_log_object
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import parse_log_object
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import (
     ConflictError,
     CorruptError,

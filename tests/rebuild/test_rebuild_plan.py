@@ -8,8 +8,8 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.reader import Catalog
-from lakelog.catalog.schema import GENERATION, generation
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.schema import GENERATION, generation
 from lakelog.errors import (
     InvalidName,
     LogExists,
@@ -237,7 +237,7 @@ def test_a_log_begun_anew_beside_old_files_mixes_with_them_and_loses_nothing(
     catalog, store, fake, plan_of, monkeypatch
 ):
     # A writer refuses to begin anew; another tool, or a folder copied in, can do it all the same.
-    monkeypatch.setattr("lakelog.catalog.writer.refuse_lost_log", lambda *_: None)
+    monkeypatch.setattr("lakelog.catalog.commit.writer.refuse_lost_log", lambda *_: None)
     with catalog.writer("EWR", "weather") as writer:
         old = [commit(writer, n)[0] for n in range(3)]
     lose_the_log(store)
@@ -312,8 +312,8 @@ def test_a_damaged_file_is_quarantined_and_stays_where_it_is(catalog, store, pla
 
 
 def test_a_file_that_kills_its_reader_is_quarantined(catalog, store, plan_of, monkeypatch):
-    from lakelog.catalog import footer_pool
-    from lakelog.catalog.footer_parse import NotParquet
+    from lakelog.catalog.data.footers import pool as footer_pool
+    from lakelog.catalog.data.footers.parse import NotParquet
 
     with catalog.writer("EWR", "weather") as writer:
         bad, _ = commit(writer, 1)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lakelog.catalog.commit import CommitInfo
-from lakelog.catalog.log import Log
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit.committer import CommitInfo
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import ConflictError
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.log import Log
-from lakelog.catalog.reader import Catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.read.log_reader import Log
 from lakelog.errors import (
     BrokenChain,
     CommitOutcomeUnknown,
@@ -24,7 +24,7 @@ from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore
 
 if TYPE_CHECKING:
-    from lakelog.catalog.writer import Writer
+    from lakelog.catalog.commit.writer import Writer
 
 LOG = "EWR/weather/transactions/"
 

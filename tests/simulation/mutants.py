@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from lakelog.catalog import checkpointing, commit, frame, listing, log, state
-from lakelog.catalog.commit import Committer
-from lakelog.catalog.slot import Slot
+from lakelog.catalog.commit import checkpointer, committer
+from lakelog.catalog.commit.committer import Committer
+from lakelog.catalog.commit.publish import Slot
+from lakelog.catalog.format import frame
+from lakelog.catalog.log import listing, state
+from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
 from lakelog.gc import collect, prune, prune_choice
 from lakelog.testing.histories import Outcome, run_history
@@ -72,14 +75,14 @@ def acknowledges_doubt() -> Any:
 
 def guest_keeps_old_files() -> Any:
     """A guest goes on under a new epoch with files of the old one."""
-    real = commit.admit
+    real = committer.admit
 
     def admit(state: Any, pending: Any, results: Any, terms: Any) -> Any:
         for intent in pending:
             intent.epoch = terms.guest_epoch or intent.epoch
         return real(state, pending, results, terms)
 
-    return mock.patch.object(commit, "admit", admit)
+    return mock.patch.object(committer, "admit", admit)
 
 
 def epoch_not_bumped() -> Any:
@@ -95,13 +98,13 @@ def epoch_not_bumped() -> Any:
 
 def fences_by_what_is_left() -> Any:
     """An owner judges by the retained revisions alone, though some were pruned unseen."""
-    real = commit.why_fenced
+    real = committer.why_fenced
 
     def why(state: Any, before: int, **rest: Any) -> Any:
         first = next((row["revision"] for row in state.history.after(before)), before + 1)
         return real(state, first - 1, **rest)
 
-    return mock.patch.object(commit, "why_fenced", why)
+    return mock.patch.object(committer, "why_fenced", why)
 
 
 @contextmanager
@@ -117,7 +120,7 @@ def gap_is_skipped() -> Iterator[None]:
         return listing.ReadPlan(goal, (base,), tuple(tail))
 
     with (
-        mock.patch.object(log, "plan_read", plan),
+        mock.patch.object(log_reader, "plan_read", plan),
         mock.patch.object(state, "_check_link", return_value=None),
     ):
         yield
@@ -141,7 +144,7 @@ def prune_has_no_floor() -> Iterator[None]:
 
 def checkpoint_forgets() -> Any:
     """A checkpoint leaves out the files added since the one before."""
-    real = checkpointing.encode_state
+    real = checkpointer.encode_state
 
     def encode(found: Any, **rest: Any) -> Any:
         found = found.copy()
@@ -149,7 +152,7 @@ def checkpoint_forgets() -> Any:
             files.added.clear()
         return real(found, **rest)
 
-    return mock.patch.object(checkpointing, "encode_state", encode)
+    return mock.patch.object(checkpointer, "encode_state", encode)
 
 
 def gc_takes_live_epoch() -> Any:

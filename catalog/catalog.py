@@ -1,0 +1,380 @@
+"""A catalog opened by URL: which databases and writers there are, their history, and snapshots of
+them.
+
+Source: docs/format.md, sections 2 and 7.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import (
+    CorruptError,
+    DatabaseNotFound,
+    ForkError,
+    InvalidToken,
+    NaiveTime,
+    NotACatalog,
+    ObjectNotFound,
+    RevisionNotFound,
+    TimeBeforeFirstCommit,
+    UsageError,
+    WriterNotFound,
+)
+from ..store import Store, open_store
+from .ambient import SYSTEM, Ambient
+from .commit.arguments import check_checkpoint_every
+from .commit.writer import Writer
+from .format.cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
+from .format.names import check_id, is_id
+from .log.history import rows_to_table, transaction_row
+from .margins import DEFAULT_MARGINS, Margins
+from .parallel import parallel
+from .read.log_reader import Log
+from .read.lost_log import rebuild_hint
+from .snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from .log.listing import Listing
+    from .log.state import State
+
+AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class HistoryWarning(UserWarning):
+    """Part of a log can't be read; its history shows the rest."""
+
+
+class Catalog:
+    """All writers' logs under one root.
+
+    Attributes:
+        store: Where it is.
+        url: The root, without secrets.
+    """
+
+    def __init__(
+        self, store: Store, *, ambient: Ambient = SYSTEM, margins: Margins = DEFAULT_MARGINS
+    ) -> None:
+        self.store = store
+        self.url = store.url
+        self._ambient = ambient
+        self._margins = margins
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.url!r})"
+
+    def databases(self) -> list[str]:
+        """Names of all databases of all writers, sorted.
+
+        Raises:
+            NotACatalog: There is no log under this root.
+        Requests: 1 LIST, 1 for each writer, 1 for each writer and database.
+        """
+        pairs = self._logs()
+        if not pairs:
+            raise self._not_a_catalog()
+        return sorted({database for _, database in pairs})
+
+    def writers(self, database: str) -> list[str]:
+        """Ids of the writers that have a log of a database, sorted.
+
+        Raises:
+            DatabaseNotFound: None has.
+            NotACatalog: There is no log at all.
+        Requests: 1 LIST, and 1 for each writer.
+        """
+        return [listing.writer for listing in self._listings(database)]
+
+    def history(self, database: str, writer: str | None = None) -> pa.Table:
+        """Every revision that is left, with what it did.
+
+        Returns:
+            writer, revision, committed_at (timestamp[us, UTC]), operation, epoch, guest,
+            files_added, files_removed, rows_added, bytes_added, transaction_ids (list of hex), uuid
+            (hex), summary (JSON or null); sorted by committed_at, then writer and revision.
+        Raises:
+            DatabaseNotFound, WriterNotFound, NotACatalog.
+        Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot.
+        """
+        listings = self._listings(database)
+        if writer is not None:
+            listings = [self._pick(listings, writer)]
+        parts = parallel(self._history_of, listings)
+        table = pa.concat_tables(parts)
+        order = [("committed_at", "ascending"), ("writer", "ascending"), ("revision", "ascending")]
+        return table.sort_by(order)
+
+    def snapshot(self, database: str, as_of: AsOf = None) -> Snapshot:
+        """The state of a database over all its writers, at one cut.
+
+        Args:
+            as_of: None for the newest; an aware datetime (each writer's newest revision committed
+                at or before it); a token of `Snapshot.token`; or a mapping of writer to revision,
+                which is then the whole cut.
+        Raises:
+            DatabaseNotFound, WriterNotFound, RevisionNotFound, TimeBeforeFirstCommit,
+                SnapshotPruned: Not there.
+            NaiveTime, InvalidToken: Not a point in time.
+            ForkError, CorruptError, UnsupportedFeature: A log that can't be read there.
+        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint, each spilled segment
+            and each later transaction of every writer. A time before the head of a log reads that
+            log twice.
+        """
+        check_id(database, "database")
+        wanted = self._wanted(database, as_of)
+        if isinstance(wanted, Cut):
+            states = self._states_of_cut(wanted)
+        else:
+            listings = self._listings(database)
+            if wanted is None:
+                states = parallel(
+                    lambda listing: self._log(listing).load(listing=listing), listings
+                )
+            else:
+                states = self._states_at(wanted, listings)
+        return Snapshot(self.store, database, states, self._ambient)
+
+    def writer(
+        self,
+        writer_id: str,
+        database: str,
+        *,
+        shared: bool = False,
+        checkpoint_every: int = 100,
+    ) -> Writer:
+        """Open a writer's log for committing. See `Writer`.
+
+        Args:
+            shared: As a guest: commit beside the owner, without fencing it.
+            checkpoint_every: Commits between automatic checkpoints; 0 for none.
+        Raises:
+            UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
+        Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
+            log that isn't there, those of `lost_log.refuse_lost_log`.
+        """
+        return Writer(
+            self.store, writer_id, database, shared=shared,
+            checkpoint_every=check_checkpoint_every(checkpoint_every),
+            ambient=self._ambient, margins=self._margins,
+        )  # fmt: skip
+
+    # --- Finding logs -----------------------------------------------------------------------------
+
+    def _logs(self) -> list[tuple[str, str]]:
+        writers = self._writer_ids()
+        folders = parallel(lambda writer: self.store.list_folders(f"{writer}/"), writers)
+        pairs = [(w, d) for w, names in zip(writers, folders) for d in names if is_id(d)]
+        inner = parallel(lambda pair: self.store.list_folders(f"{pair[0]}/{pair[1]}/"), pairs)
+        return [pair for pair, names in zip(pairs, inner) if "transactions" in names]
+
+    def _writer_ids(self) -> list[str]:
+        return [name for name in self.store.list_folders("") if is_id(name)]
+
+    def _listings(self, database: str) -> list[Listing]:
+        check_id(database, "database")
+        logs = [Log(self.store, writer, database, self._ambient) for writer in self._writer_ids()]
+        found = [listing for listing in parallel(Log.names, logs) if listing.head >= 0]
+        if found:
+            return found
+        there = sorted({name for _, name in self._logs()})
+        if not there:
+            raise self._not_a_catalog()
+        lost = rebuild_hint(self.store, database=database)
+        raise DatabaseNotFound(
+            f"{self.url} has no database {database!r}",
+            key=database,
+            hint=lost or f"It has: {', '.join(there)}",
+        )
+
+    def _not_a_catalog(self) -> NotACatalog:
+        return NotACatalog(
+            f"{self.url} holds no lakelog catalog",
+            key=self.url,
+            hint=rebuild_hint(self.store)
+            or "Check the URL: it is the folder above the writers' folders. A first commit "
+            "makes a catalog",
+        )
+
+    def _pick(self, listings: Iterable[Listing], writer: str) -> Listing:
+        listed = list(listings)
+        for listing in listed:
+            if listing.writer == writer:
+                return listing
+        lost = rebuild_hint(self.store, writer, listed[0].database)
+        raise WriterNotFound(
+            f"Writer {writer!r} has no log of database {listed[0].database!r}",
+            key=writer,
+            hint=lost or f"Its writers: {', '.join(listing.writer for listing in listed)}",
+        )
+
+    def _log(self, listing: Listing) -> Log:
+        return Log(self.store, listing.writer, listing.database, self._ambient)
+
+    # --- Points in time ---------------------------------------------------------------------------
+
+    def _wanted(self, database: str, as_of: AsOf) -> Cut | int | None:
+        """A cut, a time in µs, or None for the newest."""
+        if as_of is None:
+            return None
+        if isinstance(as_of, dt.datetime):
+            if as_of.utcoffset() is None:
+                raise NaiveTime(
+                    f"{as_of.isoformat()} has no time zone",
+                    key=as_of.isoformat(),
+                    hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a "
+                    "trailing Z",
+                )
+            at_us: int = (as_of - _EPOCH) // dt.timedelta(microseconds=1)
+            return at_us
+        if isinstance(as_of, str):
+            if not is_token(as_of):
+                raise InvalidToken(
+                    f"{as_of[:60]!r} is not a snapshot token",
+                    key=as_of[:60],
+                    hint="A token begins with ll1-; for a time give an aware datetime",
+                )
+            as_of = parse_token(as_of)
+        if isinstance(as_of, Cut):
+            if as_of.database != database:
+                raise InvalidToken(
+                    f"The token is of database {as_of.database!r}, not {database!r}",
+                    key=as_of.database,
+                )
+            return as_of
+        if isinstance(as_of, Mapping):
+            positions = {check_id(w, "writer"): _position(r) for w, r in as_of.items()}
+            return Cut(database, dict(sorted(positions.items())))
+        raise UsageError(
+            f"A point in time can't be a {type(as_of).__name__}", hint="See `Catalog.snapshot`"
+        )
+
+    def _states_of_cut(self, cut: Cut) -> list[State]:
+        if not cut.writers:
+            raise InvalidToken(
+                "The cut names no writer", hint="Give at least one writer and revision"
+            )
+        logs = [Log(self.store, writer, cut.database, self._ambient) for writer in cut.writers]
+        listings = parallel(Log.names, logs)
+        for listing in listings:
+            if listing.head < 0:
+                self._pick(self._listings(cut.database), listing.writer)
+
+        def load(listing: Listing) -> State:
+            position = cut.writers[listing.writer]
+            state = self._log(listing).load(position.revision, listing)
+            if position.digest and state.digest[:DIGEST_BYTES] != position.digest:
+                raise RevisionNotFound(
+                    f"Revision {position.revision} of {listing.writer}/{listing.database} is "
+                    "another transaction than the token names",
+                    key=f"{listing.writer}/{listing.database}",
+                    hint="The log was rebuilt or replaced since the token was made",
+                )
+            return state
+
+        return parallel(load, listings)
+
+    def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
+        states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
+        found = [state for state in states if state is not None]
+        if not found:
+            at = _iso(at_us)
+            raise TimeBeforeFirstCommit(
+                f"At {at} nothing had been committed to {listings[0].database!r}",
+                key=at,
+                hint="`lakelog log` shows the commit times",
+            )
+        return found
+
+    # --- History ----------------------------------------------------------------------------------
+
+    def _history_of(self, listing: Listing) -> pa.Table:
+        log = self._log(listing)
+        try:
+            table = log.load(listing=listing).history.table()
+        except (CorruptError, ForkError) as error:
+            warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
+            table = self._history_by_object(log, listing)
+        oldest = listing.oldest_readable()
+        if oldest <= listing.head:
+            table = table.filter(pc.greater_equal(table.column("revision"), oldest))
+        return _for_users(table, listing.writer)
+
+    @staticmethod
+    def _history_by_object(log: Log, listing: Listing) -> pa.Table:
+        """Rows of the transactions that can be decoded one by one, when the log as a whole can't be
+        replayed."""
+        rows: list[dict[str, Any]] = []
+        for revision in sorted(listing.transactions):
+            for item in sorted(listing.transactions[revision]):
+                try:
+                    found = log.transaction(item)
+                except (CorruptError, ObjectNotFound) as error:
+                    warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
+                    continue
+                rows.append(transaction_row(found))
+        return rows_to_table(rows)
+
+
+def _iso(at_us: int) -> str:
+    try:
+        return (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
+    except OverflowError:  # the first hours of year 1 in a zone ahead of UTC
+        return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
+
+
+def _position(revision: Any) -> Position:
+    try:
+        return Position(operator.index(revision))
+    except TypeError as error:
+        raise UsageError(
+            f"A revision can't be {revision!r}", hint="Give a whole number for each writer"
+        ) from error
+
+
+def _for_users(table: pa.Table, writer: str) -> pa.Table:
+    columns = {
+        "writer": pa.array([writer] * table.num_rows, pa.string()),
+        "revision": table.column("revision"),
+        "committed_at": table.column("committed_at"),
+        "operation": table.column("operation"),
+        "epoch": table.column("epoch"),
+        "guest": table.column("guest"),
+        "files_added": table.column("files_added"),
+        "files_removed": table.column("files_removed"),
+        "rows_added": table.column("rows_added"),
+        "bytes_added": table.column("bytes_added"),
+        "transaction_ids": pa.array(
+            [
+                [mark.hex() for mark in marks]
+                for marks in table.column("transaction_ids").to_pylist()
+            ],
+            pa.list_(pa.string()),
+        ),
+        "uuid": pa.array([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
+        "summary": table.column("summary"),
+    }
+    return pa.table(columns)
+
+
+def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:
+    """Open a catalog. Nothing is read until something is asked of it; a first commit makes a new
+    one.
+
+    Args:
+        url: A local path, `file://`, `memory://`, `s3://bucket/prefix`, ...
+        storage_options: For the backend (fsspec's names); never shown in any output.
+    Raises:
+        InvalidUrl: No backend serves the scheme.
+        MissingDependency: The backend's package is not installed.
+    Requests: none.
+    """
+    return Catalog(open_store(url, storage_options))

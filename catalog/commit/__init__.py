@@ -1,0 +1,1 @@
+"""Changing a log: writers, transactions, and the commits that carry them."""

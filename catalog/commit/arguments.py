@@ -1,0 +1,114 @@
+"""What a user may hand to a transaction: checked at once, so that no commit fails of it later.
+
+Pure. A commit may be shared by many threads; what one of them got wrong must not reach the others.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_SUMMARY_CHARS: Final = 1 << 20  # every checkpoint repeats it in its history
+_LARGEST: Final = (1 << 63) - 1
+
+
+def check_application(app_id: Any, app_version: Any) -> tuple[str, int]:
+    """An application's id and version as the log keeps them; empty and 0 for none.
+
+    Raises:
+        UsageError: One without the other, or what the log can't hold.
+    """
+    if app_id is None and app_version is None:
+        return "", 0
+    if app_id is None or app_version is None:
+        raise UsageError("app_id and app_version go together", hint="Give both, or neither")
+    if not _is_text(app_id) or not app_id:
+        raise UsageError(f"app_id {app_id!r} is empty or no text", hint="Give a name that stays")
+    version = _number(app_version)
+    if version is None or version < 0:
+        raise UsageError(
+            f"app_version {app_version!r} is not a whole number of 63 bits",
+            key=app_id,
+            hint="Give a number that grows, such as the batch id",
+        )
+    return app_id, version
+
+
+def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
+    """A copy of a summary.
+
+    Raises:
+        UsageError: It is no mapping, a key or value is no text, or it is longer than 1 MiB as JSON.
+    """
+    try:
+        found = dict(summary or {})
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The summary is a {type(summary).__name__}, which names no texts",
+            hint="Give a dict of texts: {'reason': '...'}",
+        ) from error
+    for key, value in found.items():
+        if not _is_text(key) or not _is_text(value):
+            raise UsageError(
+                f"The summary holds {key!r}: {value!r}, which is not text for text",
+                hint="Turn both into str",
+            )
+    if len(json.dumps(found)) > MAX_SUMMARY_CHARS:
+        raise UsageError(
+            "The summary is longer than 1 MiB", hint="Keep what is long in a file of its own"
+        )
+    return found
+
+
+def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
+    """The logical clock of a first and a last row.
+
+    Raises:
+        UsageError: Not two whole numbers of 64 bits.
+    """
+    numbers = [_number(value) for value in clock]
+    if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
+        raise UsageError(
+            f"The clock {clock!r} is not a pair of 64-bit numbers",
+            hint="Give the logical clock of the first and of the last row",
+        )
+    return numbers[0], numbers[1]
+
+
+def check_checkpoint_every(commits: int) -> int:
+    """The number of commits between checkpoints.
+
+    Raises:
+        UsageError: Not a whole number from 0.
+    """
+    number = _number(commits)
+    if number is None or number < 0:
+        raise UsageError(
+            f"checkpoint_every {commits!r} is not a whole number from 0",
+            hint="Give the number of commits between checkpoints, 0 for none",
+        )
+    return number
+
+
+def _number(value: Any) -> int | None:
+    try:
+        number = operator.index(value)  # numpy's integers too
+    except TypeError:
+        return None
+    return number if abs(number) <= _LARGEST and not isinstance(value, bool) else None
+
+
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

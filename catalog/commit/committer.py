@@ -1,0 +1,297 @@
+"""The commit protocol: how one transaction object becomes the next revision, whatever fails on the
+way.
+
+The order of requests, and why:
+
+1. Data files first. Until a transaction names them nobody sees them, so a crash leaves only orphans
+   for gc.
+2. Then the transaction object, under the name that revision r-1 fixed for revision r, with
+   put-if-absent. Everyone who commits on the same base asks for the same name, so the store picks
+   one: a fork can't be written.
+3. Only then success is reported. When the answer is lost, the same bytes go to the same key again;
+   "exists" means read back and compare. When neither can be learnt the outcome is unknown, and says
+   so.
+4. Nothing is cleaned up on an error: what looks like a failure may have happened.
+
+After a lost race the committer replays and decides: an owner gives way for good to an equal or
+higher epoch that is no guest's, and goes on otherwise; a guest goes on while the head's epoch is
+the one its files carry.
+
+On a store without put-if-absent the name has a random uuid: list, put, list, and success only if
+nobody else stands on the revision. That detects a fork and can't prevent it.
+
+Source: docs/format.md, section 10; docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...errors import FencedError, ForkError, LakelogError, StorageError
+from ..format.names import LogObject, revision_of
+from ..format.objects import decode_transaction
+from ..log.admission import Results, Terms, admit
+from ..log.build import Intent, build_transaction
+from ..log.fencing import why_fenced
+from ..log.outcome import CommitInfo, fenced, outcome_unknown, pruned_in_doubt
+from ..log.state import State, apply, check_next
+from .publish import ATTEMPTS, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..ambient import Ambient
+    from ..format.objects import DecodedTransaction
+    from ..log.history import Row
+    from ..margins import Margins
+    from ..read.log_reader import Log
+
+_RACES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A transaction object as it is sent, with the ids of its members."""
+
+    item: LogObject
+    body: bytes
+    decoded: DecodedTransaction
+    ids: list[bytes]
+
+
+class Committer:
+    """Commits intents to one log. Not safe for threads: `queue.CommitQueue` lets one in at a time.
+
+    Attributes:
+        state: The newest state that this committer knows.
+        epoch: The owner's epoch; a guest's intents carry their own.
+        guest: Whether it commits as a guest.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        state: State,
+        *,
+        seen_at_s: float,
+        exclusive: bool,
+        guest: bool,
+        ambient: Ambient,
+        margins: Margins,
+    ) -> None:
+        self.log = log
+        self.state = state
+        self.guest = guest
+        self.epoch = max(1, state.epoch) if guest else state.epoch + 1
+        self._slot = Slot(log, ambient, exclusive=exclusive)
+        self._ambient = ambient
+        self._margins = margins
+        self._fenced: FencedError | None = None
+        self._seen_at_s = seen_at_s  # when the request was sent that showed the head
+        self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
+        self._committed = False  # whether one of them is known to stand
+        # On a plain store: attempts without an answer, by transaction id. They must be repeated
+        # under their own name: the first put may land yet.
+        self._sent: dict[bytes, _Attempt] = {}
+        # The revision before a put whose end something interrupted: `state` can't be relied on.
+        self._torn: int | None = None
+
+    @property
+    def seen_at_s(self) -> float:
+        """When the request was sent that showed the head, on the clock that never jumps."""
+        return self._seen_at_s
+
+    def current_epoch(self) -> int:
+        """The epoch that a transaction begun now carries."""
+        return max(1, self.state.epoch) if self.guest else self.epoch
+
+    def is_idle(self, since_s: float | None = None) -> bool:
+        """Whether a view of the log is so old that names may have been pruned: that of
+        `since_s`, or this committer's own."""
+        since_s = self._seen_at_s if since_s is None else since_s
+        return self._ambient.monotonic_s() - since_s > self._margins.idle_limit_s
+
+    def catch_up(self) -> None:
+        """List the log again, if this committer was idle for long or interrupted in a commit.
+
+        Requests: none, or 1 LIST and 1 GET for each new transaction.
+        """
+        if self._torn is not None:
+            self._look_again(self._torn)
+            self._torn = None
+        if self.is_idle():
+            self._absorb()
+
+    def commit(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
+        """Commit intents as one transaction object; those that don't fit the state are refused,
+        each by itself.
+
+        Returns:
+            For each intent, in order, where it stands or why it doesn't.
+        Requests: 1 PUT on an exclusive store. Each lost race costs 1 GET, 1 LIST and 1 GET a
+            transaction more.
+        """
+        results: Results = {}
+        try:
+            self._commit(list(intents), results)
+        except LakelogError as error:
+            for intent in intents:
+                results.setdefault(intent.transaction_id, self._as_outcome(intent, error))
+        return [results[intent.transaction_id] for intent in intents]
+
+    def _commit(self, pending: list[Intent], results: Results) -> None:
+        self.catch_up()
+        for race in range(_RACES):
+            self._settle(pending, results)
+            pending = [intent for intent in pending if intent.transaction_id not in results]
+            if not pending:
+                return
+            if self._fenced is not None:
+                raise self._fenced
+            admitted = admit(self.state, pending, results, self._terms())
+            if not admitted:
+                continue
+            attempt = self._unanswered(admitted) or self._compose(admitted)
+            if self._send(attempt, results):
+                continue
+            if race > 1:
+                self._slot.pause(race)
+            self._absorb(expect_news=True)
+        raise StorageError(
+            f"Lost the race for a revision of {self.log.writer}/{self.log.database} {_RACES} times",
+            key=self.log.folder,
+            hint="Too many committers share this log: give them writer ids of their own",
+        )
+
+    # --- Before the put ---------------------------------------------------------------------------
+
+    def _settle(self, pending: Sequence[Intent], results: Results) -> None:
+        """Intents that an earlier attempt has committed after all."""
+        if not any(intent.transaction_id in self._own for intent in pending):
+            return
+        history = self.state.history
+        found = history.of_transactions({intent.transaction_id for intent in pending})
+        for intent in pending:
+            mark = intent.transaction_id
+            row, key = found.get(mark), self._slot.in_doubt.get(mark)
+            if row is not None:
+                self._stands(mark, row, results)
+            elif key is not None and revision_of(key) <= self.state.revision:
+                if history.holds(revision_of(key)):
+                    self._slot.settled([mark])  # another one stands there: it lost
+                else:
+                    results[mark] = pruned_in_doubt(key, mark)
+
+    def _stands(self, mark: bytes, row: Row, results: Results) -> None:
+        self._committed = True
+        self._slot.settled([mark])
+        self._sent.pop(mark, None)
+        results[mark] = CommitInfo(
+            row["revision"], row["uuid"].hex(), mark.hex(), row["committed_at"]
+        )
+
+    def _terms(self) -> Terms:
+        return Terms(
+            self.log.folder,
+            self.current_epoch() if self.guest else None,
+            self._ambient.monotonic_s(),
+            self._margins.file_age_limit_s,
+        )
+
+    # --- The put ----------------------------------------------------------------------------------
+
+    def _compose(self, intents: list[Intent]) -> _Attempt:
+        """The object that would be the next revision."""
+        uuid = self.state.next_uuid if self._slot.exclusive else self._ambient.new_id()
+        body, _ = build_transaction(
+            self.state,
+            intents,
+            uuid=uuid,
+            successor=self._ambient.new_id(),
+            epoch=self.current_epoch(),
+            guest=self.guest,
+            now_us=self._ambient.now_us(),
+        )
+        item = LogObject(self.state.revision + 1, uuid[:4].hex(), "transaction")
+        decoded = decode_transaction(body, self.log.folder + item.name)
+        check_next(self.state, decoded)  # what a reader would refuse is never written
+        attempt = _Attempt(item, body, decoded, [intent.transaction_id for intent in intents])
+        self._own.update(attempt.ids)
+        if not self._slot.exclusive:
+            self._sent.update(dict.fromkeys(attempt.ids, attempt))
+        return attempt
+
+    def _unanswered(self, intents: list[Intent]) -> _Attempt | None:
+        """An attempt without an answer that one of these was in and that still fits the head."""
+        for intent in intents:
+            sent = self._sent.get(intent.transaction_id)
+            fits = sent and sent.decoded.message.previous_digest == self.state.digest
+            if fits and intent.transaction_id in self._slot.in_doubt:
+                return sent
+        return None
+
+    def _send(self, attempt: _Attempt, results: Results) -> bool:
+        """Ask for the next revision. True: the state is new, and tells whose it is. False: somebody
+        else has it."""
+        before, asked_at_s = self.state.revision, self._ambient.monotonic_s()
+        self._torn = before
+        try:
+            if not self._slot.put(attempt.item, attempt.body, attempt.ids):
+                self._torn = None
+                return False
+            if self.is_idle():
+                # The put may have created a pruned name anew: the log tells, see `_settle`.
+                self._slot.doubt(attempt.ids, self.log.folder + attempt.item.name)
+                self._look_again(before)
+            else:
+                apply(self.state, attempt.decoded)
+                self._seen_at_s = asked_at_s
+                row = self.state.history.rows[-1]
+                for mark in attempt.ids:
+                    self._stands(mark, row, results)
+        except LakelogError:
+            self._torn = None
+            raise
+        self._torn = None
+        return True
+
+    def _look_again(self, before: int) -> None:
+        """Read the log anew, and judge what came after a revision."""
+        asked_at_s = self._ambient.monotonic_s()
+        self.state = self.log.load()
+        self._seen_at_s = asked_at_s
+        self._check_fencing(before)
+
+    # --- After a lost race ------------------------------------------------------------------------
+
+    def _absorb(self, *, expect_news: bool = False) -> None:
+        """Read what others have committed, and see whether one of them fences this committer."""
+        asked_at_s = self._ambient.monotonic_s()
+        before = self.state.revision
+        for attempt in range(ATTEMPTS):
+            fresh = self.log.advance(self.state)
+            if fresh.revision > before or not expect_news:
+                break
+            self._slot.pause(attempt)
+        self.state = fresh
+        self._seen_at_s = asked_at_s
+        self._check_fencing(before)
+
+    def _check_fencing(self, before: int) -> None:
+        if self.guest or self._fenced is not None:
+            return
+        why = why_fenced(
+            self.state, before, epoch=self.epoch, own=self._own, committed=self._committed
+        )
+        if why is not None:
+            self._fenced = fenced(self.log.writer, why, self.log.folder)
+
+    def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
+        """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
+        key = self._slot.in_doubt.get(intent.transaction_id)
+        if key is None or isinstance(error, (FencedError, ForkError)):
+            return error
+        unknown = outcome_unknown(key, intent.transaction_id)
+        unknown.__cause__ = error
+        return unknown

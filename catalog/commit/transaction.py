@@ -1,0 +1,274 @@
+"""A transaction as its user sees it: write, add, remove, then one commit for all, or nothing.
+
+Source: docs/format.md, sections 4 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
+from ..data.dataframes import to_batches
+from ..data.parquet import FILE_BYTES, encode_files
+from ..format.footer import FooterMetadata
+from ..format.names import base_folder, check_path, data_path, encode_segment, parse_data_file
+from ..format.schema import encode_schema
+from ..wire import lakelog_transaction_pb2 as wire
+from .arguments import check_clock
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from ...store import ObjectInfo
+    from ..log.build import Intent
+    from ..log.outcome import CommitInfo
+    from .writer import Writer
+
+
+class Transaction:
+    """A set of changes that becomes visible as a whole, or not at all.
+
+    As a context manager it commits at the end of the block and discards on an exception. A
+    transaction belongs to one thread; different transactions of one writer may run in different
+    threads and may share a commit.
+
+    Attributes:
+        transaction_id: Hex; in the names and footers of its files, and in the log.
+        commit_info: Set once committed; None before, and for a transaction without any change.
+    """
+
+    def __init__(self, writer: Writer, intent: Intent) -> None:
+        self._writer = writer
+        self._intent = intent
+        self._base_revision, self._base_transaction_id = writer.base()
+        self._removed: list[str] = []
+        self._schemas: set[tuple[str, bytes]] = set()
+        self._files = 0
+        self._closed = False
+        self._sent = False
+        self.commit_info: CommitInfo | None = None
+
+    @property
+    def transaction_id(self) -> str:
+        return self._intent.transaction_id.hex()
+
+    def write(
+        self,
+        table: str,
+        data: Any,
+        partition: str = "",
+        *,
+        clock: tuple[int, int] | None = None,
+        file_bytes: int = FILE_BYTES,
+    ) -> list[str]:
+        """Write data as Parquet files of a table. They become visible with the commit.
+
+        Args:
+            table: Any non-empty name.
+            data: pyarrow Table, RecordBatch or RecordBatchReader; pandas or polars DataFrame.
+            partition: Any name; empty for none.
+            clock: Logical clock of the first and the last row; the writer's own time in µs if not
+                given.
+            file_bytes: A file is closed once it is about so large.
+        Returns:
+            Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
+            file, but its schema becomes the table's.
+        Raises:
+            InvalidSchema, InvalidName: Nothing was written.
+            StorageError: Files written so far are orphans; gc takes them.
+        Requests: 1 PUT a file.
+        """
+        self._check_open()
+        encode_segment(table, "table")
+        schema, batches = to_batches(data)
+        first, last = check_clock(clock or self._writer.clock())
+        meta = FooterMetadata(
+            writer=self._writer.writer_id,
+            database=self._writer.database,
+            table=table,
+            partition=partition,
+            transaction_id=self._intent.transaction_id,
+            number=self._files,
+            base_revision=self._base_revision,
+            base_transaction_id=self._base_transaction_id,
+            epoch=self._intent.epoch,
+            first_clock=first,
+            last_clock=last,
+            schema=schema,
+            replaces=tuple(self._removed),
+            app_id=self._intent.app_id,
+            app_version=self._intent.app_version,
+            operation=self._intent.operation or ("overwrite" if self._removed else "append"),
+        )
+        self._path(meta)  # a bad name is refused before the first byte is written
+        paths: list[str] = []
+        adds: list[wire.Action] = []
+        for encoded in encode_files(batches, schema, meta, file_bytes=file_bytes):
+            path = self._path(replace(meta, number=self._files))
+            self._files += 1
+            self._writer.store.put(self._key(path), encoded.body.to_pybytes())
+            add = encoded.facts
+            add.path, add.table, add.partition = path, table, partition
+            add.first_clock, add.last_clock = first, last
+            if meta.number == 0 and not paths:  # once: each of many files naming many is quadratic
+                add.replaces.extend(self._removed)
+            adds.append(wire.Action(add=add))
+            paths.append(path)
+        # Only now: of a write that broke off nothing may become visible.
+        self._learn(table, schema)
+        self._intent.actions.extend(adds)
+        return paths
+
+    def add(
+        self, table: str, path: str, partition: str = "", *, clock: tuple[int, int] | None = None
+    ) -> None:
+        """Take in an existing Parquet file under this writer's `data/`.
+
+        Its footer is read in a child process: a malformed one can't harm this one.
+
+        Args:
+            path: Relative to `<writer>/<database>/`, beginning with `data/`.
+        Raises:
+            InvalidName: A table or partition name that can't be.
+            InvalidPath: Outside the writer's prefix, or the leftover of another transaction.
+            TransactionExpired: The file is so old that gc may be about to take it.
+            ObjectNotFound: No such file.
+            InvalidParquet: Not a Parquet file.
+        Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
+            to learn the store's time.
+        """
+        from ..data.footers.read import read_footer
+
+        self._check_open()
+        encode_segment(table, "table")
+        if partition != "":
+            encode_segment(partition, "partition")
+        check_path(path)
+        first, last = check_clock(clock or self._writer.clock())
+        info = self._writer.store.head(self._key(path))
+        self._check_adoptable(path, info)
+        parsed = read_footer(self._writer.store, info.key, info.size_bytes)
+        schema, add = parsed.schema, parsed.facts
+        self._learn(table, schema)
+        add.path, add.table, add.partition = path, table, partition
+        add.first_clock, add.last_clock = first, last
+        self._intent.actions.append(wire.Action(add=add))
+
+    def remove(self, path: str) -> None:
+        """Take a file out of its table. The object stays until gc.
+
+        Remove first and write afterwards, if the new files replace the old: their footers then say
+        so, and a rebuild from footers knows.
+
+        Raises:
+            InvalidPath: Outside the writer's prefix.
+            FileNotLive: No such file in the table now. (Checked again at the commit.)
+        """
+        self._check_open()
+        check_path(path)
+        if (path in self._removed or not self._writer.is_live(path)) and not any(
+            a.WhichOneof("kind") == "add" and a.add.path == path for a in self._intent.actions
+        ):
+            raise FileNotLive(
+                f"{path} is not live in {self._writer.writer_id}/{self._writer.database}",
+                key=path,
+                hint="List the live files with `files`",
+            )
+        self._removed.append(path)
+        self._intent.actions.append(wire.Action(remove=wire.Remove(path=path)))
+
+    def commit(self) -> CommitInfo | None:
+        """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never
+        commits twice.
+
+        Returns:
+            Where it stands; None if there was nothing to commit.
+        Raises:
+            FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
+        Requests: 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain one.
+        """
+        if self.commit_info is not None:
+            return self.commit_info
+        self._check_not_over()
+        self._sent = True
+        if self._intent.actions or self._intent.app_id:
+            self.commit_info = self._writer.commit_intent(self._intent)
+        self._closed = True
+        return self.commit_info
+
+    def discard(self) -> None:
+        """Give the transaction up. Files already written are orphans that nobody sees; gc takes
+        them."""
+        self._closed = True
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            if not self._sent:  # else it may stand: `commit` can be called again
+                self.discard()
+        elif not self._closed:
+            self.commit()
+
+    def _learn(self, table: str, schema: pa.Schema) -> None:
+        fingerprint, message = encode_schema(schema)
+        if (table, fingerprint) in self._schemas or self._writer.knows_schema(table, fingerprint):
+            return
+        self._schemas.add((table, fingerprint))
+        item = wire.Schema(table=table, fingerprint=fingerprint, arrow_schema=message)
+        self._intent.actions.append(wire.Action(schema=item))
+
+    def _path(self, meta: FooterMetadata) -> str:
+        return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
+
+    def _key(self, path: str) -> str:
+        return base_folder(self._writer.writer_id, self._writer.database) + path
+
+    def _check_adoptable(self, path: str, info: ObjectInfo) -> None:
+        """Refuse a file that gc may take while it is being added: it judges by epoch and age."""
+        own = parse_data_file(path)
+        if own is not None and own.epoch != self._intent.epoch:
+            raise InvalidPath(
+                f"{path} was written under epoch {own.epoch}, this transaction has "
+                f"{self._intent.epoch}",
+                key=path,
+                hint="It is the leftover of another transaction, and gc may take it at any time: "
+                "copy it under a name of your own, and add the copy",
+            )
+        if info.modified_at is None:
+            return
+        born_s = self._writer.born_s(info.modified_at)
+        if self._writer.is_too_old(born_s):
+            raise TransactionExpired(
+                f"{path} is older than half the grace period of gc, which may be about to take it",
+                key=path,
+                hint="Copy it, and add the copy",
+            )
+        # The commit asks once more for the age of the oldest file.
+        self._intent.begun_s = min(self._intent.begun_s, born_s)
+
+    def _check_open(self) -> None:
+        """Changes are taken only until the first commit: it may stand, whatever came back."""
+        self._check_not_over()
+        if self._sent:
+            raise UsageError(
+                "This transaction was sent to be committed, and can't be changed any more",
+                key=self.transaction_id,
+                hint="Call commit again to learn what became of it; put further changes into "
+                "another transaction",
+            )
+
+    def _check_not_over(self) -> None:
+        if self._closed:
+            raise UsageError(
+                "This transaction is over", key=self.transaction_id, hint="Begin another one"
+            )

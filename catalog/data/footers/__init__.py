@@ -1,0 +1,1 @@
+"""Reading Parquet footers of unknown origin, in a child process."""

@@ -1,0 +1,198 @@
+"""From the last bytes of a Parquet file to what the log keeps of it. Pure, but not safe.
+
+The Parquet library can abort the whole process on a malformed footer: `parse_footer` is for bytes
+of known origin, or for a child process (`child`). The rest touches no library.
+
+Source: docs/format.md, sections 5.1 and 8.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ...format.footer import FooterMetadata, decode_footer, encode_footer
+from ...format.schema import check_writable, decode_schema, encode_schema, generation
+from ...wire import lakelog_transaction_pb2 as wire
+
+MAX_FOOTER_BYTES: Final = 64 << 20
+TAIL_BYTES: Final = 64 << 10
+_MIN_FILE_BYTES: Final = 12
+_TRAILER_BYTES: Final = 8
+
+
+class NotParquet(ValueError):
+    """The bytes are not the end of a Parquet file that can be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFooter:
+    """What a Parquet file's footer says.
+
+    Attributes:
+        schema: Arrow schema with column identity, as lakelog keeps it.
+        facts: Its `Add` without path, table, partition, clocks and what it replaces.
+        meta: What lakelog wrote into it; None for a foreign file.
+        problem: Why its lakelog metadata can't be used, if it claims to have any; else empty.
+    """
+
+    schema: pa.Schema
+    facts: wire.Add
+    meta: FooterMetadata | None
+    problem: str = ""
+
+
+def footer_length(end: bytes, size_bytes: int) -> int:
+    """How many bytes at the end of a file its footer takes, the trailer of 8 bytes included.
+
+    Args:
+        end: The last 8 bytes of the file, or more.
+        size_bytes: Of the whole file.
+    Raises:
+        NotParquet: No Parquet footer ends there.
+    """
+    if size_bytes < _MIN_FILE_BYTES or len(end) < _TRAILER_BYTES:
+        raise NotParquet(f"it is only {size_bytes} bytes long")
+    magic = end[-4:]
+    if magic == b"PARE":
+        raise NotParquet("its footer is encrypted")
+    if magic != b"PAR1":
+        raise NotParquet(
+            "it doesn't end as a Parquet file does: it is something else, or cut short"
+        )
+    length = int.from_bytes(end[-8:-4], "little") + _TRAILER_BYTES
+    if length > size_bytes - 4:
+        raise NotParquet(f"its footer would be {length} bytes long, in a file of {size_bytes}")
+    if length > MAX_FOOTER_BYTES:
+        raise NotParquet(f"its footer of {length} bytes is over the limit of {MAX_FOOTER_BYTES}")
+    return length
+
+
+def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
+    """Read a footer. On malformed bytes this can end the process.
+
+    Args:
+        tail: The end of the file, with the whole footer in it.
+        size_bytes: Of the whole file.
+    Raises:
+        NotParquet: It can't be used; says why.
+    """
+    import pyarrow.parquet as pq
+
+    length = footer_length(tail, size_bytes)
+    metadata = pq.read_metadata(pa.BufferReader(tail[-length:]))
+    _check_places(metadata, size_bytes - length)
+    schema = metadata.schema.to_arrow_schema()
+    check_writable(schema)
+    meta, problem = _own_metadata(metadata.metadata, schema)
+    identity = schema if meta is None else meta.schema
+    return ParsedFooter(identity, _facts(metadata, identity, size_bytes), meta, problem)
+
+
+def _check_places(metadata: Any, end_of_data: int) -> None:
+    """Whether the rows add up and every column chunk lies inside the file, before the footer."""
+    rows = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_rows < 0:
+            raise NotParquet(f"row group {number} has {group.num_rows} rows")
+        rows += group.num_rows
+        for index in range(group.num_columns):
+            chunk = group.column(index)
+            start = chunk.data_page_offset
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                start = min(start, chunk.dictionary_page_offset)
+            if chunk.file_path:
+                raise NotParquet("its columns lie in another file")
+            if start < 4 or start + max(0, chunk.total_compressed_size) > end_of_data:
+                raise NotParquet(f"column {index} of row group {number} lies outside of the file")
+    if rows != metadata.num_rows:
+        raise NotParquet(f"it counts {metadata.num_rows} rows and its row groups {rows}")
+
+
+def _own_metadata(
+    pairs: dict[bytes, bytes] | None, schema: pa.Schema
+) -> tuple[FooterMetadata | None, str]:
+    try:
+        meta = decode_footer(pairs)
+    except (ValueError, TypeError) as error:
+        return None, f"its lakelog metadata can't be read: {error}"
+    if meta is None:
+        return None, ""
+    claimed = [(field.name, shape(field.type)) for field in meta.schema]
+    if claimed != [(field.name, shape(field.type)) for field in schema]:
+        return None, "its lakelog metadata describes other columns than the file has"
+    return meta, ""
+
+
+def shape(kind: pa.DataType) -> str:
+    """A type as far as Parquet keeps it: units, widths of offsets, encodings and names of list
+    items may come back otherwise."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return shape(kind.value_type)
+    if types.is_struct(kind):
+        inner = [kind.field(index) for index in range(kind.num_fields)]
+        return f"struct<{[(field.name, shape(field.type)) for field in inner]}>"
+    if types.is_map(kind):
+        return f"map<{shape(kind.key_type)},{shape(kind.item_type)}>"
+    if kind.num_fields == 1:
+        return f"list<{shape(kind.field(0).type)}>"
+    if types.is_decimal(kind):
+        return f"decimal<{kind.precision},{kind.scale}>"
+    if types.is_timestamp(kind):
+        return f"timestamp<{kind.tz is not None}>"
+    for name, test in (("date", types.is_date), ("time", types.is_time)):
+        if test(kind):
+            return name
+    return str(kind).removeprefix("large_").removesuffix("_view")
+
+
+def _facts(metadata: Any, schema: pa.Schema, size_bytes: int) -> wire.Add:
+    from ..parquet import file_facts
+
+    for field in schema:
+        if generation(field) < 0:
+            raise NotParquet(f"column {field.name!r} has a generation below 0")
+    try:
+        return file_facts(metadata, schema, size_bytes)
+    except (ValueError, TypeError, NotImplementedError, OSError, pa.ArrowException):
+        # Statistics that can't be read are unknown: the rows may be as good as ever.
+        return file_facts(metadata, schema, size_bytes, statistics=False)
+
+
+def encode_parsed(parsed: ParsedFooter) -> bytes:
+    """The bytes of a result, for a pipe."""
+    own = None if parsed.meta is None else encode_footer(parsed.meta)
+    return json.dumps(
+        {
+            "schema": _text(encode_schema(parsed.schema)[1]),
+            "facts": _text(parsed.facts.SerializeToString()),
+            "meta": own,
+            "problem": parsed.problem,
+        }
+    ).encode()
+
+
+def decode_parsed(data: bytes) -> ParsedFooter:
+    """The result whose bytes these are.
+
+    Raises:
+        ValueError: They are none.
+    """
+    found = json.loads(data)
+    own = found["meta"]
+    meta = None
+    if own is not None:
+        meta = decode_footer({key.encode(): value.encode() for key, value in own.items()})
+    schema = decode_schema(base64.b64decode(found["schema"]))
+    facts = wire.Add.FromString(base64.b64decode(found["facts"]))
+    return ParsedFooter(schema, facts, meta, found["problem"])
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

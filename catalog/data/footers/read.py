@@ -1,0 +1,75 @@
+"""Footers of files in a store: fetched by this process, read in a child process.
+
+A file of unknown origin may be anything, and some malformed footers abort the process that reads
+them. What comes back from here has gone through a child.
+
+Source: docs/format.md, section 8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....errors import InvalidParquet
+from .parse import TAIL_BYTES, NotParquet, ParsedFooter, footer_length
+from .pool import footer_pool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ....store import Store
+    from ...wire import lakelog_transaction_pb2 as wire
+
+
+def scan_footer(store: Store, key: str) -> tuple[pa.Schema, wire.Add]:
+    """The schema and the facts of one Parquet file, whoever wrote it.
+
+    Returns:
+        The Arrow schema with column identity, and an `Add` with size, rows, footer length,
+        schema fingerprint and row-group statistics; path, table, partition and clocks are empty.
+    Raises:
+        ObjectNotFound: No such object.
+        InvalidParquet: It is no Parquet file, or a damaged, encrypted or malformed one.
+    Requests: 1 HEAD, and 1 GET of the file's end, 2 if its footer is over 64 KiB.
+    """
+    parsed = read_footer(store, key, store.head(key).size_bytes)
+    return parsed.schema, parsed.facts
+
+
+def read_footer(store: Store, key: str, size_bytes: int) -> ParsedFooter:
+    """All that a Parquet file's footer says.
+
+    Args:
+        size_bytes: The file's exact size, from a listing.
+    Raises:
+        ObjectNotFound: No such object.
+        InvalidParquet: It is no Parquet file, or a damaged, encrypted or malformed one.
+    Requests: 1 GET of the file's end, 2 if its footer is over 64 KiB.
+    """
+    try:
+        tail = fetch_tail(store, key, size_bytes)
+        return footer_pool().parse(tail, size_bytes)
+    except NotParquet as error:
+        raise InvalidParquet(
+            f"{key} can't be used as a Parquet file: {error}",
+            key=key,
+            hint="Write the file anew, or restore it from a copy",
+        ) from error
+
+
+def fetch_tail(store: Store, key: str, size_bytes: int) -> bytes:
+    """The footer of a file with its trailer of 8 bytes.
+
+    Raises:
+        ObjectNotFound: No such object.
+        NotParquet: No footer ends there.
+    Requests: 1 or 2 GET; none for a file that is too short.
+    """
+    first = max(0, size_bytes - TAIL_BYTES)
+    tail = store.get(key, start=first, end=size_bytes) if size_bytes else b""
+    if len(tail) < size_bytes - first:
+        raise NotParquet("it has become shorter since it was listed")
+    length = footer_length(tail, size_bytes)
+    if length > len(tail):
+        tail = store.get(key, start=size_bytes - length, end=first) + tail
+    return tail[-length:]

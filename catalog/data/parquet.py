@@ -1,0 +1,166 @@
+"""Parquet bytes from data, and what the log keeps of a Parquet file's metadata. No store: bytes in,
+bytes out.
+
+Source: docs/format.md, sections 5.1, 5.2 and 8.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...errors import InvalidSchema
+from ..format.footer import FooterMetadata, encode_footer
+from ..format.schema import encode_schema
+from ..format.statistics import Exactness, column_statistics
+from ..wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROW_GROUP_ROWS: Final = 1 << 20
+ROW_GROUP_BYTES: Final = 64 << 20
+FILE_BYTES: Final = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedFile:
+    """One Parquet file, ready to be stored.
+
+    Attributes:
+        body: Its bytes.
+        facts: Its `Add` without path, table, partition and clocks.
+    """
+
+    body: pa.Buffer
+    facts: wire.Add
+
+
+def file_facts(
+    metadata: Any, schema: pa.Schema, size_bytes: int, *, statistics: bool = True
+) -> wire.Add:
+    """What the log keeps of a Parquet file: size, rows, footer length, schema fingerprint,
+    row-group statistics.
+
+    Reading statistics of a malformed footer can abort the process: for a file of unknown origin
+    call this in a child process (`lakelog.catalog.data.footers.read`).
+
+    Args:
+        metadata: pyarrow FileMetaData.
+        schema: The file's Arrow schema with column identity.
+        size_bytes: Of the whole file.
+    """
+    add = wire.Add(
+        size_bytes=size_bytes,
+        row_count=metadata.num_rows,
+        schema_fingerprint=encode_schema(schema)[0],
+        footer_bytes=metadata.serialized_size + 8,
+    )
+    if not statistics:
+        return add
+    by_arrow = str(metadata.created_by).startswith("parquet-cpp-arrow")
+    typed = b"ARROW:schema" in (metadata.metadata or {})
+    leaves = _primitive_leaves(metadata, schema)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        entry = add.row_groups.add(row_count=group.num_rows)
+        for leaf, position, field, column in leaves:
+            exact = _exactness(field.type, by_arrow=by_arrow, typed=typed)
+            chunk = group.column(leaf)
+            entry.columns.append(column_statistics(chunk, column, position, field, exact=exact))
+    return add
+
+
+def _exactness(kind: pa.DataType, *, by_arrow: bool, typed: bool) -> Exactness:
+    """How far bounds in a footer are values of the column.
+
+    Arrow's writer takes those of a dictionary array over the whole dictionary, and without its own
+    schema in the file nobody knows which columns were such arrays. Others may truncate long
+    strings without saying so.
+    """
+    if by_arrow:
+        plain = typed and not pa.types.is_dictionary(kind)
+        return Exactness.ALL if plain else Exactness.NONE
+    return Exactness.NUMBERS
+
+
+def _primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, pa.Field, Any]]:
+    columns = [metadata.schema.column(leaf) for leaf in range(metadata.num_columns)]
+    paths = Counter(column.path for column in columns)
+    names = Counter(schema.names)
+    positions = {field.name: position for position, field in enumerate(schema)}
+    found = []
+    for leaf, column in enumerate(columns):
+        position = positions.get(column.path) if column.max_repetition_level == 0 else None
+        if position is None or schema.field(position).type.num_fields:
+            continue
+        # Field `b` of a struct `a` has the path of a column named `a.b`: then neither is known.
+        if paths[column.path] == 1 and names[column.path] == 1:
+            found.append((leaf, position, schema.field(position), column))
+    return found
+
+
+def encode_files(
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    meta: FooterMetadata,
+    *,
+    file_bytes: int = FILE_BYTES,
+) -> Iterator[EncodedFile]:
+    """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
+
+    Args:
+        batches: Of `schema`. No rows at all give no file.
+        meta: For the footers; `number` counts up from the given one.
+    Raises:
+        InvalidSchema: A type that Parquet can't hold turned up while writing.
+    """
+    groups = _row_groups(batches)
+    number = meta.number
+    group = next(groups, None)
+    while group is not None:
+        sink = pa.BufferOutputStream()
+        collected: list[Any] = []
+        try:
+            with pq.ParquetWriter(
+                sink,
+                schema,
+                compression="zstd",
+                metadata_collector=collected,
+                write_page_checksum=True,
+            ) as writer:
+                writer.add_key_value_metadata(encode_footer(replace(meta, number=number)))
+                while group is not None:
+                    writer.write_table(group, row_group_size=max(1, group.num_rows))
+                    group = next(groups, None)
+                    if sink.tell() >= file_bytes:
+                        break
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            raise InvalidSchema(
+                f"Parquet can't hold this data: {error}", hint="Cast the column first"
+            ) from error
+        body = sink.getvalue()
+        facts = file_facts(collected[0], schema, body.size)
+        # Metadata that comes from a writer doesn't know its own serialized size.
+        facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
+        yield EncodedFile(body, facts)
+        number += 1
+
+
+def _row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
+            piece = batch.slice(start, ROW_GROUP_ROWS)
+            if pending and (rows + piece.num_rows > ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES):
+                yield pa.Table.from_batches(pending)
+                pending, rows, size = [], 0, 0
+            pending.append(piece)
+            rows, size = rows + piece.num_rows, size + piece.nbytes
+    if pending:
+        yield pa.Table.from_batches(pending)

@@ -1,0 +1,141 @@
+"""Rows of Parquet files as one stream of batches in one schema.
+
+Files are read ahead by a few threads; at most a handful are in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...errors import CorruptObject, LakelogError, ObjectNotFound
+from .unify import conform, readable_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...store import Store
+
+_AHEAD: Final = 4
+_WHOLE_BYTES: Final = 32 << 20
+_BATCH_ROWS: Final = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """One file to read.
+
+    Attributes:
+        key: Its object, relative to the root.
+        size_bytes: Exact.
+        row_count: As the log says.
+        schema: Its own, with column identity.
+    """
+
+    key: str
+    size_bytes: int
+    row_count: int
+    schema: pa.Schema
+
+
+def scan_files(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> pa.RecordBatchReader:
+    """Batches of all files, in order, conformed to `target`.
+
+    Raises (while reading):
+        ObjectNotFound: A file is gone.
+        CorruptObject: A file isn't the one that the log names, or a value doesn't fit the unified
+            type.
+    """
+    return pa.RecordBatchReader.from_batches(target, _stream(store, parts, target))
+
+
+def _stream(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        waiting: deque[tuple[FilePart, Future[pa.Table] | None]] = deque()
+        todo = iter(parts)
+
+        def fill() -> None:
+            while len(waiting) < _AHEAD:
+                part = next(todo, None)
+                if part is None:
+                    return
+                small = part.size_bytes <= _WHOLE_BYTES
+                waiting.append(
+                    (part, pool.submit(_read_whole, store, part, target) if small else None)
+                )
+
+        try:
+            fill()
+            while waiting:
+                part, future = waiting.popleft()
+                if future is None:
+                    yield from _read_by_group(store, part, target)
+                else:
+                    yield from future.result().to_batches(max_chunksize=_BATCH_ROWS)
+                fill()
+        finally:
+            for _, future in waiting:
+                if future is not None:
+                    future.cancel()
+
+
+def _read_whole(store: Store, part: FilePart, target: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target)
+
+
+def _check_size(size_bytes: int, part: FilePart) -> None:
+    if size_bytes != part.size_bytes:
+        raise CorruptObject(
+            f"{part.key} has {size_bytes} bytes, the log says {part.size_bytes}",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+
+
+def _check_columns(found: list[str], columns: list[str], part: FilePart) -> None:
+    """Parquet readers pass over a column that is not there: its rows would be null."""
+    lost = sorted(set(columns) - set(found))
+    if lost:
+        raise CorruptObject(
+            f"{part.key} has no column {lost[0]!r}, the log says it has",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+
+
+def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    columns = readable_columns(part.schema, target)
+    rows = 0
+    try:
+        with store.open_input(part.key, size_bytes=part.size_bytes) as source:
+            _check_size(source.size(), part)
+            file = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+            _check_columns(file.schema_arrow.names, columns, part)
+            for batch in file.iter_batches(
+                batch_size=_BATCH_ROWS, columns=columns, use_threads=False
+            ):
+                rows += batch.num_rows
+                yield conform(batch, target)
+    except ObjectNotFound as error:
+        error.hint = (
+            "The data file is gone: was it deleted by hand, or by gc after this point in "
+            "time was pruned?"
+        )
+        raise
+    except LakelogError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptObject(
+            f"{part.key} can't be read as the log describes it: {error}",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        ) from error
+    if rows != part.row_count:
+        raise CorruptObject(
+            f"{part.key} has {rows} rows, the log says {part.row_count}", key=part.key
+        )

@@ -1,0 +1,1 @@
+"""The bytes: names, frames, segments, footers and schemas, encoded and decoded. Pure."""

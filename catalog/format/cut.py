@@ -1,0 +1,117 @@
+"""Cuts and their tokens: one revision per writer, named exactly in a short string. Pure.
+
+Source: docs/format.md, section 7.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.message import DecodeError
+
+from ...errors import InvalidToken
+from ..wire import lakelog_cut_pb2 as wire
+from .names import is_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX: Final = "ll1-"
+DIGEST_BYTES: Final = 8
+MAX_TOKEN_CHARS: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a cut stands in one log.
+
+    Attributes:
+        revision: From 0.
+        digest: First 8 bytes of the digest of that revision's transaction; empty where the caller
+            gave a number only.
+    """
+
+    revision: int
+    digest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One revision for each writer of a database.
+
+    Attributes:
+        database: The database.
+        writers: Position by writer, sorted by writer. A writer that isn't in it has nothing in the
+            cut.
+    """
+
+    database: str
+    writers: Mapping[str, Position]
+
+    @property
+    def revisions(self) -> dict[str, int]:
+        """Revision by writer."""
+        return {writer: position.revision for writer, position in self.writers.items()}
+
+    @property
+    def token(self) -> str:
+        """The cut as a string of URL-safe characters; `parse_token` is its inverse."""
+        message = wire.Cut(
+            database=self.database,
+            writers=[
+                wire.WriterRevision(
+                    writer=name, revision=at.revision, digest=at.digest[:DIGEST_BYTES]
+                )
+                for name, at in sorted(self.writers.items())
+            ],
+        )
+        body = message.SerializeToString(deterministic=True)
+        body += zlib.crc32(body).to_bytes(4, "little")
+        return PREFIX + _text(body)
+
+
+def _text(body: bytes) -> str:
+    return base64.urlsafe_b64encode(body).decode().rstrip("=")
+
+
+def is_token(text: str) -> bool:
+    """Whether a string looks like a token (it may still be malformed)."""
+    return text.startswith(PREFIX)
+
+
+def parse_token(token: str) -> Cut:
+    """The cut that a token names.
+
+    Raises:
+        InvalidToken: Malformed, or cut short.
+    """
+    problem = InvalidToken(
+        "The token is malformed or cut short",
+        key=token[:40] + ("..." if len(token) > 40 else ""),
+        hint="Copy it whole, as `snapshot.token` gives it; it begins with ll1-",
+    )
+    if not token.startswith(PREFIX) or len(token) > MAX_TOKEN_CHARS:
+        raise problem
+    text = token[len(PREFIX) :]
+    try:
+        body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        if _text(body) != text:  # base64 leaves bits open: one cut has one token
+            raise problem
+        if len(body) < 4 or zlib.crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
+            raise problem
+        message = wire.Cut()
+        message.ParseFromString(body[:-4])
+    except (binascii.Error, ValueError, DecodeError) as error:
+        raise problem from error
+    writers = {item.writer: Position(item.revision, item.digest) for item in message.writers}
+    if (
+        not is_id(message.database)
+        or not all(map(is_id, writers))
+        or len(writers) != len(message.writers)
+    ):
+        raise problem
+    return Cut(message.database, dict(sorted(writers.items())))

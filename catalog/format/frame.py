@@ -1,0 +1,164 @@
+"""The frame around every object: magic, sizes and one digest, so that no damage goes unseen. Pure.
+
+Layout (all numbers little-endian):
+
+    0   4  magic "LKLG"
+    4   1  format version, 1
+    5   1  kind: 1 transaction, 2 checkpoint, 3 segment, 4 ref
+    6   1  codec of the message: 0 none, 1 zstd
+    7   1  zero
+    8   4  length of the message as stored
+    12  4  length of the message once decoded
+    16  8  length of the attachments
+    24 32  SHA-256 of bytes 0 to 24 and of all that follows the header
+    56     message, then attachments, then the end
+
+Source: docs/format.md, section 3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+from ...errors import CorruptObject, UnsupportedFeature
+
+MAGIC: Final = b"LKLG"
+VERSION: Final = 1
+HEADER_BYTES: Final = 56
+MAX_MESSAGE_BYTES: Final = 8 << 20
+MAX_ATTACHMENT_BYTES: Final = 1 << 30
+_HEAD = struct.Struct("<4sBBBBIIQ")
+_COMPRESS_FROM: Final = 1024
+
+
+class FrameKind(IntEnum):
+    """What a frame holds. A frame of one kind under the name of another is corrupt."""
+
+    TRANSACTION = 1
+    CHECKPOINT = 2
+    SEGMENT = 3
+    REF = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A decoded frame.
+
+    Attributes:
+        kind: What it holds.
+        message: The decoded protobuf message.
+        attachments: Zero-copy view of what follows the message.
+        digest: SHA-256 of the frame, 32 bytes: names these very bytes.
+    """
+
+    kind: FrameKind
+    message: bytes
+    attachments: memoryview
+    digest: bytes
+
+
+def encode_frame(kind: FrameKind, message: bytes, attachments: bytes = b"") -> tuple[bytes, bytes]:
+    """Frame a message.
+
+    Returns:
+        The object's bytes, and its digest.
+    Raises:
+        ValueError: Over the size caps of the format.
+    """
+    if len(message) > MAX_MESSAGE_BYTES or len(attachments) > MAX_ATTACHMENT_BYTES:
+        raise ValueError(
+            f"message of {len(message)} or attachments of {len(attachments)} bytes: over the cap"
+        )
+    codec, stored = 0, message
+    if len(message) >= _COMPRESS_FROM:
+        packed = _zstd().compress(message, asbytes=True)
+        if len(packed) < len(message):
+            codec, stored = 1, packed
+    head = _HEAD.pack(MAGIC, VERSION, kind, codec, 0, len(stored), len(message), len(attachments))
+    digest = hashlib.sha256(head)
+    digest.update(stored)
+    digest.update(attachments)
+    return b"".join((head, digest.digest(), stored, attachments)), digest.digest()
+
+
+def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
+    """Check and open a frame. Nothing is decompressed or parsed before the sizes and the digest are
+    known to be right.
+
+    Args:
+        data: The whole object.
+        kind: What its name says it is.
+        key: Named in errors.
+    Raises:
+        CorruptObject: Cut short, altered, or of another kind.
+        UnsupportedFeature: A format version of the future.
+    """
+    if len(data) < HEADER_BYTES:
+        raise _corrupt(key, f"has {len(data)} bytes, fewer than a header")
+    magic, version, found, codec, zero, stored, decoded, attached = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise _corrupt(key, "does not begin with the magic of lakelog")
+    if len(data) != HEADER_BYTES + stored + attached:
+        raise _corrupt(
+            key, f"has {len(data)} bytes, its header says {HEADER_BYTES + stored + attached}"
+        )
+    view = memoryview(data)
+    digest = hashlib.sha256(view[: _HEAD.size])
+    digest.update(view[HEADER_BYTES:])
+    if digest.digest() != data[_HEAD.size : HEADER_BYTES]:
+        raise _corrupt(key, "does not match its digest")
+    if version != VERSION:
+        raise UnsupportedFeature(
+            f"{key} has format version {version}, this lakelog reads {VERSION}",
+            key=key,
+            hint="Upgrade lakelog",
+        )
+    if found != kind or zero != 0:
+        raise _corrupt(key, f"is of kind {found}, its name says {kind.value} ({kind.name.lower()})")
+    if decoded > MAX_MESSAGE_BYTES or stored > MAX_MESSAGE_BYTES or attached > MAX_ATTACHMENT_BYTES:
+        raise _corrupt(key, "declares sizes over the caps of the format")
+    body = view[HEADER_BYTES : HEADER_BYTES + stored]
+    return Frame(
+        kind, _decode(body, codec, decoded, key), view[HEADER_BYTES + stored :], digest.digest()
+    )
+
+
+def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
+    if codec == 0:
+        if len(body) != decoded:
+            raise _corrupt(key, "has two lengths for one message")
+        return bytes(body)
+    if codec != 1:
+        raise UnsupportedFeature(f"{key} uses codec {codec}", key=key, hint="Upgrade lakelog")
+    try:
+        message: bytes = _zstd().decompress(body, decompressed_size=decoded, asbytes=True)
+    except OSError as error:
+        raise _corrupt(key, f"does not decompress to {decoded} bytes") from error
+    if len(message) != decoded:
+        raise _corrupt(key, f"does not decompress to {decoded} bytes")
+    return message
+
+
+_codec: list[Any] = []
+
+
+def _zstd() -> Any:
+    # pyarrow is loaded on first use: `import lakelog` must stay quick.
+    if not _codec:
+        import pyarrow as pa
+
+        _codec.append(pa.Codec("zstd"))
+    return _codec[0]
+
+
+def _corrupt(key: str, problem: str) -> CorruptObject:
+    return CorruptObject(
+        f"{key} {problem}",
+        key=key,
+        hint="The object is damaged. Restore it from a copy, read an earlier point in time, or "
+        "rebuild the log",
+    )

@@ -1,0 +1,140 @@
+"""Refuses an Arrow IPC bomb before Arrow allocates for it. Pure.
+
+A compressed IPC buffer declares its own decoded length, and Arrow believes it. This walks the
+file's record batch headers (a few hundred bytes each) and adds those lengths up first.
+
+Source: docs/format.md, section 6.4.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ...errors import CorruptObject
+
+MAX_DECODED_BYTES = 2 << 30
+ROW_BYTES = 16_384
+BUFFER_BYTES = 128  # a row of a statistics column: two or three buffers, a bound of 64 bytes
+SLACK_BYTES = 1 << 20
+_V5 = 4
+
+
+def check_ipc_sizes(
+    data: memoryview | bytes, rows: int, key: str, *, row_bytes: int = ROW_BYTES
+) -> None:
+    """Raise unless the decoded size of an Arrow IPC file is in proportion to its rows.
+
+    Args:
+        data: Arrow IPC file bytes.
+        rows: How many rows it is said to have.
+        key: Named in errors.
+        row_bytes: What one row may take, beside 128 bytes for each buffer of a record batch.
+    Raises:
+        CorruptObject: It would decode to more than that (and 1 MiB), or to more than 2 GiB; or
+            isn't Arrow IPC.
+    """
+    view = memoryview(data)
+    try:
+        sizes = [_batch_bytes(view, offset, size) for offset, size in _blocks(view)]
+    except (struct.error, IndexError, ValueError) as error:
+        raise CorruptObject(f"{key} holds a segment that is not Arrow IPC", key=key) from error
+    decoded = sum(size for size, _ in sizes)
+    row_bytes += BUFFER_BYTES * max((buffers for _, buffers in sizes), default=0)
+    if decoded > min(MAX_DECODED_BYTES, rows * row_bytes + SLACK_BYTES):
+        raise CorruptObject(
+            f"{key} holds a segment that would decode to {decoded} bytes for {rows} rows", key=key
+        )
+
+
+class _Table:
+    """A flatbuffer table: reads fields by their slot."""
+
+    def __init__(self, view: memoryview, position: int) -> None:
+        self.view, self.position = view, position
+        self.vtable = position - _int32(view, position)
+        if self.vtable < 0:
+            raise ValueError("vtable before the buffer")
+        self.length = _uint16(view, self.vtable)
+
+    def field(self, slot: int) -> int:
+        """Absolute position of a field, 0 if absent."""
+        entry = 4 + 2 * slot
+        if entry + 2 > self.length:
+            return 0
+        offset = _uint16(self.view, self.vtable + entry)
+        return self.position + offset if offset else 0
+
+    def indirect(self, slot: int) -> int:
+        at = self.field(slot)
+        return at + _uint32(self.view, at) if at else 0
+
+    def vector(self, slot: int) -> tuple[int, int]:
+        """Position of the first element and number of elements."""
+        at = self.indirect(slot)
+        return (at + 4, _uint32(self.view, at)) if at else (0, 0)
+
+
+def _blocks(view: memoryview) -> list[tuple[int, int]]:
+    """Offset and metadata length of every record batch and dictionary, from the footer."""
+    if len(view) < 18 or bytes(view[:6]) != b"ARROW1" or bytes(view[-6:]) != b"ARROW1":
+        raise ValueError("no Arrow magic")
+    size = _int32(view, len(view) - 10)
+    start = len(view) - 10 - size
+    if size <= 0 or start < 8:
+        raise ValueError("footer length")
+    footer = view[start : len(view) - 10]
+    table = _Table(footer, _uint32(footer, 0))
+    found = []
+    for slot in (2, 3):  # dictionaries, recordBatches: vectors of 24-byte Block structs
+        first, count = table.vector(slot)
+        if count * 24 > len(footer):
+            raise ValueError("more blocks than fit")
+        for index in range(count):
+            offset, metadata = struct.unpack_from("<qi", footer, first + 24 * index)
+            found.append((offset, metadata))
+    return found
+
+
+def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
+    """Decoded size of a batch, and its number of buffers."""
+    if offset < 0 or size < 8 or offset + size > len(view):
+        raise ValueError("block outside the file")
+    message = view[offset + 8 : offset + size]
+    top = _Table(message, _uint32(message, 0))
+    version_at, kind_at, header = top.field(0), top.field(1), top.indirect(2)
+    if not kind_at or not header:
+        raise ValueError("message without header")
+    if not version_at or struct.unpack_from("<h", message, version_at)[0] != _V5:
+        raise ValueError("not metadata V5: V4 can hide compression from this check")
+    batch = _Table(message, header)
+    if message[kind_at] == 2:  # DictionaryBatch wraps a RecordBatch
+        batch = _Table(message, batch.indirect(1))
+    elif message[kind_at] != 3:
+        raise ValueError("block is no record batch")
+    compressed = batch.field(3) != 0
+    first, count = batch.vector(2)
+    if count * 16 > len(message):
+        raise ValueError("more buffers than fit")
+    body = offset + size
+    total = 0
+    for index in range(count):
+        at, length = struct.unpack_from("<qq", message, first + 16 * index)
+        if length < 0 or at < 0 or body + at + length > len(view):
+            raise ValueError("buffer outside the file")
+        declared = (
+            struct.unpack_from("<q", view, body + at)[0] if compressed and length >= 8 else length
+        )
+        total += declared if declared > 0 else length
+    return total, count
+
+
+def _uint16(view: memoryview, at: int) -> int:
+    return int(struct.unpack_from("<H", view, at)[0])
+
+
+def _int32(view: memoryview, at: int) -> int:
+    return int(struct.unpack_from("<i", view, at)[0])
+
+
+def _uint32(view: memoryview, at: int) -> int:
+    return int(struct.unpack_from("<I", view, at)[0])

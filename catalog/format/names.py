@@ -1,0 +1,230 @@
+"""Names and keys: what may be called how, where it lies, and which object names are ours. Pure.
+
+Source: docs/format.md, section 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import unquote_to_bytes
+
+from ...errors import InvalidName, InvalidPath
+
+MAX_PATH_BYTES: Final = (
+    892  # object stores take keys of 1,024 bytes; `<writer>/<database>/` and a margin come before
+)
+MAX_SEGMENT_BYTES: Final = 255
+MAX_REVISION: Final = (1 << 62) - 1  # fits 64 signed bits everywhere, with room to add
+
+_ID = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,63}", re.ASCII)
+_LOG_OBJECT = re.compile(
+    r"(?P<revision>[0-9]{20})\.(?P<uuid8>[0-9a-f]{8})\."
+    r"(?:(?P<kind>transaction|checkpoint)|(?P<number>0|[1-9][0-9]{0,8})\.segment)",
+    re.ASCII,
+)
+_DATA_FILE = re.compile(
+    r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})\.parquet"
+)
+_ESCAPED: Final = frozenset("/\\%")
+
+Kind = Literal["transaction", "checkpoint", "segment"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogObject:
+    """The parsed name of an object in `transactions/`.
+
+    Attributes:
+        revision: The number it belongs to.
+        uuid8: First 8 hex digits of the slot uuid.
+        kind: transaction, checkpoint or segment.
+        number: Of a segment; 0 for the other kinds.
+    """
+
+    revision: int
+    uuid8: str
+    kind: Kind
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """The object's name, without its folder."""
+        stem = f"{self.revision:020d}.{self.uuid8}"
+        return f"{stem}.{self.number}.segment" if self.kind == "segment" else f"{stem}.{self.kind}"
+
+
+def parse_log_object(name: str) -> LogObject | None:
+    """The parsed name, or None for a name that isn't ours (it is then ignored and never
+    deleted)."""
+    match = _LOG_OBJECT.fullmatch(name)
+    if match is None or int(match["revision"]) > MAX_REVISION:
+        return None
+    kind: Kind = match["kind"] or "segment"  # type: ignore[assignment]
+    return LogObject(int(match["revision"]), match["uuid8"], kind, int(match["number"] or 0))
+
+
+def revision_of(key: str) -> int:
+    """The revision that the key of a log object names; -1 for another key."""
+    item = parse_log_object(key.rsplit("/", 1)[-1])
+    return -1 if item is None else item.revision
+
+
+def check_id(value: str, what: str) -> str:
+    """`value` if it may name a writer or database.
+
+    Raises:
+        InvalidName: It may not.
+    """
+    if not isinstance(value, str) or _ID.fullmatch(value) is None:
+        raise InvalidName(
+            f"{what} id {value!r} is not valid",
+            key=str(value),
+            hint="Use 1 to 64 letters, digits, '-' and '_' of ASCII, not starting with '_'",
+        )
+    return value
+
+
+def is_id(value: str) -> bool:
+    """Whether `value` may name a writer or database."""
+    return _ID.fullmatch(value) is not None
+
+
+def encode_segment(name: str, what: str) -> str:
+    """A table or partition name as one key segment: UTF-8 as it is, with `/ \\ %`, control
+    characters and the whole segments `.` and `..` percent-encoded.
+
+    Raises:
+        InvalidName: No text, empty, not encodable, or longer than 255 bytes once encoded.
+    """
+    if not isinstance(name, str):
+        raise InvalidName(
+            f"{what} name {name!r} is of type {type(name).__name__}, not text",
+            key=repr(name)[:60],
+            hint="Leave it out, or give '' for none"
+            if name is None and what == "partition"
+            else f"Give text: str({str(name)[:60]})",
+        )
+    if not name:
+        raise InvalidName(f"{what} name is empty", hint="Give it a name")
+    if name in (".", ".."):
+        encoded = name.replace(".", "%2E")
+    else:
+        encoded = "".join(_escape(char) if _must_escape(char) else char for char in name)
+    try:
+        length = len(encoded.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise InvalidName(f"{what} name {name!r} is not valid Unicode", key=repr(name)) from error
+    if length > MAX_SEGMENT_BYTES:
+        raise InvalidName(
+            f"{what} name of {length} bytes is too long",
+            key=name[:60],
+            hint=f"At most {MAX_SEGMENT_BYTES} bytes fit, percent-encoding included",
+        )
+    return encoded
+
+
+def decode_segment(segment: str) -> str:
+    """The name that `encode_segment` encoded."""
+    if "%" not in segment:
+        return segment
+    return unquote_to_bytes(segment).decode("utf-8", errors="replace")
+
+
+def _must_escape(char: str) -> bool:
+    return char in _ESCAPED or _control(char)
+
+
+def _escape(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8"))
+
+
+def check_path(path: str) -> str:
+    """`path` if it may stand in a log: below `data/`, relative, without tricks.
+
+    Raises:
+        InvalidPath: It breaks the grammar.
+    """
+    problem = _path_problem(path)
+    if problem:
+        raise InvalidPath(
+            f"Path {str(path)[:200]!r} {problem}",
+            key=str(path)[:200],
+            hint="Paths are relative to <writer>/<database>/ and begin with data/",
+        )
+    return path
+
+
+def _path_problem(path: str) -> str:
+    if not isinstance(path, str) or not path.startswith("data/"):
+        return "is not below data/"
+    try:
+        raw = path.encode("utf-8")
+    except UnicodeEncodeError:
+        return "is not valid Unicode"
+    if len(raw) > MAX_PATH_BYTES:
+        return "is too long"
+    if "\\" in path or (not path.isprintable() and any(map(_control, path))):
+        return "holds a backslash or a control character"
+    for segment, size in zip(path.split("/"), map(len, raw.split(b"/"))):
+        if segment in ("", ".", ".."):
+            return "has an empty or a dot segment"
+        if size > MAX_SEGMENT_BYTES:
+            return "has a segment that is too long"
+    return ""
+
+
+def _control(char: str) -> bool:
+    return ord(char) < 0x20 or ord(char) == 0x7F
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """What the name of a data file made by lakelog says."""
+
+    epoch: int
+    transaction_id: bytes
+    number: int
+
+
+def parse_data_file(path: str) -> DataFile | None:
+    """Epoch, transaction id and number of a data file's path, or None for a foreign name."""
+    match = _DATA_FILE.fullmatch(path.rsplit("/", 1)[-1])
+    if match is None:
+        return None
+    return DataFile(int(match["epoch"]), bytes.fromhex(match["id"]), int(match["number"]))
+
+
+NO_PARTITION: Final = "_"
+
+
+def data_path(partition: str, table: str, epoch: int, transaction_id: bytes, number: int) -> str:
+    """Where a new data file goes, relative to `<writer>/<database>/`. The empty partition lies in
+    `_`.
+
+    Raises:
+        InvalidName: A partition or table name that can't be.
+    """
+    folder = NO_PARTITION if partition == "" else encode_segment(partition, "partition")
+    if partition == NO_PARTITION:
+        folder = "%5F"
+    file = f"{epoch}-{transaction_id.hex()}-{number}.parquet"
+    return check_path(f"data/{folder}/{encode_segment(table, 'table')}/{file}")
+
+
+def log_folder(writer: str, database: str) -> str:
+    """Key prefix of a log's objects."""
+    return f"{writer}/{database}/transactions/"
+
+
+def base_folder(writer: str, database: str) -> str:
+    """Key prefix that the paths in a log are relative to."""
+    return f"{writer}/{database}/"
+
+
+def first_slot_uuid(writer: str, database: str) -> bytes:
+    """The slot uuid of revision 0, which any two committers derive alike (so that they race for one
+    name)."""
+    return hashlib.sha256(f"lakelog\n{writer}\n{database}".encode()).digest()[:16]

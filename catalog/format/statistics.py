@@ -1,0 +1,237 @@
+"""Bounds and null counts of columns: from Parquet metadata into the log, and their byte form. Pure.
+
+What isn't known for certain is left out; a missing bound never prunes.
+
+Source: docs/format.md, section 5.2.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from enum import Enum
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ..wire import lakelog_transaction_pb2 as wire
+
+MAX_BOUND_BYTES: Final = 64
+_INT = struct.Struct("<q")
+_UINT = struct.Struct("<Q")
+_FLOAT = struct.Struct("<d")
+_UNIT_OF_NAME = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+class Exactness(Enum):
+    """Which bounds in a file's footer are values of the column, and not only bounds."""
+
+    NONE = 0
+    NUMBERS = 1
+    ALL = 2
+
+
+def bound_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which bounds of a column are kept, one per family; None for a column that has
+    none."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return bound_type(kind.value_type)
+    if types.is_boolean(kind) or types.is_date32(kind) or types.is_time(kind):
+        return kind
+    if types.is_signed_integer(kind):
+        return pa.int64()
+    if types.is_unsigned_integer(kind):
+        return pa.uint64()
+    if types.is_float32(kind) or types.is_float64(kind):
+        return pa.float64()
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_decimal128(kind):
+        return pa.decimal128(38, kind.scale)
+    if types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC" if kind.tz else None)
+    return None
+
+
+def encode_bound(value: Any, kind: pa.DataType) -> bytes:
+    """One bound in its byte form.
+
+    Args:
+        value: int for integers, dates, times and timestamps (in the type's unit) and for decimals
+            (unscaled).
+        kind: A type that `bound_type` returns.
+    """
+    types = pa.types
+    if types.is_boolean(kind):
+        return b"\x01" if value else b"\x00"
+    if types.is_unsigned_integer(kind):
+        return _UINT.pack(value)
+    if types.is_float64(kind):
+        return _FLOAT.pack(value)
+    if types.is_string(kind) or types.is_binary(kind):
+        return bytes(value)
+    if types.is_decimal(kind):
+        return int(value).to_bytes(16, "little", signed=True)
+    return _INT.pack(value)
+
+
+def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
+    """Many bounds of one type as an Arrow array. None stays null; so does what can't be a bound: a
+    value of the wrong length, one out of the type's range, NaN."""
+    types = pa.types
+    if types.is_string(kind):
+        return pa.array([_text(value) for value in values], pa.string())
+    if types.is_binary(kind):
+        return pa.array(values, pa.binary())
+    if types.is_boolean(kind):
+        flags = {b"\x00": False, b"\x01": True}
+        return pa.array([None if value is None else flags.get(value) for value in values], kind)
+    if types.is_decimal(kind):
+        raw = pa.array([_decimal(value) for value in values], pa.binary(16))
+        return pa.Array.from_buffers(kind, len(raw), raw.buffers(), null_count=raw.null_count)
+    plain = [_number(value, kind) for value in values]
+    if types.is_floating(kind) or types.is_integer(kind):
+        return pa.array(plain, kind)
+    return pa.array(plain, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+
+
+def _number(value: bytes | None, kind: pa.DataType) -> int | float | None:
+    if value is None or len(value) != 8:
+        return None
+    if pa.types.is_floating(kind):
+        real = float(_FLOAT.unpack(value)[0])
+        return None if math.isnan(real) else real
+    number = int((_UINT if pa.types.is_unsigned_integer(kind) else _INT).unpack(value)[0])
+    if pa.types.is_time(kind):
+        return number if 0 <= number < 86_400 * _PER_SECOND[kind.unit] else None
+    return number if kind.bit_width == 64 or -(1 << 31) <= number < 1 << 31 else None
+
+
+def _decimal(value: bytes | None) -> bytes | None:
+    if value is None or len(value) != 16:
+        return None
+    return value if abs(int.from_bytes(value, "little", signed=True)) < 10**38 else None
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def column_statistics(
+    chunk: Any, column: Any, position: int, field: pa.Field, *, exact: Exactness
+) -> wire.ColumnStatistics:
+    """What the log keeps of one column chunk.
+
+    Args:
+        chunk: pyarrow ColumnChunkMetaData.
+        column: pyarrow ColumnSchema of the same column.
+        position: Of the column among the schema's top-level fields.
+        field: The Arrow field.
+        exact: Which bounds of the file's writer are known to be values of the column.
+    """
+    result = wire.ColumnStatistics(column=position)
+    found = chunk.statistics if chunk.is_stats_set else None
+    if found is not None and found.has_null_count:
+        result.null_count = found.null_count
+    if chunk.bloom_filter_offset is not None:
+        result.bloom_offset = chunk.bloom_filter_offset
+        if chunk.bloom_filter_length is not None:
+            result.bloom_bytes = chunk.bloom_filter_length
+    kind = bound_type(field.type)
+    if found is None or kind is None or not found.has_min_max:
+        return result
+    try:
+        low = _raw_bound(found, "min", column, field.type, kind)
+        high = _raw_bound(found, "max", column, field.type, kind)
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        struct.error,
+        NotImplementedError,
+        pa.ArrowException,
+    ):
+        return result
+    text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    exactly = exact is Exactness.ALL or (exact is Exactness.NUMBERS and not text)
+    if low is not None:
+        result.min = low[:MAX_BOUND_BYTES] if not pa.types.is_string(kind) else _cut(low)
+        result.min_exact = result.min == low and exactly
+    if high is not None:
+        top = _round_up(high, pa.types.is_string(kind)) if text else high
+        if top is not None:
+            result.max = top
+            result.max_exact = top == high and exactly
+    return result
+
+
+def _raw_bound(
+    found: Any, which: str, column: Any, file_type: pa.DataType, kind: pa.DataType
+) -> bytes | None:
+    types = pa.types
+    if types.is_unsigned_integer(kind) or types.is_boolean(kind):
+        return encode_bound(getattr(found, which), kind)
+    raw = getattr(found, f"{which}_raw")
+    if raw is None:
+        return None
+    if types.is_float64(kind):
+        value = float(raw)
+        if math.isnan(value):
+            return None
+        # -0.0 and 0.0 compare equal but sort apart: the bound takes in both.
+        return encode_bound((-0.0 if which == "min" else 0.0) if value == 0 else value, kind)
+    if types.is_string(kind):
+        return bytes(raw).decode("utf-8").encode()  # a foreign file may hold anything
+    if types.is_binary(kind):
+        return bytes(raw)
+    if types.is_decimal(kind):
+        unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+        return encode_bound(unscaled, kind)
+    if types.is_timestamp(kind) or types.is_time(kind):
+        # The file's unit need not be that of its Arrow type: Parquet has no seconds.
+        unit = _UNIT_OF_NAME.get(json.loads(column.logical_type.to_json()).get("timeUnit", ""))
+        if unit is None:
+            return None
+        have, want = _PER_SECOND[unit], _PER_SECOND[kind.unit]
+        scaled = int(raw) * want
+        return None if scaled % have else encode_bound(scaled // have, kind)
+    return encode_bound(int(raw), kind)
+
+
+def _cut(value: bytes) -> bytes:
+    """At most 64 bytes of a UTF-8 string, ending at a character's end."""
+    if len(value) <= MAX_BOUND_BYTES:
+        return value
+    return value[:MAX_BOUND_BYTES].decode("utf-8", errors="ignore").encode("utf-8")
+
+
+def _round_up(value: bytes, text: bool) -> bytes | None:
+    """A short value that is not less than `value`, or None if there is none."""
+    if len(value) <= MAX_BOUND_BYTES:
+        return value
+    if not text:
+        head = bytearray(value[:MAX_BOUND_BYTES])
+        while head and head[-1] == 0xFF:
+            head.pop()
+        if not head:
+            return None
+        head[-1] += 1
+        return bytes(head)
+    chars = list(_cut(value).decode("utf-8"))
+    while chars:
+        code = ord(chars.pop()) + 1
+        if 0xD800 <= code <= 0xDFFF:
+            code = 0xE000
+        if code <= 0x10FFFF:
+            return "".join([*chars, chr(code)]).encode("utf-8")
+    return None

@@ -1,0 +1,1 @@
+"""What the objects of one log mean together: its listing, states, checkpoints and rules. Pure."""

@@ -1,0 +1,99 @@
+"""Which of the waiting intents fit the state they would be committed onto. Pure.
+
+Each is judged by itself: one that doesn't fit gets its error and holds up nobody else.
+
+Source: docs/format.md, section 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...errors import LakelogError
+from .outcome import CommitInfo, epoch_changed, expired
+from .state import check_features, validate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .build import Intent
+    from .state import State
+
+Results = dict[bytes, CommitInfo | LakelogError]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an intent must satisfy beside the state.
+
+    Attributes:
+        folder: Of the log, for errors.
+        guest_epoch: The epoch that a guest's files must carry; None for an owner.
+        now_s: On the clock that never jumps.
+        file_age_limit_s: Files of a transaction begun longer ago are no longer committed.
+    """
+
+    folder: str
+    guest_epoch: int | None
+    now_s: float
+    file_age_limit_s: float
+
+
+def admit(state: State, pending: Sequence[Intent], results: Results, terms: Terms) -> list[Intent]:
+    """The intents that fit the state, one after the other. The others get their error in
+    `results`, or wait until it is known what becomes of another one of their application.
+
+    Raises:
+        UnsupportedFeature: Nobody may write to this log with this lakelog.
+    """
+    check_features(state, writing=True)
+    candidates: list[Intent] = []
+    claimed: dict[str, int] = {}
+    for intent in pending:
+        if intent.app_id:
+            if state.app_versions.get(intent.app_id, -1) >= intent.app_version:
+                results[intent.transaction_id] = _skipped(state, intent)
+                continue
+            if claimed.get(intent.app_id, -1) >= intent.app_version:
+                continue
+            claimed[intent.app_id] = intent.app_version
+        candidates.append(intent)
+    try:
+        _check_fit(state, candidates, terms)
+        return candidates
+    except LakelogError:
+        return _each_that_fits(state, candidates, results, terms)
+
+
+def _each_that_fits(
+    state: State, candidates: Sequence[Intent], results: Results, terms: Terms
+) -> list[Intent]:
+    fitting: list[Intent] = []
+    for intent in candidates:
+        try:
+            _check_fit(state, [*fitting, intent], terms)
+            fitting.append(intent)
+        except LakelogError as error:
+            results[intent.transaction_id] = error
+    return fitting
+
+
+def _check_fit(state: State, intents: Sequence[Intent], terms: Terms) -> None:
+    for intent in intents:
+        if terms.guest_epoch is not None and intent.epoch != terms.guest_epoch:
+            raise epoch_changed(state.writer, state.database, terms.folder)
+        age_s = terms.now_s - intent.begun_s
+        if intent.adds and age_s > terms.file_age_limit_s:
+            raise expired(intent.transaction_id, age_s)
+    validate(state, [action for intent in intents for action in intent.actions])
+
+
+def _skipped(state: State, intent: Intent) -> CommitInfo:
+    return CommitInfo(
+        state.revision,
+        state.uuid.hex(),
+        intent.transaction_id.hex(),
+        state.committed_at_us,
+        skipped=True,
+    )

@@ -1,0 +1,79 @@
+"""How a commit ends: the record of one that stands, and the errors of those that don't. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import CommitOutcomeUnknown, EpochChanged, FencedError, TransactionExpired
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """A commit that stands in the log.
+
+    Attributes:
+        revision: Its number.
+        uuid: Slot uuid, hex.
+        transaction_id: Hex.
+        committed_at_us: µs since 1970, UTC.
+        skipped: True if nothing was written, since the application's version was committed before.
+    """
+
+    revision: int
+    uuid: str
+    transaction_id: str
+    committed_at_us: int
+    skipped: bool = False
+
+
+def fenced(writer: str, why: str, key: str) -> FencedError:
+    """The error of an owner that another one has replaced."""
+    return FencedError(
+        f"Another process has taken over writer {writer!r}: {why}",
+        key=key,
+        hint="This instance can't commit any more. Stop it, or open the writer again to take it "
+        "back",
+    )
+
+
+def epoch_changed(writer: str, database: str, key: str) -> EpochChanged:
+    """The error of a guest whose files carry the epoch of an owner before."""
+    return EpochChanged(
+        f"A new owner took over {writer}/{database} while this guest worked",
+        key=key,
+        hint="Run the transaction again: its data files are void, and gc removes them",
+    )
+
+
+def outcome_unknown(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
+    """The error of a commit that the store gave no answer to."""
+    return CommitOutcomeUnknown(
+        f"The store gave no answer for {key}: transaction {transaction_id.hex()} may or may not "
+        "be committed",
+        key=key,
+        transaction_id=transaction_id.hex(),
+        hint="Call commit again on the same transaction (that is safe), or look for its id with "
+        "`lakelog log`",
+    )
+
+
+def expired(transaction_id: bytes, age_s: float) -> TransactionExpired:
+    """The error of a transaction that took too long to commit."""
+    return TransactionExpired(
+        f"Transaction {transaction_id.hex()} was begun, or its oldest file written, "
+        f"{age_s / 3600:.0f} hours ago: gc may have taken its files",
+        key=transaction_id.hex(),
+        hint="Run it again; commit large work in several transactions",
+    )
+
+
+def pruned_in_doubt(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
+    """The error of a commit whose place in the log was pruned before anybody could look."""
+    return CommitOutcomeUnknown(
+        f"Whether transaction {transaction_id.hex()} was committed can't be learnt any more: "
+        f"{key} was pruned",
+        key=key,
+        transaction_id=transaction_id.hex(),
+        hint="Look whether its files are live (`lakelog files`); if not, run it again as another "
+        "transaction",
+    )

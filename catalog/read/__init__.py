@@ -1,0 +1,1 @@
+"""Reading a log from a store, and what to say when it is lost."""

@@ -1,0 +1,67 @@
+"""The list of commands. A new one is a row here and a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Command(Protocol):
+    """What the module of a command has."""
+
+    DESCRIPTION: str
+    EXAMPLES: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command in the overview.
+
+    Attributes:
+        name: As the user types it, and the name of its module.
+        summary: What it does, in a few words.
+        group: Heading in the overview.
+        pandas: Whether it may import pandas, which Spark does.
+    """
+
+    name: str
+    summary: str
+    group: str
+    pandas: bool = False
+
+    def load(self) -> Command:
+        """Import the command's module."""
+        return cast("Command", import_module(f".commands.{self.name}", __package__))
+
+
+COMMANDS: Final = (
+    Entry("demo", "make a small catalog of real data and look at it", "Try", pandas=True),
+    Entry("databases", "the databases of a catalog", "Look"),
+    Entry("tables", "the tables of a database: files, rows, size, columns", "Look"),
+    Entry("log", "what was committed: when, by whom, how much", "Look"),
+    Entry("show", "one transaction or checkpoint, decoded", "Look"),
+    Entry("files", "the live files of a table", "Look"),
+    Entry("schema", "the columns of a table, and which files differ", "Look"),
+    Entry("scan", "the rows of a table", "Look"),
+    Entry("doctor", "what the store can do, and whether the logs are sound", "Look"),
+    Entry("write", "commit Parquet, CSV or JSON-lines files to a table", "Change"),
+    Entry("checkpoint", "write a checkpoint, so that opening stays quick", "Maintain"),
+    Entry("prune", "forget old history", "Maintain"),
+    Entry("gc", "delete data files that no retained revision needs", "Maintain"),
+    Entry("rebuild", "make a lost log again from the footers of the data files", "Maintain"),
+)
+
+
+def find(name: str) -> Entry | None:
+    """The command of a name, or None."""
+    return next((entry for entry in COMMANDS if entry.name == name), None)

@@ -1,0 +1,1 @@
+"""One module a command; `command_list` lists them."""

@@ -1,0 +1,218 @@
+"""`lakelog demo`: a tour on real data, from the first commit to a lost log."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import CorruptError, LakelogError, UsageError
+from .. import demo_data as data
+from ..output import bold, line
+
+if TYPE_CHECKING:
+    import argparse
+
+
+DESCRIPTION: Final = """\
+Make a small catalog of real data and look at it: three writers commit the hourly weather of New
+York's airports of 2013, one month is corrected, Spark reads two points in time, and the log of one
+writer is lost and rebuilt. Takes under a minute. Needs the `spark` extra and Java 17 or newer.
+
+The catalog stays in DIR, to go on with. A DIR that an earlier demo made is made anew; any other
+that isn't empty is refused."""
+EXAMPLES: Final = """
+lakelog demo
+lakelog demo ./demo-lake
+"""
+_MARK: Final = ".lakelog-demo"
+_JUNE: Final = "2013-06-15T00:00:00Z"
+_SQL: Final = """\
+SELECT origin, count(*) AS hours, min(temp) AS coldest_may_hour
+FROM {view} WHERE month = 5 GROUP BY origin ORDER BY origin"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        metavar="DIR",
+        help="where to put the catalog; a new temporary folder if not given",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit code."""
+    from ...spark import session
+
+    started = time.monotonic()
+    folder = _prepare(args.directory)
+    url = _shown(folder)
+    _step("Three airports, three writers, no server")
+    _say(
+        "EWR, JFK and LGA measure the weather every hour. Each commits its months by itself, below",
+        f"a prefix of its own in {url}/. Nothing is shared between them: no lock, no database.",
+    )
+    for text in data.commit_year(url):
+        line(f"  {text}")
+    _step("What exists now")
+    _tree(folder)
+    _step("The log")
+    _lakelog("log", url, data.DATABASE, "--limit", "6")
+    _step("Time travel")
+    _say("Each commit is a point in time that can be read. The files of JFK in the middle of June:")
+    _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK", "--as-of", _JUNE)
+    _say("And now, with May corrected since (revision 6):")
+    _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK")
+    _step("Spark reads both points in time")
+    with _Quiet():
+        spark = session("lakelog demo")
+    try:
+        before = _spark_reads(spark, url)
+        _step("The log of LGA is lost")
+        _lose_and_rebuild(folder, url)
+        _say("Spark reads the same again:")
+        if _spark_reads(spark, url) != before:
+            raise CorruptError("After the rebuild Spark reads other rows than before", key=url)
+    finally:
+        spark.stop()
+    _farewell(url, time.monotonic() - started)
+    return 0
+
+
+def _prepare(directory: str | None) -> Path:
+    if directory is None:
+        folder = Path(tempfile.mkdtemp(prefix="lakelog-demo-"))
+    else:
+        folder = Path(directory)
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{directory} is a file", key=directory, hint="Name a folder")
+        if (folder / _MARK).exists():
+            shutil.rmtree(folder)
+        elif folder.exists() and any(folder.iterdir()):
+            raise UsageError(
+                f"{directory} isn't empty, and no demo made it",
+                key=directory,
+                hint="Name a new folder, or none for a temporary one",
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+    (folder / _MARK).write_text("Made by `lakelog demo`, which may delete this folder.\n")
+    return folder
+
+
+def _shown(folder: Path) -> str:
+    """The folder as the user would type it."""
+    return str(folder) if folder.is_absolute() or os.sep in str(folder) else f"./{folder}"
+
+
+def _tree(folder: Path) -> None:
+    """The objects of one writer, and how many the others have."""
+    _say(f"The objects below JFK/{data.DATABASE}/ (EWR and LGA have the like):")
+    root = folder / "JFK" / data.DATABASE
+    for part in ("transactions", "data"):
+        found = sorted(path for path in (root / part).rglob("*") if path.is_file())
+        for number, path in enumerate(found):
+            if number < 3 or number == len(found) - 1:
+                line(f"  {path.relative_to(root)}  {path.stat().st_size:,} bytes")
+            elif number == 3:
+                line(f"  ... {len(found) - 4} more")
+    _say(
+        f"A checkpoint after every {data.CHECKPOINT_EVERY} commits: a reader takes the newest and",
+        "the few transactions after it.",
+    )
+
+
+def _spark_reads(spark: Any, url: str) -> list[tuple[Any, ...]]:
+    """Ask Spark for both points in time, print the answers, and hold the counts against the
+    source. Returns the rows of both answers."""
+    from ...spark import read
+
+    answers: list[tuple[Any, ...]] = []
+    rows = data.source()
+    june = dt.datetime.fromisoformat(_JUNE)
+    for view, as_of, months in (("june", june, 5), ("now", None, 12)):
+        frame = read(spark, url, data.DATABASE, data.TABLE, as_of=as_of)
+        frame.createOrReplaceTempView(view)
+        count = frame.count()
+        expected = sum(
+            data.month_of(rows, airport, month).num_rows
+            for airport in data.AIRPORTS
+            for month in range(1, months + 1)
+        )
+        if count != expected:
+            raise CorruptError(
+                f"Spark counts {count} rows where the source has {expected}", key=url
+            )
+        line(f"  as of {_JUNE if as_of else 'now'}: {count:,} rows, as many as in the source")
+        found = [tuple(row) for row in spark.sql(_SQL.format(view=view)).collect()]
+        for origin, hours, coldest in found:
+            line(f"    {origin}  {hours} hours in May, the coldest {coldest:.2f} °F")
+        answers += [(view, count), *found]
+    return answers
+
+
+def _lose_and_rebuild(folder: Path, url: str) -> None:
+    lost = folder / "LGA" / data.DATABASE / "transactions"
+    _say("Every data file says in its footer who wrote it, in which transaction, and what it")
+    _say("replaced. So a log can be lost:")
+    line(f"  $ rm -r {url}/LGA/{data.DATABASE}/transactions")
+    shutil.rmtree(lost)
+    _lakelog("rebuild", url, data.DATABASE, "--writer", "LGA")
+    _say("That was the plan. Now for good:")
+    _lakelog("rebuild", url, data.DATABASE, "--writer", "LGA", "--execute", lines=1)
+
+
+def _farewell(url: str, seconds: float) -> None:
+    _step(f"Done in {seconds:.0f} seconds. What to try next")
+    lakelog = "lakelog" if shutil.which("lakelog") else os.path.relpath(sys.argv[0])
+    for text in (
+        f"tables {url} weather",
+        f"show {url} weather --writer JFK --revision 6",
+        f"scan {url} weather hourly --columns origin,time_hour,temp --limit 5",
+        f"files {url} weather hourly --as-of EWR=2,JFK=6 --output json",
+        f"doctor {url}",
+        f"prune {url} weather --writer EWR --keep-revisions 3",
+    ):
+        line(f"  {lakelog} {text}")
+
+
+def _step(title: str) -> None:
+    line()
+    line(bold(title))
+
+
+def _say(*lines: str) -> None:
+    for text in lines:
+        line(text)
+
+
+def _lakelog(*argv: str, lines: int | None = None) -> None:
+    """Run a command as the user would, and show both; of its answer `lines`, or all."""
+    from ..main import main
+
+    line(f"  $ lakelog {' '.join(argv)}")
+    answer = io.StringIO()
+    with contextlib.redirect_stdout(answer):
+        code = main(list(argv))
+    if code:
+        raise LakelogError(f"`lakelog {argv[0]}` ended with exit code {code}", key=argv[0])
+    for text in answer.getvalue().splitlines()[:lines]:
+        line(f"  {text}" if text else "")
+
+
+class _Quiet(warnings.catch_warnings):
+    """Spark's own warnings about Python packages are no part of the tour."""
+
+    def __enter__(self) -> Any:
+        result = super().__enter__()
+        warnings.simplefilter("ignore")
+        return result

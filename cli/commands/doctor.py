@@ -1,0 +1,224 @@
+"""`lakelog doctor`: what the store can do, and whether the logs are sound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import AccessDenied, LakelogError, LogLost, NotACatalog, NotFoundError
+from .. import options, output
+from ..log_health import examine
+from ..opening import existing_log, open_catalog
+from ..output import Column
+from ..progress import Progress
+from ..text import many
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ...catalog.catalog import Catalog
+
+DESCRIPTION: Final = """\
+Find out what the store really does, and look at every log: its head, epoch, forks, what can be
+read, the age of its checkpoint, names that are not lakelog's. Every transaction is read. Data files
+are only looked at where there is no log: whether it was lost.
+
+The only thing ever written is one small probe object below <writer>/_probe/, of --writer or
+else of the first writer there is; it is removed again. --no-probe writes nothing.
+
+The exit code is 1 when there are problems."""
+EXAMPLES: Final = """
+lakelog doctor s3://lake/catalog
+lakelog doctor ./catalog weather --writer EWR
+lakelog doctor s3://lake/new-place --writer EWR
+lakelog doctor s3://lake/catalog --no-probe --output json
+"""
+_LOGS: Final = (
+    Column("database"),
+    Column("writer"),
+    Column("head", style="count"),
+    Column("committed_at"),
+    Column("epoch", style="count"),
+    Column("oldest_readable", "OLDEST", style="count"),
+    Column("readable", shown=False),
+    Column("transactions", shown=False),
+    Column("checkpoints", shown=False),
+    Column("checkpoint_revision", "CHECKPOINT", style="count"),
+    Column("checkpoint_age_revisions", "BEHIND", style="count"),
+    Column("checkpoint_committed_at", shown=False),
+    Column("forks", shown=False),
+    Column("unknown_names", shown=False),
+    Column("sound", style="yes"),
+)
+_RACES: Final = (
+    "Commits race for one name, which only one can win: a log can't fork, "
+    "and several processes may share one."
+)
+_NO_RACES: Final = (
+    "Let only one process at a time commit under a writer id: a fork is detected, not prevented, "
+    "and --shared is refused."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    options.add_url(parser)
+    parser.add_argument("database", metavar="DATABASE", nargs="?", help="only this database")
+    options.add_writer(
+        parser, "only this writer's logs, and probe below its prefix (it need not exist yet)"
+    )
+    parser.add_argument(
+        "--no-probe", action="store_true", help="write nothing, not even the probe object"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, and print what was found."""
+    catalog = open_catalog(args)
+    problems: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    try:
+        targets = _targets(catalog, args)
+        _judge_lost(catalog, args, targets, problems, notes)
+    except NotFoundError:
+        targets = []
+        _judge_lost(catalog, args, targets, problems, notes)
+        if not problems:
+            raise
+    with Progress("transactions read") as progress:
+        logs = [
+            examine(catalog.store, writer, database, problems, notes, step=progress.step)
+            for writer, database in targets
+        ]
+    prober = args.writer or (targets[0][0] if targets else None)
+    probed = _probe(catalog, None if args.no_probe else prober, problems, notes)
+    found = {"url": catalog.url, **probed, "logs": logs, "problems": problems, "notes": notes}
+    if args.output == "json":
+        output.json_object(found)
+    elif args.output == "csv":
+        output.rows("csv", _LOGS, logs)
+    else:
+        _print(found)
+    return 1 if problems else 0
+
+
+def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]]:
+    """Writers and databases to look at; none for a new place that a writer is given for."""
+    try:
+        databases = catalog.databases() if args.database is None else [args.database]
+        if args.writer is None:
+            return [
+                (writer, database) for database in databases for writer in catalog.writers(database)
+            ]
+        if args.database is not None:
+            existing_log(catalog, args.writer, args.database)
+            return [(args.writer, args.database)]
+    except NotACatalog:
+        if args.writer is None or args.database is not None:
+            raise
+        return []
+    return [
+        (args.writer, database)
+        for database in databases
+        if args.writer in catalog.writers(database)
+    ]
+
+
+def _judge_lost(
+    catalog: Catalog,
+    args: argparse.Namespace,
+    targets: list[tuple[str, str]],
+    problems: list[dict[str, Any]],
+    notes: list[dict[str, Any]],
+) -> None:
+    """Data files without a log: a problem where they prove that there was one.
+
+    Requests: those of `lost_log.without_log`, and of `lost_log.refuse_lost_log` for each found.
+    """
+    from ...catalog.read.lost_log import refuse_lost_log, without_log
+
+    lost = without_log(catalog.store, args.writer, args.database, known=frozenset(targets))
+    for writer, database in lost:
+        named = {"database": database, "writer": writer}
+        try:
+            refuse_lost_log(catalog.store, writer, database)
+        except LogLost as error:
+            text = error.message.removeprefix(f"{writer}/{database} ")
+            found = _finding(text, error.hint)
+            problems.append(found | named | {"key": error.key})
+        else:
+            text = "There are data files and no log: of a first commit that isn't made yet, or lost"
+            hint = f"If it was made: `lakelog rebuild URL {database} --writer {writer}`"
+            notes.append(_finding(text, hint) | named)
+
+
+def _probe(
+    catalog: Catalog,
+    writer: str | None,
+    problems: list[dict[str, Any]],
+    notes: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What the store can do.
+
+    Requests: 4; none without a writer.
+    """
+    from ...catalog.format.names import check_id
+    from ...store import probe
+
+    found: dict[str, Any] = {
+        "backend": catalog.store.backend,
+        "put_if_absent": None,
+        "probe_prefix": None,
+        "probe": "not probed",
+        "meaning": None,
+    }
+    if writer is None:
+        return found
+    found["probe_prefix"] = f"{check_id(writer, 'writer')}/_probe/"
+    try:
+        capabilities = probe(catalog.store, f"{writer}/")
+    except AccessDenied as error:
+        found["probe"] = "writing is not allowed here"
+        notes.append(_finding(f"The probe was refused: {error.message}. Reading works", None))
+        return found
+    except LakelogError as error:
+        found["probe"] = "failed"
+        problems.append(_finding(f"The probe failed: {error.message}", error.hint))
+        return found
+    works = capabilities.put_if_absent
+    found |= {
+        "put_if_absent": works,
+        "probe": capabilities.detail,
+        "meaning": _RACES if works else _NO_RACES,
+    }
+    return found
+
+
+def _finding(text: str, hint: str | None) -> dict[str, Any]:
+    return {"database": None, "writer": None, "text": text, "key": None, "hint": hint}
+
+
+def _print(found: dict[str, Any]) -> None:
+    words = {True: "works", False: "does not work", None: "unknown"}
+    below = f"an object of its own below {found['probe_prefix']}" if found["meaning"] else ""
+    output.pairs(
+        [
+            ("catalog", found["url"]),
+            ("backend", found["backend"]),
+            ("put-if-absent", words[found["put_if_absent"]]),
+            ("probe", found["probe"]),
+            ("probed with", below),
+        ]
+    )
+    if found["meaning"]:
+        output.note("meaning", found["meaning"])
+    output.line()
+    output.rows("text", _LOGS, found["logs"], empty="no logs yet")
+    for heading, items in (("problem", found["problems"]), ("note", found["notes"])):
+        for item in items:
+            where = f"{item['writer']}/{item['database']}: " if item["writer"] else ""
+            about = f" [{item['key']}]" if item["key"] and item["key"] not in item["text"] else ""
+            hint = f". {item['hint']}" if item["hint"] else ""
+            output.note(heading, where + item["text"] + about + hint)
+    output.line()
+    number = len(found["problems"])
+    output.line(f"{many(number, 'problem')} found" if number else "no problems found")

@@ -1,0 +1,48 @@
+"""`lakelog gc`: delete data files that nobody needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import plans
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ...catalog.catalog import Catalog
+    from ...gc import Plan, Report
+
+DESCRIPTION: Final = """\
+Delete a writer's data files that no retained revision names: files removed from their tables
+before the oldest readable revision, and orphans of attempts that never committed. Files that
+could still be committed, and names that lakelog did not make, are left alone for a grace period
+of a week by the store's clock.
+
+Without --execute nothing is deleted: the plan is shown, with the reason for each file."""
+EXAMPLES: Final = """
+lakelog gc s3://lake/catalog weather --writer EWR
+lakelog gc ./catalog weather --writer EWR --plan-out plan.json
+lakelog gc ./catalog weather --writer EWR --execute plan.json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    plans.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, and delete if asked."""
+    return plans.run(args, _plan, _execute, "gc")
+
+
+def _plan(catalog: Catalog, writer: str, database: str, progress: Any) -> Plan:
+    from ...gc import plan_gc
+
+    return plan_gc(catalog, writer, database, progress=progress)
+
+
+def _execute(catalog: Catalog, plan: Plan, progress: Any) -> Report:
+    from ...gc import execute_gc
+
+    return execute_gc(catalog, plan, progress=progress)

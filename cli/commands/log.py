@@ -1,0 +1,111 @@
+"""`lakelog log`: the history of a database."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import options, output
+from ..opening import open_catalog
+from ..output import Column
+from ..text import cell, count
+from ..values import plain
+
+if TYPE_CHECKING:
+    import argparse
+
+    import pyarrow as pa
+
+DESCRIPTION: Final = """\
+Show the commits of a database, newest first: when, by which writer, what was done, how many
+files came and went. A time shown here can be given to `--as-of` and means the state just after
+that commit (by that writer's clock)."""
+EXAMPLES: Final = """
+lakelog log s3://lake/catalog weather
+lakelog log ./catalog weather --writer EWR --limit 10
+lakelog log ./catalog weather --reverse --output csv
+"""
+_COLUMNS: Final = (
+    Column("revision"),
+    Column("committed_at"),
+    Column("writer"),
+    Column("operation"),
+    Column("files_added", shown=False),
+    Column("files_removed", shown=False),
+    Column("rows_added", shown=False),
+    Column("bytes_added", shown=False),
+    Column("epoch", shown=False),
+    Column("guest", shown=False),
+    Column("transaction_ids", shown=False),
+    Column("uuid", shown=False),
+    Column("summary", shown=False),
+)
+_RIGHT: Final = {"REVISION", "FILES", "ROWS"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    options.add_url(parser)
+    options.add_database(parser)
+    options.add_writer(parser, "only this writer's commits")
+    options.add_limit(parser, "commits, the newest ones")
+    parser.add_argument("--reverse", action="store_true", help="oldest first")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a row a commit."""
+    history = open_catalog(args).history(args.database, args.writer)
+    total = history.num_rows
+    kept = total if args.limit is None else min(args.limit, total)
+    records = _records(history.slice(total - kept))
+    if not args.reverse:
+        records.reverse()
+    if args.output == "text":
+        _print(records, total)
+    else:
+        output.rows(args.output, _COLUMNS, records)
+    return 0
+
+
+def _records(history: pa.Table) -> list[dict[str, Any]]:
+    names = history.schema.names
+    columns = [plain(history.column(name)) for name in names]
+    records = [dict(zip(names, row)) for row in zip(*columns)]
+    for record in records:
+        record["summary"] = json.loads(record["summary"]) if record["summary"] else None
+    return records
+
+
+def _print(records: list[dict[str, Any]], total: int) -> None:
+    if not total:
+        output.line("(no commits)")
+        return
+    if not records:
+        output.line(f"0 of {count(total)} commits")
+        return
+    heads = ["REVISION", "COMMITTED AT", "WRITER", "OPERATION", "FILES", "ROWS", "TRANSACTION"]
+    notes = any(record["summary"] for record in records)
+    if notes:
+        heads.append("SUMMARY")
+    cells = [_cells(record)[: len(heads)] for record in records]
+    output.table(heads, cells, [head in _RIGHT for head in heads])
+    if len(records) < total:
+        output.line(f"\n{count(len(records))} of {count(total)} commits")
+
+
+def _cells(record: dict[str, Any]) -> list[str]:
+    changes = [f"+{count(record['files_added'])}"] if record["files_added"] else []
+    changes += [f"-{count(record['files_removed'])}"] if record["files_removed"] else []
+    marks = record["transaction_ids"] or []
+    more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
+    summary = record["summary"] or {}
+    return [
+        str(record["revision"]),
+        record["committed_at"],
+        record["writer"],
+        record["operation"] + (" (guest)" if record["guest"] else ""),
+        " ".join(changes) or "-",
+        f"+{count(record['rows_added'])}" if record["rows_added"] else "-",
+        (marks[0][:8] if marks else "-") + more,
+        cell(", ".join(f"{name}: {value}" for name, value in summary.items())),
+    ]

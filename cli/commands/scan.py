@@ -1,0 +1,78 @@
+"""`lakelog scan`: the rows of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .. import errors, options, output
+from ..opening import open_snapshot
+from ..progress import Progress
+from ..values import is_number, plain
+
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION: Final = """\
+Print the rows of a table, in order of writer and file, as a stream: memory stays bounded
+whatever the size. json is one array with a row a line; in csv an empty field is null and "" is
+an empty text. Times with a zone are printed in UTC, binary values in base64, NaN and infinities
+as texts."""
+EXAMPLES: Final = """
+lakelog scan s3://lake/catalog weather hourly --limit 10
+lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv
+lakelog scan ./catalog weather hourly --as-of 2013-06-30T00:00Z --output json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    options.add_url(parser)
+    options.add_database(parser)
+    options.add_table(parser)
+    parser.add_argument(
+        "-c",
+        "--columns",
+        metavar="A,B,C",
+        action="append",
+        help="only these columns, in this order (repeat the option for a name that holds a comma)",
+    )
+    options.add_limit(parser, "rows")
+    options.add_as_of(parser)
+    options.add_writer(parser, "only rows of this writer's files")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the rows."""
+    snapshot = open_snapshot(args)
+    known = snapshot.schema(args.table).names
+    with snapshot.scan(args.table, _columns(args.columns, known)) as reader:
+        names = reader.schema.names
+        stream = output.Stream(
+            args.output, names, [is_number(field.type) for field in reader.schema]
+        )
+        left = args.limit
+        with Progress("rows read", streaming=True) as progress:
+            while left is None or left > 0:
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    break
+                batch = batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - batch.num_rows
+                progress.step(batch.num_rows)
+                stream.add([plain(column) for column in batch.columns])
+        stream.close()
+    return 0
+
+
+def _columns(given: list[str] | None, known: list[str]) -> list[str] | None:
+    """The names asked for. A value that is a column's whole name is that column, commas or not."""
+    if given is None:
+        return None
+    names = [name for value in given for name in ([value] if value in known else value.split(","))]
+    names = [name if name in known else name.strip() for name in names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not all(names):
+        problem = f"{twice[0]!r} stands twice" if twice else "a name is empty"
+        raise errors.usage(f"in --columns {problem}", "scan")
+    return names

@@ -1,0 +1,191 @@
+"""`lakelog schema`: the columns of a table, and which files differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import SchemaConflict
+from .. import options, output
+from ..opening import cut_fields, open_snapshot, print_cut
+from ..output import Column
+from ..text import cell, count, many
+
+if TYPE_CHECKING:
+    import argparse
+
+    import pyarrow as pa
+
+    from ...catalog.snapshot import Snapshot
+
+DESCRIPTION: Final = """\
+Show the columns that rows of a table have: the schemas of all its live files, unified. Where
+files differ (a column missing, another type, a dropped and re-added column), it says whose
+files and how many.
+
+Types with no safe common type are a conflict: the columns are shown all the same, and the exit
+code is 4."""
+EXAMPLES: Final = """
+lakelog schema s3://lake/catalog weather hourly
+lakelog schema ./catalog weather hourly --output json
+"""
+_COLUMNS: Final = (
+    Column("column"),
+    Column("type"),
+    Column("nullable", style="yes"),
+    Column("generation", shown=False),
+    Column("files", style="count"),
+)
+
+_NAMED: Final = 5
+
+
+@dataclass(slots=True)
+class _Variant:
+    """A schema that some live files have.
+
+    Attributes:
+        schema: As the files have it.
+        files: Number of files by writer.
+    """
+
+    schema: pa.Schema
+    files: Counter[str] = field(default_factory=Counter)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    options.add_url(parser)
+    options.add_database(parser)
+    options.add_table(parser)
+    options.add_as_of(parser)
+    options.add_writer(parser, "only this writer's files")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the columns, then what differs."""
+    snapshot = open_snapshot(args)
+    conflict: SchemaConflict | None = None
+    unified: pa.Schema | None = None
+    try:
+        unified = snapshot.schema(args.table)
+    except SchemaConflict as error:
+        conflict = error
+    variants = _variants(snapshot, args.table)
+    columns = _columns(unified, variants)
+    differing = [_difference(variant, columns) for variant in variants]
+    if args.output == "json":
+        output.json_object(
+            {
+                "table": args.table,
+                "conflict": conflict.message if conflict else None,
+                "columns": columns,
+                "variants": differing,
+                **cut_fields(snapshot),
+            }
+        )
+    else:
+        output.rows(args.output, _COLUMNS, columns)
+    if args.output == "text":
+        _print_differences(differing)
+        print_cut(snapshot)
+    if conflict:
+        raise conflict
+    return 0
+
+
+def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
+    """The distinct schemas of live files, the one with the most files first."""
+    from ...catalog.format.schema import encode_schema
+
+    marks: dict[int, bytes] = {}  # a log's files share the schema object: encode each only once
+    found: dict[bytes, _Variant] = {}
+    for part in snapshot.file_parts(table):
+        mark = marks.get(id(part.schema))
+        if mark is None:
+            mark = marks[id(part.schema)] = encode_schema(part.schema)[0]
+        variant = found.setdefault(mark, _Variant(part.schema))
+        variant.files[part.key.split("/", 1)[0]] += 1
+    return sorted(found.values(), key=lambda item: (-item.files.total(), sorted(item.files)))
+
+
+def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[str, Any]]:
+    from ...catalog.format.schema import generation
+
+    newest: dict[str, int] = {}
+    for schema in [variant.schema for variant in variants] + ([] if unified is None else [unified]):
+        for item in schema:
+            newest[item.name] = max(newest.get(item.name, 0), generation(item))
+    columns = []
+    for name in unified.names if unified is not None else newest:
+        holding = [
+            variant
+            for variant in variants
+            if name in variant.schema.names
+            and generation(variant.schema.field(name)) == newest[name]
+        ]
+        types = list(dict.fromkeys(str(variant.schema.field(name).type) for variant in holding))
+        kind = str(unified.field(name).type) if unified is not None else " | ".join(types)
+        everywhere = len(holding) == len(variants)
+        strict = everywhere and not any(v.schema.field(name).nullable for v in holding)
+        columns.append(
+            {
+                "column": name,
+                "type": kind,
+                "nullable": not strict or not holding,
+                "generation": newest[name],
+                "files": sum(variant.files.total() for variant in holding),
+            }
+        )
+    return columns
+
+
+def _difference(variant: _Variant, columns: list[dict[str, Any]]) -> dict[str, Any]:
+    """A variant, and how it differs from the unified columns."""
+    from ...catalog.format.schema import generation
+
+    missing, types = [], {}
+    for column in columns:
+        index = variant.schema.get_field_index(column["column"])
+        if index < 0 or generation(variant.schema.field(index)) != column["generation"]:
+            missing.append(column["column"])
+        elif str(variant.schema.field(index).type) != column["type"]:
+            types[column["column"]] = str(variant.schema.field(index).type)
+    return {
+        "files": variant.files.total(),
+        "writers": dict(sorted(variant.files.items())),
+        "missing": missing,
+        "types": types,
+    }
+
+
+def _print_differences(differing: list[dict[str, Any]]) -> None:
+    odd = [item for item in differing if item["missing"] or item["types"]]
+    total = sum(item["files"] for item in differing)
+    if not odd:
+        output.line(
+            f"\nall {many(total, 'file')} agree" if total > 1 else f"\n{many(total, 'file')}"
+        )
+        return
+    output.line(f"\n{count(sum(item['files'] for item in odd))} of {many(total, 'file')} differ\n")
+    output.table(
+        ["FILES", "WRITERS", "DIFFERENCE"],
+        [[count(item["files"]), _writers(item["writers"]), _changes(item)] for item in odd],
+        [True, False, False],
+    )
+
+
+def _writers(files: dict[str, int]) -> str:
+    names = list(files)
+    return (
+        ", ".join(names)
+        if len(names) <= _NAMED
+        else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    )
+
+
+def _changes(item: dict[str, Any]) -> str:
+    changes = [f"no {', '.join(item['missing'])}"] if item["missing"] else []
+    changes += [f"{name} is {kind}" for name, kind in item["types"].items()]
+    return cell("; ".join(changes))

@@ -1,0 +1,72 @@
+"""`lakelog tables`: what a database holds."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import SchemaConflict
+from .. import options, output
+from ..errors import CommandWarning
+from ..opening import open_snapshot, print_cut
+from ..output import Column
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ...catalog.snapshot import Snapshot
+
+DESCRIPTION: Final = """\
+List the tables of a database over all its writers, with their live files, rows, size and number
+of columns. The text form also prints the token of what was read: with `--as-of TOKEN` every
+command reads exactly that again."""
+EXAMPLES: Final = """
+lakelog tables s3://lake/catalog weather
+lakelog tables ./catalog weather --as-of 2013-06-30T00:00Z
+lakelog tables ./catalog weather --writer EWR --output json
+"""
+_COLUMNS: Final = (
+    Column("table"),
+    Column("files", style="count"),
+    Column("rows", style="count"),
+    Column("size_bytes", "SIZE", style="size"),
+    Column("columns", style="count"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    options.add_url(parser)
+    options.add_database(parser)
+    options.add_as_of(parser)
+    options.add_writer(parser, "only what this writer has committed")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a row a table, sorted by name."""
+    snapshot = open_snapshot(args)
+    records = [_record(snapshot, table) for table in snapshot.tables()]
+    output.rows(args.output, _COLUMNS, records, empty="(no tables)")
+    if args.output == "text":
+        print_cut(snapshot)
+    return 0
+
+
+def _record(snapshot: Snapshot, table: str) -> dict[str, Any]:
+    import pyarrow.compute as pc
+
+    files = snapshot.files(table)
+    columns: int | None = None
+    try:
+        columns = len(snapshot.schema(table))
+    except SchemaConflict as error:
+        warnings.warn(
+            f"{error.message}; `lakelog schema` shows whose files", CommandWarning, stacklevel=2
+        )
+    return {
+        "table": table,
+        "files": files.num_rows,
+        "rows": pc.sum(files.column("row_count")).as_py() or 0,
+        "size_bytes": pc.sum(files.column("size_bytes")).as_py() or 0,
+        "columns": columns,
+    }
