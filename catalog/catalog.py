@@ -37,7 +37,7 @@ from .format.names import check_id, is_id
 from .log.history import rows_to_table, transaction_row
 from .margins import DEFAULT_MARGINS, Margins
 from .parallel import parallel
-from .read.log_reader import Log
+from .read.log_reader import LogReader
 from .read.lost_log import rebuild_hint
 from .snapshot import Snapshot
 
@@ -181,8 +181,10 @@ class Catalog:
 
     def _listings(self, database: str) -> list[Listing]:
         check_id(database, "database")
-        logs = [Log(self.store, writer, database, self._ambient) for writer in self._writer_ids()]
-        found = [listing for listing in parallel(Log.names, logs) if listing.head >= 0]
+        logs = [
+            LogReader(self.store, writer, database, self._ambient) for writer in self._writer_ids()
+        ]
+        found = [listing for listing in parallel(LogReader.names, logs) if listing.head >= 0]
         if found:
             return found
         there = sorted({name for _, name in self._logs()})
@@ -216,8 +218,8 @@ class Catalog:
             hint=lost or f"Its writers: {', '.join(listing.writer for listing in listed)}",
         )
 
-    def _log(self, listing: Listing) -> Log:
-        return Log(self.store, listing.writer, listing.database, self._ambient)
+    def _log(self, listing: Listing) -> LogReader:
+        return LogReader(self.store, listing.writer, listing.database, self._ambient)
 
     # --- Points in time ---------------------------------------------------------------------------
 
@@ -262,8 +264,10 @@ class Catalog:
             raise InvalidToken(
                 "The cut names no writer", hint="Give at least one writer and revision"
             )
-        logs = [Log(self.store, writer, cut.database, self._ambient) for writer in cut.writers]
-        listings = parallel(Log.names, logs)
+        logs = [
+            LogReader(self.store, writer, cut.database, self._ambient) for writer in cut.writers
+        ]
+        listings = parallel(LogReader.names, logs)
         for listing in listings:
             if listing.head < 0:
                 self._pick(self._listings(cut.database), listing.writer)
@@ -309,7 +313,7 @@ class Catalog:
         return _for_users(table, listing.writer)
 
     @staticmethod
-    def _history_by_object(log: Log, listing: Listing) -> pa.Table:
+    def _history_by_object(log: LogReader, listing: Listing) -> pa.Table:
         """Rows of the transactions that can be decoded one by one, when the log as a whole can't be
         replayed."""
         rows: list[dict[str, Any]] = []
@@ -354,8 +358,8 @@ def _for_users(table: pa.Table, writer: str) -> pa.Table:
         "bytes_added": table.column("bytes_added"),
         "transaction_ids": pa.array(
             [
-                [mark.hex() for mark in marks]
-                for marks in table.column("transaction_ids").to_pylist()
+                [transaction_id.hex() for transaction_id in transaction_ids]
+                for transaction_ids in table.column("transaction_ids").to_pylist()
             ],
             pa.list_(pa.string()),
         ),

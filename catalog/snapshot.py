@@ -18,7 +18,7 @@ from .format.names import base_folder
 from .log.state import State
 from .log.table_files import TableFiles
 from .parallel import parallel
-from .read.log_reader import Log
+from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,8 @@ class Snapshot:
         Requests: 1 LIST for each writer; 1 GET for each new transaction.
         """
         logs = [
-            Log(self._store, state.writer, self.database, self._ambient) for state in self._states
+            LogReader(self._store, state.writer, self.database, self._ambient)
+            for state in self._states
         ]
         newer = parallel(lambda pair: pair[0].advance(pair[1]), zip(logs, self._states))
         if all(new is old for new, old in zip(newer, self._states)):
@@ -172,8 +173,10 @@ class Snapshot:
                 .select(["path", "size_bytes", "row_count", "schema_fingerprint"])
             )
             order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
-            for path, size, count, mark in zip(*(c.to_pylist() for c in rows.take(order).columns)):
-                parts.append(FilePart(folder + path, size, count, schemas[mark]))
+            for path, size, count, fingerprint in zip(
+                *(c.to_pylist() for c in rows.take(order).columns)
+            ):
+                parts.append(FilePart(folder + path, size, count, schemas[fingerprint]))
         return parts
 
     def _check_table(self, table: str) -> None:
@@ -228,13 +231,13 @@ def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequen
 
 def _schemas(state: State, table: str, *, live: bool) -> list[FileSchema]:
     """A state's schemas of a table, oldest first; only those of live files, if so asked."""
-    marks = state.tables[table].fingerprints() if live and table in state.tables else None
-    if live and marks is None:
+    fingerprints = state.tables[table].fingerprints() if live and table in state.tables else None
+    if live and fingerprints is None:
         return []
     entries = [
-        (entry.revision, mark, entry)
-        for (name, mark), entry in state.schemas.items()
-        if name == table and (marks is None or mark in marks)
+        (entry.revision, fingerprint, entry)
+        for (name, fingerprint), entry in state.schemas.items()
+        if name == table and (fingerprints is None or fingerprint in fingerprints)
     ]
     return [
         FileSchema(entry.schema, state.writer)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
     from ..catalog.log.listing import Listing
     from ..catalog.log.state import State
-    from ..catalog.read.log_reader import Log
+    from ..catalog.read.log_reader import LogReader
     from ..store import Store
 
 _OLD_CHECKPOINT_REVISIONS: Final = 1_000
@@ -44,9 +44,9 @@ def examine(
         step: Told of so many transactions more that were read.
     Requests: 1 LIST; those of reading the newest revision; 1 GET for each transaction.
     """
-    from ..catalog.read.log_reader import Log
+    from ..catalog.read.log_reader import LogReader
 
-    log = Log(store, writer, database)
+    log = LogReader(store, writer, database)
     listing = log.names()
     before = len(problems)
     state = _read(log, listing, problems)
@@ -75,7 +75,7 @@ def examine(
     }
 
 
-def _read(log: Log, listing: Listing, problems: Findings) -> State | None:
+def _read(log: LogReader, listing: Listing, problems: Findings) -> State | None:
     """The newest state. What was warned of on the way is a problem: a checkpoint that can't be
     used.
     """
@@ -94,7 +94,7 @@ def _read(log: Log, listing: Listing, problems: Findings) -> State | None:
 
 
 def _without_damage(
-    log: Log, listing: Listing, problems: Findings, step: Callable[[int], None]
+    log: LogReader, listing: Listing, problems: Findings, step: Callable[[int], None]
 ) -> Listing:
     """The listing without the transactions that are damaged; each of these is a problem.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..catalog.catalog import Catalog
     from ..catalog.log.listing import Listing
-    from ..catalog.read.log_reader import Log
+    from ..catalog.read.log_reader import LogReader
     from ..catalog.snapshot import Snapshot
 
 _WRITERS_SHOWN: Final = 12
@@ -56,7 +56,7 @@ def open_snapshot(args: argparse.Namespace) -> Snapshot:
     return catalog.snapshot(args.database, {writer: as_of[writer]})
 
 
-def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[Log, Listing]:
+def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[LogReader, Listing]:
     """A writer's log of a database, and its names.
 
     Raises:
@@ -64,9 +64,9 @@ def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[Log, Lis
     Requests: 1 LIST.
     """
     from ..catalog.format.names import check_id
-    from ..catalog.read.log_reader import Log
+    from ..catalog.read.log_reader import LogReader
 
-    log = Log(catalog.store, check_id(writer, "writer"), check_id(database, "database"))
+    log = LogReader(catalog.store, check_id(writer, "writer"), check_id(database, "database"))
     listing = log.names()
     if listing.head < 0:
         catalog.snapshot(database, {writer: 0})  # raises the error that fits

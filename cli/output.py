@@ -24,7 +24,6 @@ from . import text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-Form = Literal["text", "json", "csv"]
 FORMS: Final = ("text", "json", "csv")
 _SAMPLE_ROWS: Final = 1_000
 _NARROWEST: Final = 40

@@ -10,7 +10,7 @@ from .text import many, size
 
 if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
-    from ..catalog.read.log_reader import Log
+    from ..catalog.read.log_reader import LogReader
 
 COLUMNS: Final[tuple[Column, ...]] = (
     *(Column("kind"), Column("table"), Column("row_count"), Column("length"), Column("name")),
@@ -25,7 +25,7 @@ _TEXT: Final = (
 )
 
 
-def describe(log: Log, item: LogObject) -> dict[str, Any]:
+def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
     """Every field of a checkpoint's header, and its segments.
 
     Requests: 1 GET.
@@ -48,7 +48,7 @@ def describe(log: Log, item: LogObject) -> dict[str, Any]:
         "uuid": message.uuid.hex(),
         "digest": message.digest.hex(),
         "successor_uuid": message.successor_uuid.hex(),
-        "transaction_ids": [mark.hex() for mark in message.transaction_ids],
+        "transaction_ids": [transaction_id.hex() for transaction_id in message.transaction_ids],
         "required_reader_features": list(message.required_reader_features),
         "required_writer_features": list(message.required_writer_features),
         "app_versions": {item.app_id: item.app_version for item in message.app_versions},

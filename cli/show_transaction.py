@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..catalog.format.names import LogObject
     from ..catalog.format.objects import DecodedTransaction
-    from ..catalog.read.log_reader import Log
+    from ..catalog.read.log_reader import LogReader
     from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 _FILES_SHOWN: Final = 50
@@ -30,7 +30,7 @@ _EMPTY: Final = dict.fromkeys(_FIELDS)
 COLUMNS: Final[tuple[Column, ...]] = tuple(Column(name) for name in ("action", "kind", *_FIELDS))
 
 
-def describe(log: Log, item: LogObject) -> dict[str, Any]:
+def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
     """Every field of a transaction object.
 
     Requests: 1 GET; if a file's schema isn't in this transaction, those of reading the log up to it
@@ -63,7 +63,7 @@ def describe(log: Log, item: LogObject) -> dict[str, Any]:
     }
 
 
-def _schemas(log: Log, found: DecodedTransaction) -> dict[bytes, pa.Schema]:
+def _schemas(log: LogReader, found: DecodedTransaction) -> dict[bytes, pa.Schema]:
     """Schemas by fingerprint: those in the transaction, and if files need others, those of the log
     before it.
     """
@@ -82,7 +82,9 @@ def _schemas(log: Log, found: DecodedTransaction) -> dict[bytes, pa.Schema]:
         # A log that is broken further up must not hide what this one object says.
         with contextlib.suppress(LakelogError):
             state = log.load(found.message.revision)
-            schemas |= {mark: entry.schema for (_, mark), entry in state.schemas.items()}
+            schemas |= {
+                fingerprint: entry.schema for (_, fingerprint), entry in state.schemas.items()
+            }
     return schemas
 
 
@@ -145,10 +147,10 @@ def _batch(table: str, files: pa.Table) -> list[dict[str, Any]]:
     Args:
         files: With statistics.
     """
-    marks = files.column("schema_fingerprint").to_pylist()
+    fingerprints = files.column("schema_fingerprint").to_pylist()
     names = [name for name in files.schema.names if name in _EMPTY and name != "schema_fingerprint"]
     columns: dict[str, list[Any]] = {name: plain(files.column(name)) for name in names}
-    columns["schema_fingerprint"] = [mark.hex() for mark in marks]
+    columns["schema_fingerprint"] = [fingerprint.hex() for fingerprint in fingerprints]
     columns["statistics"] = of_batch(files)
     return [
         {"table": table, **dict(zip(columns, row))} for row in zip(*columns.values(), strict=True)

@@ -50,11 +50,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import base_folder
+from .context import MaintenanceContext, open_context, open_execution, outdated
 from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan, Report
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules
-from .session import Session, open_execution, open_session, outdated
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -94,12 +94,12 @@ def plan_gc(
         of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its segments and
         each later transaction.
     """
-    session = open_session(
+    context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
     )
-    exclusive = session.exclusive()
-    now = session.now()
-    found = _look(session, exclusive, now)
+    exclusive = context.exclusive()
+    now = context.now()
+    found = _look(context, exclusive, now)
     state = found.retained.state
     facts = Facts(
         head=state.revision,
@@ -111,7 +111,7 @@ def plan_gc(
     orphans = found.orphans()
     return Plan(
         kind="gc",
-        url=session.store.url,
+        url=context.store.url,
         writer=writer,
         database=database,
         actions=orphans,
@@ -147,14 +147,14 @@ def execute_gc(
     Requests: as `plan_gc`; 1 PUT, 1 HEAD and 1 DELETE for the clock; for each 1,000 files 1 LIST, 1
         GET a new transaction and 1 DELETE (1 DELETE a file where the store has no batches).
     """
-    session = open_execution(
+    context = open_execution(
         source, plan, "gc", ambient=ambient, margins=margins, progress=progress
     )
     if not plan.actions:
         return Report("gc", plan.writer, plan.database, 0, 0)
-    exclusive = session.exclusive()
-    now = session.store_now()
-    found = _look(session, exclusive, now)
+    exclusive = context.exclusive()
+    now = context.store_now()
+    found = _look(context, exclusive, now)
     _check_facts(plan, found.retained)
     left: dict[str, str] = {}
     todo: list[Deletion] = []
@@ -164,7 +164,7 @@ def execute_gc(
             todo.append(action)
         elif action.key in found.infos:
             left[action.key] = why
-    deleted, late = _delete(session, todo, found.retained)
+    deleted, late = _delete(context, todo, found.retained)
     left |= late
     return Report(
         "gc",
@@ -196,26 +196,26 @@ def _left_why(action: Deletion, found: _Found) -> str:
 
 
 def _delete(
-    session: Session, todo: list[Deletion], retained: Retained
+    context: MaintenanceContext, todo: list[Deletion], retained: Retained
 ) -> tuple[list[Deletion], dict[str, str]]:
     """Delete in batches; what was named by a commit just before its batch stays.
 
     Returns:
         What was deleted; and why each of the others was not, by key.
     """
-    cut = len(base_folder(session.writer, session.database))
+    cut = len(base_folder(context.writer, context.database))
     deleted: list[Deletion] = []
     late: dict[str, str] = {}
     recent = replace(retained, paths=[])  # what it names was looked at; only news count from here
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
-        recent = follow(session, recent)
+        recent = follow(context, recent)
         named = recent.references([orphan.key[cut:] for orphan in batch])
         going = [orphan for orphan, is_named in zip(batch, named, strict=True) if not is_named]
         late |= {o.key: _NAMED_NOW for o, is_named in zip(batch, named, strict=True) if is_named}
-        session.store.delete([orphan.key for orphan in going], ordered=False)
+        context.store.delete([orphan.key for orphan in going], ordered=False)
         deleted += going
-        session.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
+        context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
     return deleted, late
 
 
@@ -251,15 +251,15 @@ class _Found:
 _NAMED: Final = "named by a retained revision"
 
 
-def _look(session: Session, exclusive: bool, now: dt.datetime) -> _Found:
-    base = base_folder(session.writer, session.database)
-    listed = session.store.list(base + _DATA)  # first: see the argument above
-    session.tell(len(listed), len(listed), "data files listed")
-    retained = read_retained(session)
-    refuse_foreign_log(session, retained.state, [info.key[len(base) :] for info in listed])
+def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Found:
+    base = base_folder(context.writer, context.database)
+    listed = context.store.list(base + _DATA)  # first: see the argument above
+    context.tell(len(listed), len(listed), "data files listed")
+    retained = read_retained(context)
+    refuse_foreign_log(context, retained.state, [info.key[len(base) :] for info in listed])
     mask = retained.references([info.key[len(base) :] for info in listed])
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
-    rules = Rules(retained.state.epoch, exclusive, now, session.margins)
+    rules = Rules(retained.state.epoch, exclusive, now, context.margins)
     verdicts = {
         info.key: rules.judge(info, info.key[len(base) :])
         for info in listed

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..catalog.log.state import State
-    from .session import Session
+    from .context import MaintenanceContext
 
 _LOOKED_AT: Final = 20
 
 
-def refuse_foreign_log(session: Session, state: State, listed: Sequence[str]) -> None:
+def refuse_foreign_log(context: MaintenanceContext, state: State, listed: Sequence[str]) -> None:
     """Raise if files that the newest state calls live are not in the store.
 
     Args:
@@ -39,13 +39,13 @@ def refuse_foreign_log(session: Session, state: State, listed: Sequence[str]) ->
     for files in state.tables.values():
         paths = files.table().column("path")
         missing += paths.filter(pc.invert(pc.is_in(paths, there))).to_pylist()
-    base = base_folder(session.writer, session.database)
+    base = base_folder(context.writer, context.database)
     for path in missing[:_LOOKED_AT]:
         try:
-            session.store.head(base + path)
+            context.store.head(base + path)
         except ObjectNotFound as error:
             raise ObjectNotFound(
-                f"The log of {session.writer}/{session.database} calls files live that are not "
+                f"The log of {context.writer}/{context.database} calls files live that are not "
                 f"there, {path} for one",
                 key=base + path,
                 hint="Nothing was deleted. If this log was restored or copied, is it the one of "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store import ObjectInfo
-    from .session import Session
+    from .context import MaintenanceContext
 
 _T = TypeVar("_T")
 _ATTEMPTS: Final = 4
@@ -39,17 +39,17 @@ class LogNames:
         return other is not None and self.infos.keys() == other.infos.keys()
 
 
-def list_log(session: Session) -> LogNames:
+def list_log(context: MaintenanceContext) -> LogNames:
     """All names of the log.
 
     Requests: 1 LIST per 1,000 names on S3.
     """
-    folder = session.log.folder
-    infos = {info.key[len(folder) :]: info for info in session.store.list(folder)}
-    return LogNames(read_listing(session.writer, session.database, infos), infos)
+    folder = context.log.folder
+    infos = {info.key[len(folder) :]: info for info in context.store.list(folder)}
+    return LogNames(read_listing(context.writer, context.database, infos), infos)
 
 
-def with_listing(session: Session, work: Callable[[LogNames], _T]) -> _T:
+def with_listing(context: MaintenanceContext, work: Callable[[LogNames], _T]) -> _T:
     """Do `work` on a listing of the log, and again on a new one if the log moved under it.
 
     A listing races with writers and with prune: what it shows may be gone, and what it doesn't show
@@ -61,23 +61,25 @@ def with_listing(session: Session, work: Callable[[LogNames], _T]) -> _T:
     """
     before: LogNames | None = None
     for attempt in range(_ATTEMPTS):
-        names = list_log(session)
+        names = list_log(context)
         try:
             return work(names)
         except (MissingTransaction, ObjectNotFound, CorruptObject) as error:
             confirmed = isinstance(error, CorruptObject) and names.same_names(before)
             if confirmed or attempt == _ATTEMPTS - 1:
                 if isinstance(error, ObjectNotFound):
-                    raise _never_there(session, names.listing, error) from error
+                    raise _never_there(context, names.listing, error) from error
                 raise
         before = names
-        session.ambient.sleep_s(_PAUSE_S * (attempt + 1))
+        context.ambient.sleep_s(_PAUSE_S * (attempt + 1))
     raise AssertionError("unreachable")
 
 
-def _never_there(session: Session, listing: Listing, error: ObjectNotFound) -> MissingTransaction:
+def _never_there(
+    context: MaintenanceContext, listing: Listing, error: ObjectNotFound
+) -> MissingTransaction:
     return MissingTransaction(
-        f"{error.key} of {session.where} was listed but could not be read, several times",
+        f"{error.key} of {context.where} was listed but could not be read, several times",
         key=error.key,
         readable=listing.readable(),
         hint="Is something deleting objects there? Try again, or run `lakelog doctor`",

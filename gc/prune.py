@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import parse_log_object
 from ..errors import UnsupportedFeature
+from .context import MaintenanceContext, is_old, open_context, open_execution, outdated, span_text
 from .log_names import LogNames, check_names, with_listing
 from .plan import Facts, Kept, Plan, Report
-from .prune_choice import Ask, Selection, choose, floor_revision, select
+from .prune_choice import Retention, Selection, choose, floor_revision, select
 from .prune_verify import prove
-from .session import Session, is_old, open_execution, open_session, outdated, span_text
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -82,12 +82,12 @@ def plan_prune(
     Requests: 2 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
         segment of the one that the log will begin with. keep_days also reads the newest state.
     """
-    session = open_session(
+    context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
     )
-    ask = Ask.checked(keep_revisions, keep_days)
-    _refuse_refs(session)
-    return with_listing(session, lambda names: _plan(session, names, ask))
+    retention = Retention.checked(keep_revisions, keep_days)
+    _refuse_refs(context)
+    return with_listing(context, lambda names: _plan(context, names, retention))
 
 
 def execute_prune(
@@ -114,19 +114,19 @@ def execute_prune(
         StorageError: Part was deleted; execute again.
     Requests: as `plan_prune`, then 1 PUT, 1 HEAD and 1 DELETE for the clock, 1 DELETE an object.
     """
-    session = open_execution(
+    context = open_execution(
         source, plan, "prune", ambient=ambient, margins=margins, progress=progress
     )
     if not plan.actions:
         return Report("prune", plan.writer, plan.database, 0, 0)
-    _refuse_refs(session)
-    now = session.store_now()
-    fresh = with_listing(session, lambda names: _check(session, names, plan, now))
+    _refuse_refs(context)
+    now = context.store_now()
+    fresh = with_listing(context, lambda names: _check(context, names, plan, now))
     planned = {action.key for action in plan.actions}
     todo = [action for action in fresh.selection.actions if action.key in planned]
     for low in range(0, len(todo), _AT_ONCE):
-        session.store.delete([action.key for action in todo[low : low + _AT_ONCE]])
-        session.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
+        context.store.delete([action.key for action in todo[low : low + _AT_ONCE]])
+        context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
     listed = {info.key: info for info in fresh.names.infos.values()}
     left = planned & listed.keys() - {action.key for action in todo}
     kept = Kept.of("needed, or too young, by now", [listed[key] for key in left], named=True)
@@ -141,18 +141,18 @@ def execute_prune(
     )
 
 
-def _plan(session: Session, names: LogNames, ask: Ask) -> Plan:
+def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) -> Plan:
     listing = names.listing
     check_names(listing)
-    now = session.now()
-    choice = choose(session, names, ask, now)
+    now = context.now()
+    choice = choose(context, names, retention, now)
     first = choice.first
     if first is None:
-        state, needed, note = session.log.load(listing=listing), set[str](), ""
+        state, needed, note = context.log.load(listing=listing), set[str](), ""
     else:
-        proof = prove(session, names, first)
+        proof = prove(context, names, first)
         state, needed, note = proof.state, proof.needed, proof.note
-    selection = select(names, first, needed, now, session.margins)
+    selection = select(names, first, needed, now, context.margins)
     facts = Facts(
         head=listing.head,
         head_digest=state.digest.hex(),
@@ -163,9 +163,9 @@ def _plan(session: Session, names: LogNames, ask: Ask) -> Plan:
     )
     return Plan(
         kind="prune",
-        url=session.store.url,
-        writer=session.writer,
-        database=session.database,
+        url=context.store.url,
+        writer=context.writer,
+        database=context.database,
         actions=selection.actions,
         kept=selection.kept,
         notes=tuple(text for text in (choice.note, note) if text),
@@ -180,34 +180,34 @@ class _Fresh:
     selection: Selection
 
 
-def _check(session: Session, names: LogNames, plan: Plan, now: dt.datetime) -> _Fresh:
+def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.datetime) -> _Fresh:
     """What may go now, if the plan's facts still hold."""
     listing = names.listing
     check_names(listing)
-    first = parse_log_object(plan.facts.checkpoint.removeprefix(session.log.folder))
+    first = parse_log_object(plan.facts.checkpoint.removeprefix(context.log.folder))
     assert first is not None  # `check_plan` saw to it
     if first.name not in names.infos or first.revision not in listing.transactions:
         raise outdated(plan, f"checkpoint {first.revision} or its transaction is gone")
     if listing.head < plan.facts.head:
         raise outdated(plan, f"the log ended at revision {plan.facts.head}, now at {listing.head}")
-    proof = prove(session, names, first)
+    proof = prove(context, names, first)
     if proof.digests.get(plan.facts.head) != plan.facts.head_digest:
         raise outdated(plan, f"revision {plan.facts.head} is another transaction now")
-    span = span_text(session.margins.prune_floor_s)
+    span = span_text(context.margins.prune_floor_s)
     ahead = "(is this machine's clock ahead?)"
-    floor = floor_revision(names, now, session.margins)
+    floor = floor_revision(names, now, context.margins)
     if floor < first.revision:
         why = f"revision {max(0, floor)} was still the newest one within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    if not is_old(names.infos[first.name], now, session.margins.prune_floor_s):
+    if not is_old(names.infos[first.name], now, context.margins.prune_floor_s):
         why = f"checkpoint {first.revision} was written within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    return _Fresh(names, select(names, first, proof.needed, now, session.margins))
+    return _Fresh(names, select(names, first, proof.needed, now, context.margins))
 
 
-def _refuse_refs(session: Session) -> None:
+def _refuse_refs(context: MaintenanceContext) -> None:
     """Refs pin revisions, and this version can't read them: with any there, nothing is pruned."""
-    names = session.store.list_folders(_REFS)
+    names = context.store.list_folders(_REFS)
     if names:
         raise UnsupportedFeature(
             f"The catalog has refs ({', '.join(names[:5])}), and this lakelog doesn't know which "

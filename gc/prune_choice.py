@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import parse_log_object
 from ..errors import UsageError
+from .context import MaintenanceContext, is_old, span_text
 from .log_names import LogNames, check_no_gap
 from .plan import Deletion, Kept
-from .session import Session, is_old, span_text
 
 if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
@@ -27,7 +27,7 @@ _MAX_DAYS: Final = 365_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Retention:
     """What the user wants to keep.
 
     Attributes:
@@ -39,7 +39,7 @@ class Ask:
     days: float | None
 
     @classmethod
-    def checked(cls, revisions: int | None, days: float | None) -> Ask:
+    def checked(cls, revisions: int | None, days: float | None) -> Retention:
         """The wishes, if they are some.
 
         Raises:
@@ -72,7 +72,9 @@ class Choice:
     note: str
 
 
-def choose(session: Session, names: LogNames, ask: Ask, now: dt.datetime) -> Choice:
+def choose(
+    context: MaintenanceContext, names: LogNames, retention: Retention, now: dt.datetime
+) -> Choice:
     """The newest old checkpoint that is not above the oldest revision to keep.
 
     Raises:
@@ -81,24 +83,26 @@ def choose(session: Session, names: LogNames, ask: Ask, now: dt.datetime) -> Cho
     """
     listing = names.listing
     wanted = listing.head
-    if ask.revisions is not None:
-        wanted = min(wanted, max(0, listing.head - ask.revisions + 1))
-    if ask.days is not None:
-        wanted = min(wanted, _revision_at(session, listing, now - dt.timedelta(days=ask.days)))
-    floor = floor_revision(names, now, session.margins)
+    if retention.revisions is not None:
+        wanted = min(wanted, max(0, listing.head - retention.revisions + 1))
+    if retention.days is not None:
+        wanted = min(
+            wanted, _revision_at(context, listing, now - dt.timedelta(days=retention.days))
+        )
+    floor = floor_revision(names, now, context.margins)
     keep_from = min(wanted, floor)
     lowest = listing.run_start(listing.head)
     found = [listing.checkpoints[c][0] for c in listing.checkpoints if lowest <= c <= keep_from]
-    usable = [c for c in found if is_old(names.infos[c.name], now, session.margins.prune_floor_s)]
+    usable = [c for c in found if is_old(names.infos[c.name], now, context.margins.prune_floor_s)]
     if not usable:
         check_no_gap(listing)
     first = max(usable) if usable else None
-    note = _note(listing, first, wanted, floor, session.margins)
+    note = _note(listing, first, wanted, floor, context.margins)
     if len(usable) < len(found):
         note += (
             f"{'. ' if note else ''}The checkpoint of revision {max(found).revision} is too young"
         )
-        note += f" to be the first: it must be {span_text(session.margins.prune_floor_s)} old"
+        note += f" to be the first: it must be {span_text(context.margins.prune_floor_s)} old"
     return Choice(first, keep_from, note)
 
 
@@ -125,9 +129,9 @@ def _note(
     )
 
 
-def _revision_at(session: Session, listing: Listing, at: dt.datetime) -> int:
+def _revision_at(context: MaintenanceContext, listing: Listing, at: dt.datetime) -> int:
     """The newest revision at a time; 0 if the history doesn't go back so far."""
-    state = session.log.load(listing=listing)
+    state = context.log.load(listing=listing)
     at_us = (at - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
     return state.history.revision_at(at_us) or 0
 

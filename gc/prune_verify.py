@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
     from ..catalog.log.listing import Listing
     from ..catalog.log.state import State
+    from .context import MaintenanceContext
     from .log_names import LogNames
-    from .session import Session
 
 _COMPARED: Final = (
     "path",
@@ -55,7 +55,7 @@ class Proof:
     note: str
 
 
-def prove(session: Session, names: LogNames, first: LogObject) -> Proof:
+def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Proof:
     """Check that all from a checkpoint on can be read without anything before it.
 
     Args:
@@ -68,18 +68,20 @@ def prove(session: Session, names: LogNames, first: LogObject) -> Proof:
     """
     listing = names.listing
     check_names(listing)
-    state = read_base(session, listing, first)
-    note = _compare_with_log(session, listing, first, state)
-    replay(session, listing, state, listing.head)
+    state = read_base(context, listing, first)
+    note = _compare_with_log(context, listing, first, state)
+    replay(context, listing, state, listing.head)
     digests = digests_of(state)
     needed: set[str] = set()
     for revision in sorted(c for c in listing.checkpoints if c >= first.revision):
         item = listing.checkpoints[revision][0]
-        needed |= _check_checkpoint(session, names, item, digests.get(revision))
+        needed |= _check_checkpoint(context, names, item, digests.get(revision))
     return Proof(state, digests, needed, note)
 
 
-def _compare_with_log(session: Session, listing: Listing, first: LogObject, state: State) -> str:
+def _compare_with_log(
+    context: MaintenanceContext, listing: Listing, first: LogObject, state: State
+) -> str:
     """Replay what lies before the checkpoint and compare; what prevented it, or nothing."""
     goal = first.revision
     start = listing.run_start(goal)
@@ -89,7 +91,7 @@ def _compare_with_log(session: Session, listing: Listing, first: LogObject, stat
         return ""
     base = None if start == 0 else listing.checkpoints[min(bases)][0]
     try:
-        replayed = replay(session, listing, read_base(session, listing, base), goal)
+        replayed = replay(context, listing, read_base(context, listing, base), goal)
     except UnsupportedFeature:
         raise
     except CorruptError as error:
@@ -117,7 +119,10 @@ def differences(one: State, other: State) -> list[str]:
         "transaction_ids", "reader_features", "writer_features", "app_versions",
     )  # fmt: skip
     found += [name for name in facts if getattr(one, name) != getattr(other, name)]
-    schemas = [{mark: e.message for mark, e in state.schemas.items()} for state in (one, other)]
+    schemas = [
+        {fingerprint: e.message for fingerprint, e in state.schemas.items()}
+        for state in (one, other)
+    ]
     if schemas[0] != schemas[1]:
         found.append("schemas")
     for table in sorted({*one.tables, *other.tables}):
@@ -134,11 +139,11 @@ def _files(state: State, table: str) -> pa.Table | None:
 
 
 def _check_checkpoint(
-    session: Session, names: LogNames, item: LogObject, digest: str | None
+    context: MaintenanceContext, names: LogNames, item: LogObject, digest: str | None
 ) -> set[str]:
     """The segments that a retained checkpoint refers to; all of them must be there."""
     key = names.listing.key(item)
-    decoded = decode_checkpoint(session.store.get(key), key)
+    decoded = decode_checkpoint(context.store.get(key), key)
     if decoded.message.digest.hex() != digest:
         raise CorruptObject(
             f"Checkpoint {key} is of another history than the transaction of its revision",

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.log.listing import Listing, plan_read
-from ..catalog.log.state import State, apply, check_features, start
+from ..catalog.log.state import State, apply, check_features, empty_state
 from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, UnsupportedFeature
 from .log_names import check_names, check_no_gap, with_listing
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..catalog.format.names import LogObject
-    from .session import Session
+    from .context import MaintenanceContext
 
 _READ_AT_ONCE: Final = 256
 
 
-def read_base(session: Session, listing: Listing, base: LogObject | None) -> State:
+def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | None) -> State:
     """The state that a stretch of the log begins with, checked against its own transaction.
 
     Args:
@@ -41,11 +41,11 @@ def read_base(session: Session, listing: Listing, base: LogObject | None) -> Sta
     Requests: 1 GET for the checkpoint, 1 for each spilled segment, 1 for its transaction if listed.
     """
     if base is None:
-        return start(session.writer, session.database)
-    state = session.log.checkpoint_state(base)
+        return empty_state(context.writer, context.database)
+    state = context.log.checkpoint_state(base)
     check_features(state, writing=True)
     for item in listing.transactions.get(base.revision, ()):
-        _match(state, session.log.transaction(item), listing.key(base))
+        _match(state, context.log.transaction(item), listing.key(base))
     return state
 
 
@@ -69,7 +69,7 @@ def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
 
 
 def replay(
-    session: Session,
+    context: MaintenanceContext,
     listing: Listing,
     state: State,
     goal: int,
@@ -88,13 +88,13 @@ def replay(
     first = state.revision + 1
     for low in range(first, goal + 1, _READ_AT_ONCE):
         items = _items(listing, range(low, min(goal + 1, low + _READ_AT_ONCE)))
-        for item, body in zip(items, _bodies(session, items), strict=True):
+        for item, body in zip(items, _bodies(context, items), strict=True):
             transaction = decode_transaction(body, listing.key(item))
             _refuse_unknown(transaction)
             if watch is not None:
                 watch(transaction)
             apply(state, transaction)
-        session.tell(state.revision + 1 - first, goal + 1 - first, "transactions read")
+        context.tell(state.revision + 1 - first, goal + 1 - first, "transactions read")
     check_features(state, writing=True)
     return state
 
@@ -111,10 +111,10 @@ def _items(listing: Listing, revisions: range) -> list[LogObject]:
     return [listing.transactions[revision][0] for revision in revisions]
 
 
-def _bodies(session: Session, items: Sequence[LogObject]) -> list[bytes]:
-    keys = [session.log.folder + item.name for item in items]
+def _bodies(context: MaintenanceContext, items: Sequence[LogObject]) -> list[bytes]:
+    keys = [context.log.folder + item.name for item in items]
     found: list[bytes] = []
-    for key, body in zip(keys, session.store.get_many(keys), strict=True):
+    for key, body in zip(keys, context.store.get_many(keys), strict=True):
         if body is None:
             raise ObjectNotFound("no such object", key=key)
         found.append(body)
@@ -161,48 +161,48 @@ class Retained:
         return found
 
 
-def read_retained(session: Session) -> Retained:
+def read_retained(context: MaintenanceContext) -> Retained:
     """Read all that is retained: the state at the oldest readable revision, all later transactions.
 
     Raises:
         WriterNotFound, ForkError, MissingTransaction, CorruptError: Something is in doubt.
     Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments and each later transaction.
     """
-    return with_listing(session, lambda names: _read_retained(session, names.listing))
+    return with_listing(context, lambda names: _read_retained(context, names.listing))
 
 
-def _read_retained(session: Session, listing: Listing) -> Retained:
+def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
     check_names(listing)
     check_no_gap(listing)
     plan_read(listing)  # raises if the head can't be read
     oldest = listing.oldest_readable()
     from_start = listing.run_start(listing.head) == 0
-    state = read_base(session, listing, None if from_start else listing.checkpoints[oldest][0])
+    state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
     retained = Retained(oldest, state, _live_paths(state))
-    replay(session, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
+    replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
     return retained
 
 
-def follow(session: Session, retained: Retained) -> Retained:
+def follow(context: MaintenanceContext, retained: Retained) -> Retained:
     """The same, with what was committed since; read anew if the log is no longer a continuation.
 
     Requests: 1 LIST, 1 GET a new transaction; as `read_retained` if it was pruned past the head.
     """
     head = retained.state.revision
-    listing = session.log.names(after_revision=head - 1)
+    listing = context.log.names(after_revision=head - 1)
     same = [item.uuid8 for item in listing.transactions.get(head, ())]
     if (
         same != [retained.state.uuid[:4].hex()]
         or listing.forks()
         or listing.run_start(listing.head) > head
     ):
-        return read_retained(session)
+        return read_retained(context)
     news: list[pa.Array] = []
     try:
         state = retained.state.copy()
-        replay(session, listing, state, listing.head, lambda found: _add_paths(found, news))
+        replay(context, listing, state, listing.head, lambda found: _add_paths(found, news))
     except ObjectNotFound:
-        return read_retained(session)
+        return read_retained(context)
     return Retained(retained.oldest, state, retained.paths + news)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import parse_data_file
+from .context import is_old, span_text
 from .plan import is_data_path
-from .session import is_old, span_text
 
 if TYPE_CHECKING:
     import datetime as dt

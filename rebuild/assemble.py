@@ -64,13 +64,13 @@ def assemble(
     for revision, item in enumerate(ordered.transactions):
         files = _files(item, live, result, known_paths)
         before_us = max(before_us + 1, _time_us(item, now_us))
-        proof = evidence.proofs.get(item.mark)
+        proof = evidence.proofs.get(item.transaction_id)
         result.transactions.append(
             RebuiltTransaction(
                 revision=revision,
-                transaction_id=item.mark.hex(),
+                transaction_id=item.transaction_id.hex(),
                 proof="unproven" if proof is None else "proven",
-                original_revision=evidence.revisions.get(item.mark),
+                original_revision=evidence.revisions.get(item.transaction_id),
                 base_revision=item.base_revision,
                 epoch=item.epoch,
                 operation=item.operation,
@@ -78,14 +78,14 @@ def assemble(
                 app_id=item.app_id,
                 app_version=item.app_version,
                 files=files,
-                why=_why(item, evidence, circular=item.mark in circular),
+                why=_why(item, evidence, circular=item.transaction_id in circular),
             )
         )
     _take_foreign(
         result,
         foreign,
         include=include_foreign,
-        mark=foreign_id,
+        transaction_id=foreign_id,
         before_us=before_us,
         now_us=now_us,
     )
@@ -133,9 +133,9 @@ def _time_us(item: Transaction, now_us: int) -> int:
 
 
 def _why(item: Transaction, evidence: Evidence, *, circular: bool) -> str:
-    said = evidence.revisions.get(item.mark)
+    said = evidence.revisions.get(item.transaction_id)
     base = f"begun on revision {item.base_revision}" if item.base_revision >= 0 else "begun first"
-    proof = evidence.proofs.get(item.mark)
+    proof = evidence.proofs.get(item.transaction_id)
     if said is not None:
         place = f"revision {said} of the lost log: {proof}"
     elif proof is not None:
@@ -150,7 +150,7 @@ def _take_foreign(
     foreign: Sequence[ForeignFile],
     *,
     include: bool,
-    mark: bytes,
+    transaction_id: bytes,
     before_us: int,
     now_us: int,
 ) -> None:
@@ -169,7 +169,7 @@ def _take_foreign(
     result.transactions.append(
         RebuiltTransaction(
             revision=len(result.transactions),
-            transaction_id=mark.hex(),
+            transaction_id=transaction_id.hex(),
             proof="foreign",
             original_revision=None,
             base_revision=len(result.transactions) - 1,

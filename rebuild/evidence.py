@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from .scan import OwnFile
 
-Mark = bytes
+TransactionId = bytes
 
 
 @dataclass(slots=True)
@@ -41,19 +41,19 @@ class Transaction:
     """The files of one transaction id.
 
     Attributes:
-        mark: The id.
+        transaction_id: The id.
         files: By number.
-        epoch, base_revision, base_mark, app_id, app_version, operation: As all footers say; the
-            operation of the last one.
+        epoch, base_revision, base_transaction_id, app_id, app_version, operation: As all footers
+            say; the operation of the last one.
         clock: The last clock of the last file.
         replaces: Paths of other transactions that it takes out.
     """
 
-    mark: Mark
+    transaction_id: TransactionId
     files: list[OwnFile]
     epoch: int
     base_revision: int
-    base_mark: Mark
+    base_transaction_id: TransactionId
     app_id: str
     app_version: int
     operation: str
@@ -61,9 +61,9 @@ class Transaction:
     replaces: frozenset[str]
 
     @property
-    def age(self) -> tuple[int, int, int, Mark]:
+    def age(self) -> tuple[int, int, int, TransactionId]:
         """Sorts transactions by when they were begun."""
-        return self.epoch, self.base_revision, self.clock, self.mark
+        return self.epoch, self.base_revision, self.clock, self.transaction_id
 
 
 @dataclass(slots=True)
@@ -78,25 +78,25 @@ class Evidence:
         contradictions: What doesn't fit together, in words.
     """
 
-    proofs: dict[Mark, str] = field(default_factory=dict)
-    revisions: dict[Mark, int] = field(default_factory=dict)
-    disproofs: dict[Mark, str] = field(default_factory=dict)
-    conflicts: dict[Mark, str] = field(default_factory=dict)
+    proofs: dict[TransactionId, str] = field(default_factory=dict)
+    revisions: dict[TransactionId, int] = field(default_factory=dict)
+    disproofs: dict[TransactionId, str] = field(default_factory=dict)
+    conflicts: dict[TransactionId, str] = field(default_factory=dict)
     contradictions: list[str] = field(default_factory=list)
 
-    def is_out(self, mark: Mark) -> bool:
+    def is_out(self, transaction_id: TransactionId) -> bool:
         """Whether a transaction is ruled out, for certain or in favour of a likelier one."""
-        return mark in self.disproofs or mark in self.conflicts
+        return transaction_id in self.disproofs or transaction_id in self.conflicts
 
 
-def group(files: Iterable[OwnFile]) -> tuple[dict[Mark, Transaction], list[LeftOut]]:
+def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, Transaction], list[LeftOut]]:
     """Files by transaction; those that disagree with the first of theirs are quarantined."""
-    by_mark: dict[Mark, list[OwnFile]] = defaultdict(list)
+    by_id: dict[TransactionId, list[OwnFile]] = defaultdict(list)
     for file in files:
-        by_mark[file.transaction_id].append(file)
-    found: dict[Mark, Transaction] = {}
+        by_id[file.transaction_id].append(file)
+    found: dict[TransactionId, Transaction] = {}
     left_out: list[LeftOut] = []
-    for mark, members in by_mark.items():
+    for transaction_id, members in by_id.items():
         members.sort(key=lambda file: (file.number, file.path))
         claims = _claims(members[0])
         kept = []
@@ -106,9 +106,9 @@ def group(files: Iterable[OwnFile]) -> tuple[dict[Mark, Transaction], list[LeftO
             else:
                 reason = f"its footer contradicts that of {members[0].path}, of one transaction"
                 left_out.append(
-                    LeftOut(file.path, file.size_bytes, "quarantined", reason, mark.hex())
+                    LeftOut(file.path, file.size_bytes, "quarantined", reason, transaction_id.hex())
                 )
-        found[mark] = _transaction(mark, kept)
+        found[transaction_id] = _transaction(transaction_id, kept)
     return found, left_out
 
 
@@ -118,15 +118,15 @@ def _claims(file: OwnFile) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _transaction(mark: Mark, files: list[OwnFile]) -> Transaction:
+def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> Transaction:
     own = {file.path for file in files}
     last = files[-1]
     return Transaction(
-        mark=mark,
+        transaction_id=transaction_id,
         files=files,
         epoch=last.epoch,
         base_revision=last.base_revision,
-        base_mark=last.base_transaction_id,
+        base_transaction_id=last.base_transaction_id,
         app_id=last.app_id,
         app_version=last.app_version,
         operation=last.operation,
@@ -135,7 +135,7 @@ def _transaction(mark: Mark, files: list[OwnFile]) -> Transaction:
     )
 
 
-def prove(transactions: Mapping[Mark, Transaction]) -> Evidence:
+def prove(transactions: Mapping[TransactionId, Transaction]) -> Evidence:
     """What the footers of all transactions prove. Nothing is ruled out yet."""
     evidence = Evidence()
     _prove_by_bases(transactions, evidence)
@@ -143,7 +143,7 @@ def prove(transactions: Mapping[Mark, Transaction]) -> Evidence:
     return evidence
 
 
-def rule_out(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> None:
+def rule_out(transactions: Mapping[TransactionId, Transaction], evidence: Evidence) -> None:
     """Fill in which transactions can't have been committed, given the proven ones, and which of
     the others exclude each other.
 
@@ -156,33 +156,39 @@ def rule_out(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> No
     _rule_out_by_application(transactions, evidence)
 
 
-def _prove_by_bases(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> None:
-    near: dict[Mark, set[int]] = defaultdict(set)  # said under the same epoch: one count
-    far: dict[Mark, set[int]] = defaultdict(set)
+def _prove_by_bases(transactions: Mapping[TransactionId, Transaction], evidence: Evidence) -> None:
+    near: dict[TransactionId, set[int]] = defaultdict(set)  # said under the same epoch: one count
+    far: dict[TransactionId, set[int]] = defaultdict(set)
     for claimant in transactions.values():
-        known = transactions.get(claimant.base_mark)
+        known = transactions.get(claimant.base_transaction_id)
         if known is None:
             continue
         said = near if known.epoch == claimant.epoch else far
-        said[known.mark].add(claimant.base_revision)
+        said[known.transaction_id].add(claimant.base_revision)
         evidence.proofs.setdefault(
-            known.mark, f"the footer of {claimant.files[0].path} was written on top of it"
+            known.transaction_id, f"the footer of {claimant.files[0].path} was written on top of it"
         )
-    for mark in evidence.proofs:
-        numbers = near.get(mark) or {
-            number for number in far[mark] if number > transactions[mark].base_revision
+    for transaction_id in evidence.proofs:
+        numbers = near.get(transaction_id) or {
+            number
+            for number in far[transaction_id]
+            if number > transactions[transaction_id].base_revision
         }
-        if len(near.get(mark, ())) > 1:
+        if len(near.get(transaction_id, ())) > 1:
             listed = ", ".join(map(str, sorted(numbers)))
             evidence.contradictions.append(
-                f"Footers call transaction {mark.hex()} revision {listed}"
+                f"Footers call transaction {transaction_id.hex()} revision {listed}"
             )
         if numbers:
-            evidence.revisions[mark] = min(numbers)
+            evidence.revisions[transaction_id] = min(numbers)
 
 
-def _prove_by_replaced(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> None:
-    owners = {file.path: item.mark for item in transactions.values() for file in item.files}
+def _prove_by_replaced(
+    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+) -> None:
+    owners = {
+        file.path: item.transaction_id for item in transactions.values() for file in item.files
+    }
     for item in transactions.values():
         for path in item.replaces:
             owner = owners.get(path)
@@ -192,28 +198,36 @@ def _prove_by_replaced(transactions: Mapping[Mark, Transaction], evidence: Evide
                 )
 
 
-def _rule_out_by_epoch(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> None:
-    next_of: dict[tuple[Mark, int], Transaction] = {}
+def _rule_out_by_epoch(
+    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+) -> None:
+    next_of: dict[tuple[TransactionId, int], Transaction] = {}
     confirmed = {
-        (claimant.base_mark, claimant.epoch, claimant.base_revision)
+        (claimant.base_transaction_id, claimant.epoch, claimant.base_revision)
         for claimant in transactions.values()
     }
     for item in transactions.values():
-        if (item.mark, item.epoch, item.base_revision + 1) in confirmed:
-            base = (item.base_mark, item.base_revision)
+        if (item.transaction_id, item.epoch, item.base_revision + 1) in confirmed:
+            base = (item.base_transaction_id, item.base_revision)
             known = next_of.get(base)
             if known is None or item.epoch > known.epoch:
                 next_of[base] = item
     for item in transactions.values():
-        winner = next_of.get((item.base_mark, item.base_revision))
-        if winner is not None and winner.epoch > item.epoch and item.mark not in evidence.proofs:
-            evidence.disproofs[item.mark] = (
-                f"transaction {winner.mark.hex()} of a later owner was committed directly on the "
-                f"same base, so one of epoch {item.epoch} can't have been"
+        winner = next_of.get((item.base_transaction_id, item.base_revision))
+        if (
+            winner is not None
+            and winner.epoch > item.epoch
+            and item.transaction_id not in evidence.proofs
+        ):
+            evidence.disproofs[item.transaction_id] = (
+                f"transaction {winner.transaction_id.hex()} of a later owner was committed "
+                f"directly on the same base, so one of epoch {item.epoch} can't have been"
             )
 
 
-def _rule_out_by_replaced(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> None:
+def _rule_out_by_replaced(
+    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+) -> None:
     by_path: dict[str, list[Transaction]] = defaultdict(list)
     for item in transactions.values():
         for path in item.replaces:
@@ -222,7 +236,9 @@ def _rule_out_by_replaced(transactions: Mapping[Mark, Transaction], evidence: Ev
         _keep_one(by_path[path], f"both replace {path}", evidence)
 
 
-def _rule_out_by_application(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> None:
+def _rule_out_by_application(
+    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+) -> None:
     by_version: dict[tuple[str, int], list[Transaction]] = defaultdict(list)
     for item in transactions.values():
         if item.app_id:
@@ -233,16 +249,18 @@ def _rule_out_by_application(transactions: Mapping[Mark, Transaction], evidence:
 
 def _keep_one(items: list[Transaction], why: str, evidence: Evidence) -> None:
     """Of transactions that exclude each other: the proven ones, else the one begun last."""
-    rivals = [item for item in items if not evidence.is_out(item.mark)]
+    rivals = [item for item in items if not evidence.is_out(item.transaction_id)]
     if len(rivals) < 2:
         return
-    proven = [item for item in rivals if item.mark in evidence.proofs]
+    proven = [item for item in rivals if item.transaction_id in evidence.proofs]
     if len(proven) > 1:
-        named = ", ".join(sorted(item.mark.hex() for item in proven))
+        named = ", ".join(sorted(item.transaction_id.hex() for item in proven))
         evidence.contradictions.append(f"Of transactions {named} {why}, and all are proven")
     winner = max(proven or rivals, key=lambda item: item.age)
     verdicts = evidence.disproofs if proven else evidence.conflicts
     which = "which was committed" if proven else "which was begun later, without this one"
     for item in rivals:
-        if item is not winner and item.mark not in evidence.proofs:
-            verdicts[item.mark] = f"{why}, this one and {winner.mark.hex()}, {which}"
+        if item is not winner and item.transaction_id not in evidence.proofs:
+            verdicts[item.transaction_id] = (
+                f"{why}, this one and {winner.transaction_id.hex()}, {which}"
+            )

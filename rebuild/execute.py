@@ -30,8 +30,8 @@ from ..catalog.commit.checkpointer import write_checkpoint
 from ..catalog.format.names import LogObject, base_folder, first_slot_uuid, log_folder
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.build import Intent, build_transaction
-from ..catalog.log.state import State, apply, start, validate
-from ..catalog.read.log_reader import Log
+from ..catalog.log.state import State, apply, empty_state, validate
+from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject, NotFoundError, ObjectExists, PlanOutdated
 from ..store import probe
@@ -86,7 +86,7 @@ def execute_rebuild(plan: RebuildPlan, *, ambient: Ambient = SYSTEM) -> RebuildI
         _drain(pool.map(lambda item: _put(plan.store, item, exclusive), middle))
     if len(objects) > 1:
         _put(plan.store, objects[0], exclusive)
-    log = Log(plan.store, plan.writer, plan.database, ambient)
+    log = LogReader(plan.store, plan.writer, plan.database, ambient)
     checkpoint = write_checkpoint(log, state, exclusive=exclusive)
     _read_back(log, plan, state)
     live = plan.live.values()
@@ -128,7 +128,7 @@ def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
 
 def _build(plan: RebuildPlan, ambient: Ambient) -> tuple[list[_Object], State]:
     """All objects in order of revision, and the state that they lead to."""
-    state = start(plan.writer, plan.database)
+    state = empty_state(plan.writer, plan.database)
     folder = log_folder(plan.writer, plan.database)
     top = len(plan.transactions) - 1 + plan.padding
     uuid = first_slot_uuid(plan.writer, plan.database)
@@ -254,7 +254,7 @@ def _drain(results: Iterable[None]) -> None:
         pass
 
 
-def _read_back(log: Log, plan: RebuildPlan, state: State) -> None:
+def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
     found = log.load()
     if found.revision != state.revision or found.digest != state.digest:
         raise _outdated(plan, "the log")

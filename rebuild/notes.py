@@ -62,8 +62,8 @@ def notes(
 def _lost_revisions(transactions: dict[bytes, Transaction], evidence: Evidence) -> list[str]:
     """Revisions that footers count and that none of the transactions is."""
     by_epoch: dict[int, set[int]] = {}
-    for mark, revision in evidence.revisions.items():
-        by_epoch.setdefault(transactions[mark].epoch, set()).add(revision)
+    for transaction_id, revision in evidence.revisions.items():
+        by_epoch.setdefault(transactions[transaction_id].epoch, set()).add(revision)
     highest = max((item.base_revision for item in transactions.values()), default=-1)
     known = set().union(*by_epoch.values()) if by_epoch else set()
     lost = highest + 1 - len([revision for revision in known if revision <= highest])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .evidence import Evidence, Mark, Transaction
+    from .evidence import Evidence, Transaction, TransactionId
 
 Place = tuple[int, int, int, bytes]
 
@@ -34,45 +34,53 @@ class Ordered:
     """
 
     transactions: list[Transaction]
-    circular: list[Mark]
+    circular: list[TransactionId]
 
 
-def order(transactions: Mapping[Mark, Transaction], evidence: Evidence) -> Ordered:
+def order(transactions: Mapping[TransactionId, Transaction], evidence: Evidence) -> Ordered:
     """Put the transactions that are not ruled out in order."""
-    kept = {mark: item for mark, item in transactions.items() if not evidence.is_out(mark)}
+    kept = {
+        transaction_id: item
+        for transaction_id, item in transactions.items()
+        if not evidence.is_out(transaction_id)
+    }
     places = _places(kept, evidence)
     before = _constraints(kept, evidence)
-    after: dict[Mark, list[Mark]] = defaultdict(list)
-    waiting = {mark: len(marks) for mark, marks in before.items()}
-    for mark, marks in before.items():
-        for other in marks:
-            after[other].append(mark)
-    ready = [places[mark] for mark in kept if not waiting.get(mark)]
+    after: dict[TransactionId, list[TransactionId]] = defaultdict(list)
+    waiting = {
+        transaction_id: len(transaction_ids) for transaction_id, transaction_ids in before.items()
+    }
+    for transaction_id, transaction_ids in before.items():
+        for other in transaction_ids:
+            after[other].append(transaction_id)
+    ready = [places[transaction_id] for transaction_id in kept if not waiting.get(transaction_id)]
     heapq.heapify(ready)
     result = Ordered([], [])
-    placed: set[Mark] = set()
+    placed: set[TransactionId] = set()
     stuck: list[Place] | None = None
     while len(placed) < len(kept):
         if not ready:  # footers that contradict each other: go on with the first of the rest
             if stuck is None:
-                stuck = sorted((places[mark] for mark in kept), reverse=True)
+                stuck = sorted((places[transaction_id] for transaction_id in kept), reverse=True)
             while stuck[-1][-1] in placed:
                 stuck.pop()
             ready = [stuck.pop()]
             result.circular.append(ready[0][-1])
-        mark = heapq.heappop(ready)[-1]
-        if mark in placed:
+        transaction_id = heapq.heappop(ready)[-1]
+        if transaction_id in placed:
             continue
-        placed.add(mark)
-        result.transactions.append(kept[mark])
-        for other in after[mark]:
+        placed.add(transaction_id)
+        result.transactions.append(kept[transaction_id])
+        for other in after[transaction_id]:
             waiting[other] -= 1
             if not waiting[other]:
                 heapq.heappush(ready, places[other])
     return result
 
 
-def _places(kept: Mapping[Mark, Transaction], evidence: Evidence) -> dict[Mark, Place]:
+def _places(
+    kept: Mapping[TransactionId, Transaction], evidence: Evidence
+) -> dict[TransactionId, Place]:
     """Epoch, revision or the best guess at it, clock, id."""
     known = _known_by_epoch(kept, evidence)
     latest: dict[int, list[int]] = {}  # the highest clock so far, along the revisions of an epoch
@@ -81,40 +89,50 @@ def _places(kept: Mapping[Mark, Transaction], evidence: Evidence) -> dict[Mark, 
         for item in items:
             clocks.append(max(item.clock, clocks[-1] if clocks else item.clock))
         latest[epoch] = clocks
-    places: dict[Mark, Place] = {}
-    for mark, item in kept.items():
-        slot = evidence.revisions.get(mark)
+    places: dict[TransactionId, Place] = {}
+    for transaction_id, item in kept.items():
+        slot = evidence.revisions.get(transaction_id)
         if slot is None:
             slot = item.base_revision + 1
             earlier = bisect_left(latest.get(item.epoch, []), item.clock)
             if earlier:
-                slot = max(slot, evidence.revisions[known[item.epoch][earlier - 1].mark])
-        places[mark] = (item.epoch, slot, item.clock, mark)
+                slot = max(slot, evidence.revisions[known[item.epoch][earlier - 1].transaction_id])
+        places[transaction_id] = (item.epoch, slot, item.clock, transaction_id)
     return places
 
 
 def _known_by_epoch(
-    kept: Mapping[Mark, Transaction], evidence: Evidence
+    kept: Mapping[TransactionId, Transaction], evidence: Evidence
 ) -> dict[int, list[Transaction]]:
     known: dict[int, list[Transaction]] = defaultdict(list)
-    for mark, item in kept.items():
-        if mark in evidence.revisions:
+    for transaction_id, item in kept.items():
+        if transaction_id in evidence.revisions:
             known[item.epoch].append(item)
     for items in known.values():
-        items.sort(key=lambda item: (evidence.revisions[item.mark], item.clock, item.mark))
+        items.sort(
+            key=lambda item: (
+                evidence.revisions[item.transaction_id],
+                item.clock,
+                item.transaction_id,
+            )
+        )
     return known
 
 
-def _constraints(kept: Mapping[Mark, Transaction], evidence: Evidence) -> dict[Mark, set[Mark]]:
+def _constraints(
+    kept: Mapping[TransactionId, Transaction], evidence: Evidence
+) -> dict[TransactionId, set[TransactionId]]:
     """For each transaction, those that must come before it."""
-    owners = {file.path: mark for mark, item in kept.items() for file in item.files}
-    before: dict[Mark, set[Mark]] = defaultdict(set)
-    for mark, item in kept.items():
-        if item.base_mark in kept:
-            before[mark].add(item.base_mark)
-        before[mark].update(owners[path] for path in item.replaces if path in owners)
-        before[mark].discard(mark)
+    owners = {
+        file.path: transaction_id for transaction_id, item in kept.items() for file in item.files
+    }
+    before: dict[TransactionId, set[TransactionId]] = defaultdict(set)
+    for transaction_id, item in kept.items():
+        if item.base_transaction_id in kept:
+            before[transaction_id].add(item.base_transaction_id)
+        before[transaction_id].update(owners[path] for path in item.replaces if path in owners)
+        before[transaction_id].discard(transaction_id)
     for items in _known_by_epoch(kept, evidence).values():
         for first, second in pairwise(items):
-            before[second.mark].add(first.mark)
+            before[second.transaction_id].add(first.transaction_id)
     return before

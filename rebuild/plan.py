@@ -6,7 +6,7 @@ Source: docs/format.md, section 8; seed 002, sections 1.3 and 2.6.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 Proof = Literal["proven", "unproven", "foreign"]
 LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
-
-PROVEN: Final = "a later file's footer names it as committed"
-UNPROVEN: Final = "may have been written and never committed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-_ID_BYTES = 16
-
 
 def plan_rebuild(
     catalog: Catalog | Store,
@@ -79,7 +77,11 @@ def plan_rebuild(
     transactions, disagreeing = group(scan.own)
     evidence = prove(transactions)
     excluded = _excluded(exclude, transactions, evidence)
-    kept = {mark: item for mark, item in transactions.items() if mark not in excluded}
+    kept = {
+        transaction_id: item
+        for transaction_id, item in transactions.items()
+        if transaction_id not in excluded
+    }
     rule_out(kept, evidence)
     ordered = order(kept, evidence)
     assembled = assemble(
@@ -157,14 +159,6 @@ def log_exists(writer: str, database: str) -> LogExists:
     )
 
 
-def _nothing(store: Store, writer: str, database: str) -> NotFoundError:
-    return NotFoundError(
-        f"There is nothing to rebuild: {store.url} has no data files of {writer}/{database}",
-        key=f"{base_folder(writer, database)}data/",
-        hint="Check URL, writer and database",
-    )
-
-
 def data_mark(objects: Iterable[ObjectInfo]) -> bytes:
     """A digest of the names and sizes of objects."""
     digest = hashlib.sha256()
@@ -186,22 +180,22 @@ def _excluded(
     found: set[bytes] = set()
     for text in wanted:
         try:
-            mark = bytes.fromhex(text)
+            transaction_id = bytes.fromhex(text)
         except ValueError:
-            mark = b""
-        if mark not in transactions:
+            transaction_id = b""
+        if transaction_id not in transactions:
             raise UsageError(
                 f"No data file is of transaction {text!r}",
                 key=text,
                 hint="Exclude ids that the report calls unproven",
             )
-        if mark in evidence.proofs:
+        if transaction_id in evidence.proofs:
             raise UsageError(
-                f"Transaction {text} was committed: {evidence.proofs[mark]}",
+                f"Transaction {text} was committed: {evidence.proofs[transaction_id]}",
                 key=text,
                 hint="Only unproven transactions can be excluded; remove its files afterwards",
             )
-        found.add(mark)
+        found.add(transaction_id)
     return found
 
 
@@ -209,13 +203,19 @@ def _ruled_out(
     transactions: Mapping[bytes, Transaction], evidence: Evidence, excluded: Collection[bytes]
 ) -> list[LeftOut]:
     verdicts: dict[bytes, tuple[LeftOutKind, str]] = {
-        **{mark: ("conflicting", reason) for mark, reason in evidence.conflicts.items()},
-        **{mark: ("disproved", reason) for mark, reason in evidence.disproofs.items()},
-        **{mark: ("excluded", "left out on request") for mark in excluded},
+        **{
+            transaction_id: ("conflicting", reason)
+            for transaction_id, reason in evidence.conflicts.items()
+        },
+        **{
+            transaction_id: ("disproved", reason)
+            for transaction_id, reason in evidence.disproofs.items()
+        },
+        **{transaction_id: ("excluded", "left out on request") for transaction_id in excluded},
     }
     return [
-        LeftOut(file.path, file.size_bytes, *verdicts[mark], mark.hex())
-        for mark, item in transactions.items()
-        if mark in verdicts
+        LeftOut(file.path, file.size_bytes, *verdicts[transaction_id], transaction_id.hex())
+        for transaction_id, item in transactions.items()
+        if transaction_id in verdicts
         for file in item.files
     ]

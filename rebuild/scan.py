@@ -16,9 +16,9 @@ from ..catalog.format.names import (
     base_folder,
     check_path,
     data_path,
-    decode_segment,
-    encode_segment,
+    escape_name,
     parse_data_file,
+    unescape_name,
 )
 from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
@@ -175,8 +175,8 @@ def _sort_in(scan: Scan, footer: FooterOf, path: str, writer: str, database: str
 
 def _left_out(path: str, size_bytes: int, kind: str, reason: str) -> LeftOut:
     own = parse_data_file(path)
-    mark = own.transaction_id.hex() if own is not None else ""
-    return LeftOut(path, size_bytes, kind, reason, mark)  # type: ignore[arg-type]
+    transaction_id = own.transaction_id.hex() if own is not None else ""
+    return LeftOut(path, size_bytes, kind, reason, transaction_id)  # type: ignore[arg-type]
 
 
 def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata) -> OwnFile:
@@ -252,7 +252,7 @@ def _sort_in_foreign(scan: Scan, path: str, info: ObjectInfo, parsed: ParsedFoot
     add = parsed.facts
     add.path, add.table, add.partition = path, table, partition
     add.first_clock = add.last_clock = modified_at_us or 0
-    mark = add.schema_fingerprint
+    fingerprint = add.schema_fingerprint
     scan.foreign.append(
         ForeignFile(
             path,
@@ -261,10 +261,10 @@ def _sort_in_foreign(scan: Scan, path: str, info: ObjectInfo, parsed: ParsedFoot
             add.row_count,
             add.SerializeToString(),
             table,
-            mark,
+            fingerprint,
         )
     )
-    scan.schemas[table, mark] = encode_schema(parsed.schema)[1]
+    scan.schemas[table, fingerprint] = encode_schema(parsed.schema)[1]
 
 
 def place_of(path: str) -> tuple[str, str] | None:
@@ -272,10 +272,10 @@ def place_of(path: str) -> tuple[str, str] | None:
     segments = path.split("/")
     if len(segments) != 4:
         return None
-    partition = "" if segments[1] == NO_PARTITION else decode_segment(segments[1])
-    table = decode_segment(segments[2])
+    partition = "" if segments[1] == NO_PARTITION else unescape_name(segments[1])
+    table = unescape_name(segments[2])
     try:
-        same = encode_segment(table, "table") == segments[2]
+        same = escape_name(table, "table") == segments[2]
     except InvalidName:
         return None
     return (partition, table) if same else None

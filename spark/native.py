@@ -2,8 +2,8 @@
 
 Files are sorted by what has to be done to them. Whatever the native reader resolves by itself (a
 column that is missing, in another place, or narrower) goes into one relation with the table's
-schema; only files that need a cast in Spark, a fill, or a filter of their own get a relation of
-theirs, and a union joins them.
+schema; only files that need a cast in Spark or a fill get a relation of theirs, and a union joins
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as kinds
@@ -46,13 +46,11 @@ class FileGroup:
         files: Raw URLs or paths, and exact sizes in bytes.
         hidden: Columns that are in the files but mean something else there (an older generation of
             the name).
-        where: SQL over the target's columns; rows for which it isn't true are left out.
     """
 
     schema: pa.Schema
     files: Sequence[KnownFile]
     hidden: frozenset[str] = frozenset()
-    where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,6 @@ class _ColumnPlan:
     name: str
     read: DataType | None
     physical: pa.DataType | None = None
-    take_default: bool = False
 
 
 _Plan = tuple[_ColumnPlan, ...]
@@ -73,14 +70,7 @@ class _Request:
     """What is the same for all groups of one read."""
 
     target: pa.Schema
-    defaults: Mapping[str, Any]
-    metadata: Mapping[str, str]
     options: Mapping[str, str]
-
-
-def known_files(table: pa.Table) -> list[KnownFile]:
-    """Take the files out of a table with the columns `url` and `size_bytes`, in order."""
-    return list(zip(table["url"].to_pylist(), table["size_bytes"].to_pylist(), strict=True))
 
 
 def read_files(
@@ -88,8 +78,6 @@ def read_files(
     groups: Sequence[FileGroup],
     target: pa.Schema,
     *,
-    defaults: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
@@ -98,14 +86,10 @@ def read_files(
         spark: The session; classic for planning without requests, Connect works too.
         groups: The files by physical schema. None at all gives an empty DataFrame.
         target: The unified schema; leave columns out of it to not read them.
-        defaults: Values for columns that a file lacks, by name; null where none is given.
-        metadata: Further columns from Spark's `_metadata`, new name to field (`file_path`,
-            `row_index`, ...).
         options: Options of the Parquet source, and Hadoop settings for this read alone.
 
     Returns:
-        A lazy DataFrame with the target's columns in its order, all nullable, then those of
-        `metadata`.
+        A lazy DataFrame with the target's columns in its order, all nullable.
 
     Raises:
         InvalidSchema: A type that Spark can't read or that no safe cast leads from, or column names
@@ -113,18 +97,18 @@ def read_files(
 
     Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
     """
-    request = _Request(target, defaults or {}, metadata or {}, options or {})
+    request = _Request(target, options or {})
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
-    branches: dict[tuple[_Plan, str | None], list[KnownFile]] = {}
+    branches: dict[_Plan, list[KnownFile]] = {}
     for group in groups:
         if group.files:
             plan = _plan(group, request, exact_case=exact_case)
-            branches.setdefault((plan, group.where), []).extend(group.files)
+            branches.setdefault(plan, []).extend(group.files)
     frames = [
-        _branch(spark, request, plan, hadoop_files(spark, files), where)
-        for (plan, where), files in branches.items()
+        _branch(spark, request, plan, hadoop_files(spark, files))
+        for plan, files in branches.items()
     ]
     return _union(frames) if frames else _empty(spark, request)
 
@@ -137,10 +121,8 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
         wanted = spark_type(field.type, name)
         if name in group.hidden or not is_there(group.schema, name, exact_case=exact_case):
             # The reader itself fills in nulls for a column, if no name in the file comes near it.
-            default = name in request.defaults
             by_reader = name.lower() not in near and not any_part(field.type, kinds.is_null)
-            read = wanted if by_reader and not default else None
-            plan.append(_ColumnPlan(name, read, take_default=default))
+            plan.append(_ColumnPlan(name, wanted if by_reader else None))
             continue
         physical = group.schema.field(name).type
         if kinds.is_null(storage(physical)):
@@ -157,21 +139,13 @@ def _branch(
     request: _Request,
     plan: _Plan,
     files: Sequence[KnownFile],
-    where: str | None,
 ) -> DataFrame:
-    from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 
     read = [StructField(each.name, each.read) for each in plan if each.read is not None]
     frame = _scan(spark, StructType(read), files, request.options)
     as_read = all(each.read is not None and each.physical is None for each in plan)
-    if request.metadata or not as_read:
-        columns = [_column(each, request) for each in plan]
-        extra = [
-            F.col(f"_metadata.{field}").alias(name) for name, field in request.metadata.items()
-        ]
-        frame = frame.select(*columns, *extra)
-    return frame if where is None else frame.where(where)
+    return frame if as_read else frame.select(*(_column(each, request) for each in plan))
 
 
 def _column(plan: _ColumnPlan, request: _Request) -> Column:
@@ -179,9 +153,7 @@ def _column(plan: _ColumnPlan, request: _Request) -> Column:
 
     target = request.target.field(plan.name).type
     if plan.read is None:
-        value = request.defaults[plan.name] if plan.take_default else None
-        value = value.as_py() if isinstance(value, pa.Scalar) else value
-        return F.lit(value).cast(spark_type(target, plan.name)).alias(plan.name)
+        return F.lit(None).cast(spark_type(target, plan.name)).alias(plan.name)
     column = F.col("`" + plan.name.replace("`", "``") + "`")
     if plan.physical is None:
         return column
@@ -214,12 +186,5 @@ def _union(frames: list[DataFrame]) -> DataFrame:
 
 
 def _empty(spark: SparkSession, request: _Request) -> DataFrame:
-    from pyspark.sql import functions as F
-
     columns = [_column(_ColumnPlan(name, None), request) for name in request.target.names]
-    numbers = ("row_index", "file_size", "file_block_start", "file_block_length")
-    extra = [
-        F.lit(None).cast("bigint" if field in numbers else "string").alias(name)
-        for name, field in request.metadata.items()
-    ]
-    return spark.range(0).select(*columns, *extra)
+    return spark.range(0).select(*columns)

@@ -90,17 +90,19 @@ def native(
     """
     target = snapshot.schema(table)
     groups: dict[bytes, FileGroup] = {}
-    marks: dict[int, bytes] = {}  # files of one schema share the object: hash each schema once
+    fingerprints: dict[
+        int, bytes
+    ] = {}  # files of one schema share the object: hash each schema once
     files: dict[bytes, list[tuple[str, int]]] = {}
     for part in snapshot.file_parts(table):
-        mark = marks.get(id(part.schema))
-        if mark is None:
-            mark = marks[id(part.schema)] = encode_schema(part.schema)[0]
+        fingerprint = fingerprints.get(id(part.schema))
+        if fingerprint is None:
+            fingerprint = fingerprints[id(part.schema)] = encode_schema(part.schema)[0]
             seen = set(readable_columns(part.schema, target))
             hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
-            known = files.setdefault(mark, [])
-            groups.setdefault(mark, FileGroup(part.schema, known, hidden=hidden))
-        files[mark].append((catalog.store.object_url(part.key), part.size_bytes))
+            known = files.setdefault(fingerprint, [])
+            groups.setdefault(fingerprint, FileGroup(part.schema, known, hidden=hidden))
+        files[fingerprint].append((catalog.store.object_url(part.key), part.size_bytes))
     return read_files(spark, list(groups.values()), target, options=options)
 
 

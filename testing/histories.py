@@ -24,7 +24,7 @@ from ..catalog.commit.writer import Writer
 from ..catalog.format.names import data_path
 from ..catalog.format.schema import encode_schema
 from ..catalog.margins import Margins
-from ..catalog.read.log_reader import Log
+from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import (
     CommitOutcomeUnknown,
@@ -123,7 +123,7 @@ class Cast:
     def reader(self, store: Store, *, rounds: int) -> None:
         """Opens, refreshes, travels in time; holds each state against the truth."""
         random = self.world.random
-        log = Log(store, WRITER, DATABASE, self.world.ambient())
+        log = LogReader(store, WRITER, DATABASE, self.world.ambient())
         state: State | None = None
         for _ in range(rounds):
             self.rest()

@@ -11,12 +11,12 @@ from ..catalog.format.names import LogObject, log_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction, encode_transaction
 from ..catalog.format.schema import encode_schema
 from ..catalog.log.build import Intent, build_transaction
-from ..catalog.log.state import State, apply, start
+from ..catalog.log.state import State, apply, empty_state
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .doubles import START_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())])
 
@@ -70,7 +70,7 @@ class LogBuilder:
     """
 
     def __init__(self, writer: str = "w", database: str = "db", *, seed: int = 0) -> None:
-        self.state: State = start(writer, database)
+        self.state: State = empty_state(writer, database)
         self.transactions: list[DecodedTransaction] = []
         self.objects: list[tuple[str, bytes]] = []
         self._random = random.Random(seed)
@@ -137,3 +137,10 @@ def live_paths(state: State) -> dict[str, list[str]]:
         live = [path for path in in_runs if path not in files.removed]
         found[name] = sorted(live + list(files.added))
     return found
+
+
+def replay(state: State, transactions: Iterable[DecodedTransaction]) -> State:
+    """Apply transactions in order, in place; returns the same state."""
+    for transaction in transactions:
+        apply(state, transaction)
+    return state

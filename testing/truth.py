@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.listing import Listing, read_listing
-from ..catalog.read.log_reader import Log
+from ..catalog.read.log_reader import LogReader
 from .logs import live_paths
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Truth:
         Args:
             sample: Only the last revision, one other, and one checkpoint.
         """
-        log = Log(self.world.store, WRITER, DATABASE, self.world.ambient())
+        log = LogReader(self.world.store, WRITER, DATABASE, self.world.ambient())
         listing = log.names()
         if listing.head < 0:
             hold(not self.acknowledged, "I1 acknowledged, and the log is empty")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import ObjectExists, StorageError
 from ..log.checkpoint import EncodedCheckpoint, encode_state
-from ..read.log_reader import CheckpointWarning, Log
+from ..read.log_reader import CheckpointWarning, LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class CheckpointInfo:
 
 
 def write_checkpoint(
-    log: Log,
+    log: LogReader,
     state: State,
     *,
     exclusive: bool,
@@ -90,7 +90,7 @@ def write_checkpoint(
     return CheckpointInfo(state.revision, key, size, len(encoded.spilled), written)
 
 
-def _put_segments(log: Log, encoded: EncodedCheckpoint, *, exclusive: bool) -> bool:
+def _put_segments(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool) -> bool:
     """Put the segments; False as soon as other bytes stand under one of their names."""
     for name, body in encoded.spilled:
         try:

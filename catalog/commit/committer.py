@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING, Final
 from ...errors import FencedError, ForkError, LakelogError, StorageError
 from ..format.names import LogObject, revision_of
 from ..format.objects import decode_transaction
-from ..log.admission import Results, Terms, admit
+from ..log.admission import AdmissionLimits, Results, admit
 from ..log.build import Intent, build_transaction
-from ..log.fencing import why_fenced
-from ..log.outcome import CommitInfo, fenced, outcome_unknown, pruned_in_doubt
+from ..log.fencing import fencing_reason
+from ..log.outcome import CommitInfo, fenced_error, outcome_unknown, pruned_in_doubt
 from ..log.state import State, apply, check_next
-from .publish import ATTEMPTS, Slot
+from .publish import ATTEMPTS, Publisher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ..format.objects import DecodedTransaction
     from ..log.history import Row
     from ..margins import Margins
-    from ..read.log_reader import Log
+    from ..read.log_reader import LogReader
 
 _RACES: Final = 10_000
 
@@ -71,7 +71,7 @@ class Committer:
 
     def __init__(
         self,
-        log: Log,
+        log: LogReader,
         state: State,
         *,
         seen_at_s: float,
@@ -84,7 +84,7 @@ class Committer:
         self.state = state
         self.guest = guest
         self.epoch = max(1, state.epoch) if guest else state.epoch + 1
-        self._slot = Slot(log, ambient, exclusive=exclusive)
+        self._publisher = Publisher(log, ambient, exclusive=exclusive)
         self._ambient = ambient
         self._margins = margins
         self._fenced: FencedError | None = None
@@ -95,7 +95,7 @@ class Committer:
         # under their own name: the first put may land yet.
         self._sent: dict[bytes, _Attempt] = {}
         # The revision before a put whose end something interrupted: `state` can't be relied on.
-        self._torn: int | None = None
+        self._interrupted_revision: int | None = None
 
     @property
     def seen_at_s(self) -> float:
@@ -117,9 +117,9 @@ class Committer:
 
         Requests: none, or 1 LIST and 1 GET for each new transaction.
         """
-        if self._torn is not None:
-            self._look_again(self._torn)
-            self._torn = None
+        if self._interrupted_revision is not None:
+            self._look_again(self._interrupted_revision)
+            self._interrupted_revision = None
         if self.is_idle():
             self._absorb()
 
@@ -149,14 +149,14 @@ class Committer:
                 return
             if self._fenced is not None:
                 raise self._fenced
-            admitted = admit(self.state, pending, results, self._terms())
+            admitted = admit(self.state, pending, results, self._limits())
             if not admitted:
                 continue
             attempt = self._unanswered(admitted) or self._compose(admitted)
             if self._send(attempt, results):
                 continue
             if race > 1:
-                self._slot.pause(race)
+                self._publisher.pause(race)
             self._absorb(expect_news=True)
         raise StorageError(
             f"Lost the race for a revision of {self.log.writer}/{self.log.database} {_RACES} times",
@@ -173,26 +173,26 @@ class Committer:
         history = self.state.history
         found = history.of_transactions({intent.transaction_id for intent in pending})
         for intent in pending:
-            mark = intent.transaction_id
-            row, key = found.get(mark), self._slot.in_doubt.get(mark)
+            transaction_id = intent.transaction_id
+            row, key = found.get(transaction_id), self._publisher.in_doubt.get(transaction_id)
             if row is not None:
-                self._stands(mark, row, results)
+                self._stands(transaction_id, row, results)
             elif key is not None and revision_of(key) <= self.state.revision:
                 if history.holds(revision_of(key)):
-                    self._slot.settled([mark])  # another one stands there: it lost
+                    self._publisher.settled([transaction_id])  # another one stands there: it lost
                 else:
-                    results[mark] = pruned_in_doubt(key, mark)
+                    results[transaction_id] = pruned_in_doubt(key, transaction_id)
 
-    def _stands(self, mark: bytes, row: Row, results: Results) -> None:
+    def _stands(self, transaction_id: bytes, row: Row, results: Results) -> None:
         self._committed = True
-        self._slot.settled([mark])
-        self._sent.pop(mark, None)
-        results[mark] = CommitInfo(
-            row["revision"], row["uuid"].hex(), mark.hex(), row["committed_at"]
+        self._publisher.settled([transaction_id])
+        self._sent.pop(transaction_id, None)
+        results[transaction_id] = CommitInfo(
+            row["revision"], row["uuid"].hex(), transaction_id.hex(), row["committed_at"]
         )
 
-    def _terms(self) -> Terms:
-        return Terms(
+    def _limits(self) -> AdmissionLimits:
+        return AdmissionLimits(
             self.log.folder,
             self.current_epoch() if self.guest else None,
             self._ambient.monotonic_s(),
@@ -203,7 +203,7 @@ class Committer:
 
     def _compose(self, intents: list[Intent]) -> _Attempt:
         """The object that would be the next revision."""
-        uuid = self.state.next_uuid if self._slot.exclusive else self._ambient.new_id()
+        uuid = self.state.next_uuid if self._publisher.exclusive else self._ambient.new_id()
         body, _ = build_transaction(
             self.state,
             intents,
@@ -218,7 +218,7 @@ class Committer:
         check_next(self.state, decoded)  # what a reader would refuse is never written
         attempt = _Attempt(item, body, decoded, [intent.transaction_id for intent in intents])
         self._own.update(attempt.ids)
-        if not self._slot.exclusive:
+        if not self._publisher.exclusive:
             self._sent.update(dict.fromkeys(attempt.ids, attempt))
         return attempt
 
@@ -227,7 +227,7 @@ class Committer:
         for intent in intents:
             sent = self._sent.get(intent.transaction_id)
             fits = sent and sent.decoded.message.previous_digest == self.state.digest
-            if fits and intent.transaction_id in self._slot.in_doubt:
+            if fits and intent.transaction_id in self._publisher.in_doubt:
                 return sent
         return None
 
@@ -235,25 +235,25 @@ class Committer:
         """Ask for the next revision. True: the state is new, and tells whose it is. False: somebody
         else has it."""
         before, asked_at_s = self.state.revision, self._ambient.monotonic_s()
-        self._torn = before
+        self._interrupted_revision = before
         try:
-            if not self._slot.put(attempt.item, attempt.body, attempt.ids):
-                self._torn = None
+            if not self._publisher.put(attempt.item, attempt.body, attempt.ids):
+                self._interrupted_revision = None
                 return False
             if self.is_idle():
                 # The put may have created a pruned name anew: the log tells, see `_settle`.
-                self._slot.doubt(attempt.ids, self.log.folder + attempt.item.name)
+                self._publisher.doubt(attempt.ids, self.log.folder + attempt.item.name)
                 self._look_again(before)
             else:
                 apply(self.state, attempt.decoded)
                 self._seen_at_s = asked_at_s
                 row = self.state.history.rows[-1]
-                for mark in attempt.ids:
-                    self._stands(mark, row, results)
+                for transaction_id in attempt.ids:
+                    self._stands(transaction_id, row, results)
         except LakelogError:
-            self._torn = None
+            self._interrupted_revision = None
             raise
-        self._torn = None
+        self._interrupted_revision = None
         return True
 
     def _look_again(self, before: int) -> None:
@@ -273,7 +273,7 @@ class Committer:
             fresh = self.log.advance(self.state)
             if fresh.revision > before or not expect_news:
                 break
-            self._slot.pause(attempt)
+            self._publisher.pause(attempt)
         self.state = fresh
         self._seen_at_s = asked_at_s
         self._check_fencing(before)
@@ -281,15 +281,15 @@ class Committer:
     def _check_fencing(self, before: int) -> None:
         if self.guest or self._fenced is not None:
             return
-        why = why_fenced(
+        why = fencing_reason(
             self.state, before, epoch=self.epoch, own=self._own, committed=self._committed
         )
         if why is not None:
-            self._fenced = fenced(self.log.writer, why, self.log.folder)
+            self._fenced = fenced_error(self.log.writer, why, self.log.folder)
 
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
-        key = self._slot.in_doubt.get(intent.transaction_id)
+        key = self._publisher.in_doubt.get(intent.transaction_id)
         if key is None or isinstance(error, (FencedError, ForkError)):
             return error
         unknown = outcome_unknown(key, intent.transaction_id)

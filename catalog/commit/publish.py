@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..ambient import Ambient
     from ..format.names import LogObject
-    from ..read.log_reader import Log
+    from ..read.log_reader import LogReader
 
 ATTEMPTS: Final = 4
 # Answers that say that nothing was written.
@@ -39,14 +39,14 @@ _REFUSED: Final = (AccessDenied, CapabilityMissing, NotFoundError, UsageError)
 _PAUSE_S: Final = 0.05
 
 
-class Slot:
+class Publisher:
     """Puts transaction objects into one log.
 
     Attributes:
         in_doubt: Transaction id to key, of puts whose outcome nobody knows.
     """
 
-    def __init__(self, log: Log, ambient: Ambient, *, exclusive: bool) -> None:
+    def __init__(self, log: LogReader, ambient: Ambient, *, exclusive: bool) -> None:
         self.exclusive = exclusive
         self.in_doubt: dict[bytes, str] = {}
         self._log = log
@@ -73,8 +73,8 @@ class Slot:
 
     def settled(self, ids: Sequence[bytes]) -> None:
         """It is known what became of these."""
-        for mark in ids:
-            self.in_doubt.pop(mark, None)
+        for transaction_id in ids:
+            self.in_doubt.pop(transaction_id, None)
 
     def pause(self, attempt: int) -> None:
         """Wait a little, longer with each attempt and never for as long as anybody else."""
@@ -101,7 +101,7 @@ class Slot:
     def _before_put(self, ids: Sequence[bytes], key: str) -> list[bytes]:
         """In doubt from before the put, so that whatever interrupts it leaves them so. Returns
         those that were not in doubt before."""
-        unsent = [mark for mark in ids if mark not in self.in_doubt]
+        unsent = [transaction_id for transaction_id in ids if transaction_id not in self.in_doubt]
         self.doubt(ids, key)
         return unsent
 
@@ -132,7 +132,7 @@ class Slot:
         for attempt in range(ATTEMPTS):
             try:
                 found = self._log.store.get(key)
-                if found != body and decode_transaction(found, key).marks.isdisjoint(ids):
+                if found != body and decode_transaction(found, key).transaction_ids.isdisjoint(ids):
                     self.settled(ids)
                 return found == body
             except (ObjectNotFound, CorruptError):

@@ -108,8 +108,10 @@ def _for_others(error: BaseException, intent: Intent) -> BaseException:
     """What the leader's error means to those whom it committed for: an interrupt is its own."""
     if isinstance(error, Exception):
         return error
-    mark = intent.transaction_id
-    return outcome_unknown(f"transaction {mark.hex()}, which another thread was committing", mark)
+    transaction_id = intent.transaction_id
+    return outcome_unknown(
+        f"transaction {transaction_id.hex()}, which another thread was committing", transaction_id
+    )
 
 
 def _message_bytes(intent: Intent) -> int:

@@ -12,7 +12,7 @@ from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
 from ..data.dataframes import to_batches
 from ..data.parquet import FILE_BYTES, encode_files
 from ..format.footer import FooterMetadata
-from ..format.names import base_folder, check_path, data_path, encode_segment, parse_data_file
+from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
 from ..format.schema import encode_schema
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
@@ -82,7 +82,7 @@ class Transaction:
         Requests: 1 PUT a file.
         """
         self._check_open()
-        encode_segment(table, "table")
+        escape_name(table, "table")
         schema, batches = to_batches(data)
         first, last = check_clock(clock or self._writer.clock())
         meta = FooterMetadata(
@@ -143,9 +143,9 @@ class Transaction:
         from ..data.footers.read import read_footer
 
         self._check_open()
-        encode_segment(table, "table")
+        escape_name(table, "table")
         if partition != "":
-            encode_segment(partition, "partition")
+            escape_name(partition, "partition")
         check_path(path)
         first, last = check_clock(clock or self._writer.clock())
         info = self._writer.store.head(self._key(path))
@@ -246,15 +246,15 @@ class Transaction:
             )
         if info.modified_at is None:
             return
-        born_s = self._writer.born_s(info.modified_at)
-        if self._writer.is_too_old(born_s):
+        written_at_s = self._writer.written_at_s(info.modified_at)
+        if self._writer.is_too_old(written_at_s):
             raise TransactionExpired(
                 f"{path} is older than half the grace period of gc, which may be about to take it",
                 key=path,
                 hint="Copy it, and add the copy",
             )
         # The commit asks once more for the age of the oldest file.
-        self._intent.begun_s = min(self._intent.begun_s, born_s)
+        self._intent.begun_s = min(self._intent.begun_s, written_at_s)
 
     def _check_open(self) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""

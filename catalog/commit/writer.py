@@ -17,7 +17,7 @@ from ..log.build import Intent
 from ..log.outcome import CommitInfo
 from ..log.state import check_features
 from ..margins import DEFAULT_MARGINS, Margins
-from ..read.log_reader import Log
+from ..read.log_reader import LogReader
 from ..read.lost_log import refuse_lost_log
 from .arguments import check_application, check_summary
 from .checkpointer import CheckpointInfo, CheckpointPolicy, write_checkpoint
@@ -73,7 +73,7 @@ class Writer:
             )
         self._ambient = ambient
         self._margins = margins
-        self._log = Log(store, writer_id, database, ambient)
+        self._log = LogReader(store, writer_id, database, ambient)
         asked_at_s = ambient.monotonic_s()
         listing = self._log.names()
         if listing.head < 0:
@@ -205,7 +205,7 @@ class Writer:
         with self._guard:
             return self._committer.state.table_of(path) is not None
 
-    def born_s(self, modified_at: dt.datetime) -> float:
+    def written_at_s(self, modified_at: dt.datetime) -> float:
         """When a file of that store time was written, on the clock that never jumps; rather too
         early than too late.
 
@@ -226,9 +226,9 @@ class Writer:
         now_s = ambient.now_us() / 1e6 + self._store_ahead_s
         return ambient.monotonic_s() - max(0.0, now_s - modified_at.timestamp())
 
-    def is_too_old(self, born_s: float) -> bool:
+    def is_too_old(self, written_at_s: float) -> bool:
         """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
-        return self._ambient.monotonic_s() - born_s > self._margins.file_age_limit_s
+        return self._ambient.monotonic_s() - written_at_s > self._margins.file_age_limit_s
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""

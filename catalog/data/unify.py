@@ -231,8 +231,8 @@ def distinct(schemas: Iterable[FileSchema]) -> list[FileSchema]:
     seen: set[bytes] = set()
     kept = []
     for item in schemas:
-        mark = encode_schema(item.schema)[0]
-        if mark not in seen:
-            seen.add(mark)
+        fingerprint = encode_schema(item.schema)[0]
+        if fingerprint not in seen:
+            seen.add(fingerprint)
             kept.append(item)
     return kept

@@ -92,7 +92,7 @@ def is_id(value: str) -> bool:
     return _ID.fullmatch(value) is not None
 
 
-def encode_segment(name: str, what: str) -> str:
+def escape_name(name: str, what: str) -> str:
     """A table or partition name as one key segment: UTF-8 as it is, with `/ \\ %`, control
     characters and the whole segments `.` and `..` percent-encoded.
 
@@ -126,8 +126,8 @@ def encode_segment(name: str, what: str) -> str:
     return encoded
 
 
-def decode_segment(segment: str) -> str:
-    """The name that `encode_segment` encoded."""
+def unescape_name(segment: str) -> str:
+    """The name that `escape_name` escaped."""
     if "%" not in segment:
         return segment
     return unquote_to_bytes(segment).decode("utf-8", errors="replace")
@@ -207,11 +207,11 @@ def data_path(partition: str, table: str, epoch: int, transaction_id: bytes, num
     Raises:
         InvalidName: A partition or table name that can't be.
     """
-    folder = NO_PARTITION if partition == "" else encode_segment(partition, "partition")
+    folder = NO_PARTITION if partition == "" else escape_name(partition, "partition")
     if partition == NO_PARTITION:
         folder = "%5F"
     file = f"{epoch}-{transaction_id.hex()}-{number}.parquet"
-    return check_path(f"data/{folder}/{encode_segment(table, 'table')}/{file}")
+    return check_path(f"data/{folder}/{escape_name(table, 'table')}/{file}")
 
 
 def log_folder(writer: str, database: str) -> str:

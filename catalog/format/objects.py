@@ -48,7 +48,7 @@ class DecodedTransaction:
     batches: dict[int, Batch] = field(default_factory=dict)
 
     @property
-    def marks(self) -> frozenset[bytes]:
+    def transaction_ids(self) -> frozenset[bytes]:
         """The ids of the transactions that it commits."""
         return frozenset(member.transaction_id for member in self.message.commit.members)
 
@@ -179,8 +179,8 @@ def _check_add(add: wire.Add, key: str) -> None:
 
 def _check_schema(schema: wire.Schema, key: str) -> None:
     _checked_table(schema.table, key)
-    mark = fingerprint(schema.arrow_schema)
-    _require(schema.fingerprint == mark, key, "holds a schema that its fingerprint doesn't name")
+    right = schema.fingerprint == fingerprint(schema.arrow_schema)
+    _require(right, key, "holds a schema that its fingerprint doesn't name")
 
 
 def _decode_batch(batch: wire.AddBatch, attachments: memoryview, revision: int, key: str) -> Batch:
@@ -199,7 +199,7 @@ def _slice(piece: wire.Attachment, attachments: memoryview, key: str) -> memoryv
     return attachments[piece.offset : end]
 
 
-def encode_segment(table: pa.Table) -> tuple[bytes, bytes]:
+def frame_segment(table: pa.Table) -> tuple[bytes, bytes]:
     """A segment object: its bytes and digest."""
     return encode_frame(FrameKind.SEGMENT, b"", encode_ipc(table))
 

@@ -56,9 +56,9 @@ def decode_schema(message: bytes) -> pa.Schema:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"not an Arrow schema: {error}") from error
     for name, field in zip(names, schema):
-        mark = (field.metadata or {}).get(GENERATION, b"0")
-        if _GENERATION.fullmatch(mark) is None:
-            raise ValueError(f"column {name!r} has the generation {mark!r}")
+        number = (field.metadata or {}).get(GENERATION, b"0")
+        if _GENERATION.fullmatch(number) is None:
+            raise ValueError(f"column {name!r} has the generation {number!r}")
     return schema
 
 

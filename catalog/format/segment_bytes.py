@@ -54,33 +54,6 @@ def encode_ipc(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def decode_ipc(
-    data: memoryview | bytes,
-    required: pa.Schema,
-    rows: int,
-    key: str,
-    *,
-    columns: Sequence[str] | None = None,
-    row_bytes: int = ROW_BYTES,
-) -> pa.Table:
-    """Read and check a segment.
-
-    Args:
-        data: Arrow IPC file bytes, already known to be undamaged.
-        required: Columns it must have, with these types; more may follow.
-        rows: How many rows the reference to it says.
-        key: Named in errors.
-        columns: Decode only these (and all of `required` must be among them or are not checked).
-        row_bytes: What a row may decode to; see `check_ipc_sizes`.
-    Raises:
-        CorruptObject: Not Arrow, other columns, or another number of rows.
-    """
-    check_ipc_sizes(data, rows, key, row_bytes=row_bytes)
-    table = _read(data, key, lambda schema: schema.names if columns is None else columns)
-    _check_table(table, required, rows, key, columns)
-    return table
-
-
 def _read(
     data: memoryview | bytes, key: str, choose: Callable[[pa.Schema], Sequence[str]]
 ) -> pa.Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import LakelogError
-from .outcome import CommitInfo, epoch_changed, expired
+from .outcome import CommitInfo, epoch_changed, expired_error
 from .state import check_features, validate
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Results = dict[bytes, CommitInfo | LakelogError]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AdmissionLimits:
     """What an intent must satisfy beside the state.
 
     Attributes:
@@ -40,7 +40,9 @@ class Terms:
     file_age_limit_s: float
 
 
-def admit(state: State, pending: Sequence[Intent], results: Results, terms: Terms) -> list[Intent]:
+def admit(
+    state: State, pending: Sequence[Intent], results: Results, limits: AdmissionLimits
+) -> list[Intent]:
     """The intents that fit the state, one after the other. The others get their error in
     `results`, or wait until it is known what becomes of another one of their application.
 
@@ -60,32 +62,32 @@ def admit(state: State, pending: Sequence[Intent], results: Results, terms: Term
             claimed[intent.app_id] = intent.app_version
         candidates.append(intent)
     try:
-        _check_fit(state, candidates, terms)
+        _check_fit(state, candidates, limits)
         return candidates
     except LakelogError:
-        return _each_that_fits(state, candidates, results, terms)
+        return _each_that_fits(state, candidates, results, limits)
 
 
 def _each_that_fits(
-    state: State, candidates: Sequence[Intent], results: Results, terms: Terms
+    state: State, candidates: Sequence[Intent], results: Results, limits: AdmissionLimits
 ) -> list[Intent]:
     fitting: list[Intent] = []
     for intent in candidates:
         try:
-            _check_fit(state, [*fitting, intent], terms)
+            _check_fit(state, [*fitting, intent], limits)
             fitting.append(intent)
         except LakelogError as error:
             results[intent.transaction_id] = error
     return fitting
 
 
-def _check_fit(state: State, intents: Sequence[Intent], terms: Terms) -> None:
+def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits) -> None:
     for intent in intents:
-        if terms.guest_epoch is not None and intent.epoch != terms.guest_epoch:
-            raise epoch_changed(state.writer, state.database, terms.folder)
-        age_s = terms.now_s - intent.begun_s
-        if intent.adds and age_s > terms.file_age_limit_s:
-            raise expired(intent.transaction_id, age_s)
+        if limits.guest_epoch is not None and intent.epoch != limits.guest_epoch:
+            raise epoch_changed(state.writer, state.database, limits.folder)
+        age_s = limits.now_s - intent.begun_s
+        if intent.adds and age_s > limits.file_age_limit_s:
+            raise expired_error(intent.transaction_id, age_s)
     validate(state, [action for intent in intents for action in intent.actions])
 
 

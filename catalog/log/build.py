@@ -176,7 +176,7 @@ def _split(adds: Sequence[wire.Add]) -> Iterator[list[wire.Add]]:
 def _schemas(state: State, actions: Sequence[wire.Action]) -> dict[bytes, object]:
     from ..format.schema import decode_schema
 
-    found = {mark: entry.schema for (_, mark), entry in state.schemas.items()}
+    found = {fingerprint: entry.schema for (_, fingerprint), entry in state.schemas.items()}
     for action in actions:
         if action.WhichOneof("kind") == "schema":
             found[action.schema.fingerprint] = decode_schema(action.schema.arrow_schema)

@@ -19,7 +19,7 @@ from ...errors import CorruptObject
 from ..format import segments
 from ..format.frame import MAX_ATTACHMENT_BYTES
 from ..format.names import LogObject
-from ..format.objects import MAX_TIME_US, DecodedCheckpoint, encode_checkpoint, encode_segment
+from ..format.objects import MAX_TIME_US, DecodedCheckpoint, encode_checkpoint, frame_segment
 from ..format.run import RawSegment, Run, sorted_by_path
 from ..format.schema import decode_schema, fingerprint
 from ..format.segment_bytes import decode_segment, encode_ipc
@@ -108,7 +108,7 @@ def encode_state(
         if len(data) > SPILL_FROM_BYTES or inline_bytes + len(data) > MAX_INLINE_BYTES:
             number = first_segment + len(spilled)
             ref.name = LogObject(stem.revision, stem.uuid8, "segment", number).name
-            body, ref.digest = encode_segment(piece.rows)
+            body, ref.digest = frame_segment(piece.rows)
             ref.length = len(body)
             spilled.append((ref.name, body))
         else:
@@ -173,11 +173,11 @@ def _cut(kind: int, name: str, table: pa.Table) -> list[_Piece]:
 
 
 def _schemas_table(state: State) -> pa.Table:
-    order = sorted(state.schemas, key=lambda mark: (mark[0].encode(), mark[1]))
-    entries = [state.schemas[mark] for mark in order]
+    order = sorted(state.schemas, key=lambda name: (name[0].encode(), name[1]))
+    entries = [state.schemas[name] for name in order]
     columns = [
         [entry.table for entry in entries],
-        [mark[1] for mark in order],
+        [name[1] for name in order],
         [entry.message for entry in entries],
         [list(entry.key) for entry in entries],
         [list(entry.sort_order) for entry in entries],
@@ -323,7 +323,7 @@ def _check_whole(message: wire.Checkpoint, state: State, key: str) -> None:
     if found != message.counts.files:
         raise CorruptObject(f"{key} counts {message.counts.files} files and holds {found}", key=key)
     for table, files in state.tables.items():
-        if any((table, mark) not in state.schemas for mark in files.fingerprints()):
+        if any((table, name) not in state.schemas for name in files.fingerprints()):
             raise CorruptObject(f"{key} holds a file of {table!r} without its schema", key=key)
 
 

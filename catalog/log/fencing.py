@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .state import State
 
 
-def why_fenced(
+def fencing_reason(
     state: State, before: int, *, epoch: int, own: AbstractSet[bytes], committed: bool
 ) -> str | None:
     """Why an owner may not commit any more, or None while it may.

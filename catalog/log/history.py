@@ -97,7 +97,7 @@ class History:
             ids = self.base["transaction_ids"].combine_chunks()
             hit = pc.is_in(ids.flatten(), pa.array(sorted(wanted), pa.binary(16)))
             rows += _base_rows(self.base.take(pc.list_parent_indices(ids).filter(hit)))
-        return {mark: row for row in rows for mark in row["transaction_ids"] if mark in wanted}
+        return {each: row for row in rows for each in row["transaction_ids"] if each in wanted}
 
     def holds(self, revision: int) -> bool:
         """Whether the row of a revision is still there."""

@@ -26,7 +26,7 @@ class CommitInfo:
     skipped: bool = False
 
 
-def fenced(writer: str, why: str, key: str) -> FencedError:
+def fenced_error(writer: str, why: str, key: str) -> FencedError:
     """The error of an owner that another one has replaced."""
     return FencedError(
         f"Another process has taken over writer {writer!r}: {why}",
@@ -57,7 +57,7 @@ def outcome_unknown(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
     )
 
 
-def expired(transaction_id: bytes, age_s: float) -> TransactionExpired:
+def expired_error(transaction_id: bytes, age_s: float) -> TransactionExpired:
     """The error of a transaction that took too long to commit."""
     return TransactionExpired(
         f"Transaction {transaction_id.hex()} was begun, or its oldest file written, "

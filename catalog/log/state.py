@@ -27,7 +27,7 @@ from .history import History, transaction_row
 from .table_files import TableFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -95,23 +95,20 @@ class State:
 
     def arrow_schemas(self, table: str) -> dict[bytes, pa.Schema]:
         """Schemas of a table by fingerprint."""
-        return {mark: entry.schema for (name, mark), entry in self.schemas.items() if name == table}
+        return {
+            fingerprint: entry.schema
+            for (name, fingerprint), entry in self.schemas.items()
+            if name == table
+        }
 
     def table_of(self, path: str) -> str | None:
         """The table that a live path belongs to, or None."""
         return next((name for name, files in self.tables.items() if path in files), None)
 
 
-def start(writer: str, database: str) -> State:
+def empty_state(writer: str, database: str) -> State:
     """The state before the first commit."""
     return State(writer, database)
-
-
-def replay(state: State, transactions: Iterable[DecodedTransaction]) -> State:
-    """Apply transactions in order, in place; returns the same state."""
-    for transaction in transactions:
-        apply(state, transaction)
-    return state
 
 
 def apply(state: State, transaction: DecodedTransaction) -> None:
@@ -249,15 +246,15 @@ def _check_upgrade(state: State, upgrade: wire.Upgrade, key: str) -> None:
 
 
 def _learn_schema(state: State, schema: wire.Schema, revision: int, key: str) -> None:
-    mark = (schema.table, schema.fingerprint)
-    known = state.schemas.get(mark)
+    name = (schema.table, schema.fingerprint)
+    known = state.schemas.get(name)
     if known is not None:  # named again: only its key and sort order can be new
-        state.schemas[mark] = replace(
+        state.schemas[name] = replace(
             known, key=tuple(schema.key), sort_order=tuple(schema.sort_order)
         )
         return
     decoded = _decode_schema(schema, key)
-    state.schemas[mark] = SchemaEntry(
+    state.schemas[name] = SchemaEntry(
         schema.table,
         decoded,
         schema.arrow_schema,
@@ -315,8 +312,8 @@ def validate(
             fate[path] = False
         elif kind == "add_batch":
             batch = (batches or {})[position]
-            marks = set(batch.run.core.column("schema_fingerprint").unique().to_pylist())
-            _check_schema(known, action.add_batch.table, marks, batch.run.key)
+            fingerprints = set(batch.run.core.column("schema_fingerprint").unique().to_pylist())
+            _check_schema(known, action.add_batch.table, fingerprints, batch.run.key)
             tables = [*state.tables.values(), fresh]
             if any(files.overlaps(batch.run) for files in tables) or any(
                 batch.run.find(path) >= 0 for path in fate
@@ -325,8 +322,10 @@ def validate(
             fresh.append(batch)
 
 
-def _check_schema(known: set[tuple[str, bytes]], table: str, marks: set[bytes], what: str) -> None:
-    if any((table, mark) not in known for mark in marks):
+def _check_schema(
+    known: set[tuple[str, bytes]], table: str, fingerprints: set[bytes], what: str
+) -> None:
+    if any((table, fingerprint) not in known for fingerprint in fingerprints):
         raise UnknownSchema(f"{what} has a schema that the log doesn't know", key=what)
 
 

@@ -66,21 +66,6 @@ class TableFiles:
             found.update(column.filter(pc.is_in(column, values)).to_pylist())
         return (found - self.removed) | {path for path in paths if path in self.added}
 
-    def size_of(self, path: str) -> tuple[int, int] | None:
-        """Rows and bytes of a live file, or None."""
-        if path in self.added:
-            add = self.added[path][0]
-            return add.row_count, add.size_bytes
-        if path in self.removed:
-            return None
-        for run in self.runs:
-            row = run.find(path)
-            if row >= 0:
-                return run.core.column("row_count")[row].as_py(), run.core.column("size_bytes")[
-                    row
-                ].as_py()
-        return None
-
     def overlaps(self, run: Run) -> bool:
         """Whether a path of `run` is live in this table."""
         paths = run.core.column("path")
@@ -134,8 +119,8 @@ class TableFiles:
         """Fingerprints of the schemas of live files."""
         found = {add.schema_fingerprint for add, _ in self.added.values()}
         for run in self.runs:
-            marks = self._alive(run.core).column("schema_fingerprint")
-            found.update(pc.unique(marks).to_pylist())
+            fingerprints = self._alive(run.core).column("schema_fingerprint")
+            found.update(pc.unique(fingerprints).to_pylist())
         return found
 
     def table(self, schemas: dict[bytes, pa.Schema] | None = None) -> pa.Table:

@@ -31,7 +31,7 @@ from ..format.names import LogObject, log_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction, open_segment
 from ..log.checkpoint import decode_state, referenced
 from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read, read_listing
-from ..log.state import OPEN_AGAIN, State, apply, check_features, start
+from ..log.state import OPEN_AGAIN, State, apply, check_features, empty_state
 from ..parallel import parallel
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Vanished(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogReader:
     """One writer's log of one database, for reading.
 
     Attributes:
@@ -103,7 +103,7 @@ class Log:
             if listing is None or attempt:
                 listing = self.names()
             if listing.head < 0 and target is None:
-                return start(self.writer, self.database)
+                return empty_state(self.writer, self.database)
             try:
                 return self._read(plan_read(listing, target), listing)
             except RevisionNotFound:
@@ -146,7 +146,7 @@ class Log:
         self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing
     ) -> tuple[State, list[bytes]]:
         if base is None:
-            return start(self.writer, self.database), self._bodies(tail)
+            return empty_state(self.writer, self.database), self._bodies(tail)
         first, *bodies = self._bodies([base, *tail])
         return self._open_checkpoint(first, listing.key(base)), bodies
 

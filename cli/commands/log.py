@@ -96,8 +96,8 @@ def _print(records: list[dict[str, Any]], total: int) -> None:
 def _cells(record: dict[str, Any]) -> list[str]:
     changes = [f"+{count(record['files_added'])}"] if record["files_added"] else []
     changes += [f"-{count(record['files_removed'])}"] if record["files_removed"] else []
-    marks = record["transaction_ids"] or []
-    more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
+    transaction_ids = record["transaction_ids"] or []
+    more = f" and {len(transaction_ids) - 1} more" if len(transaction_ids) > 1 else ""
     summary = record["summary"] or {}
     return [
         str(record["revision"]),
@@ -106,6 +106,6 @@ def _cells(record: dict[str, Any]) -> list[str]:
         record["operation"] + (" (guest)" if record["guest"] else ""),
         " ".join(changes) or "-",
         f"+{count(record['rows_added'])}" if record["rows_added"] else "-",
-        (marks[0][:8] if marks else "-") + more,
+        (transaction_ids[0][:8] if transaction_ids else "-") + more,
         cell(", ".join(f"{name}: {value}" for name, value in summary.items())),
     ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...catalog.catalog import Catalog
     from ...catalog.format.names import LogObject
     from ...catalog.log.listing import Listing
-    from ...catalog.read.log_reader import Log
+    from ...catalog.read.log_reader import LogReader
 
 DESCRIPTION: Final = """\
 Decode one transaction, or with --checkpoint one checkpoint, and print every field. Without
@@ -79,9 +79,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[Log, LogObject]:
+def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogObject]:
     from ...catalog.format.names import is_id, parse_log_object
-    from ...catalog.read.log_reader import Log
+    from ...catalog.read.log_reader import LogReader
     from ...store.keys import check_key
 
     if args.writer is not None or args.revision is not None or args.checkpoint:
@@ -98,10 +98,10 @@ def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[Log, LogObject]
             key=args.database,
             hint="Its form is WRITER/DATABASE/transactions/NUMBER.UUID.transaction",
         )
-    return Log(catalog.store, parts[0], parts[1]), item
+    return LogReader(catalog.store, parts[0], parts[1]), item
 
 
-def _pick(log: Log, listing: Listing, revision: int | None, checkpoint: bool) -> LogObject:
+def _pick(log: LogReader, listing: Listing, revision: int | None, checkpoint: bool) -> LogObject:
     """The object that was asked for."""
     from ...catalog.log.listing import fork_error
 
@@ -124,7 +124,9 @@ def _pick(log: Log, listing: Listing, revision: int | None, checkpoint: bool) ->
     return found[number][0]
 
 
-def _absent(log: Log, listing: Listing, revision: int | None, checkpoint: bool) -> NotFoundError:
+def _absent(
+    log: LogReader, listing: Listing, revision: int | None, checkpoint: bool
+) -> NotFoundError:
     where = f"{log.writer}/{log.database}"
     if checkpoint:
         numbers = ", ".join(map(str, sorted(listing.checkpoints))) or "none"

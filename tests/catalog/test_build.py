@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.format.objects import decode_transaction
 from lakelog.catalog.log.build import BATCH_FROM_FILES, Intent, build_transaction
-from lakelog.catalog.log.state import apply, start
+from lakelog.catalog.log.state import apply, empty_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
 from lakelog.testing.logs import (
@@ -197,7 +197,7 @@ def test_commit_times_follow_the_clock_but_always_ascend(log, now_us, expected):
 
 
 def test_the_first_transaction_links_to_nothing():
-    state = start("w", "db")
+    state = empty_state("w", "db")
     message = build(state, intent(1)).message
     assert (message.revision, message.previous_uuid, message.previous_digest) == (0, b"", b"")
     assert message.uuid == state.next_uuid

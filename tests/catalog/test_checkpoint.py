@@ -14,11 +14,11 @@ from lakelog.catalog.format.frame import FrameKind, decode_frame
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint, open_segment
 from lakelog.catalog.log import build, checkpoint
 from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.log.state import replay, start
+from lakelog.catalog.log.state import empty_state
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature
-from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
+from lakelog.testing.logs import LogBuilder, add_action, remove_action, replay, schema_action
 
 SCHEMAS = [
     pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())]),
@@ -106,7 +106,7 @@ def reopened(encoded, writer="w", database="db"):
 
 
 def replayed(log, count, state=None):
-    return replay(state or start("w", "db"), log.transactions[:count])
+    return replay(state or empty_state("w", "db"), log.transactions[:count])
 
 
 def rows(table, core):

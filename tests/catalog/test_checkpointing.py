@@ -9,11 +9,11 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format.objects import encode_segment
+from lakelog.catalog.format.objects import frame_segment
 from lakelog.catalog.log import checkpoint as checkpoint_module
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.margins import DEFAULT_MARGINS
-from lakelog.catalog.read.log_reader import CheckpointWarning, Log
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, StorageError, UnsupportedFeature
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore
@@ -198,9 +198,9 @@ def test_a_crash_between_segments_and_checkpoint_leaves_nothing_that_is_read(
 def test_segment_names_that_are_taken_are_passed_over(catalog, store, spilling, taken):
     """Leftovers of another version stand under some names, with other bytes."""
     fill(catalog, 2)
-    state = Log(store, "w", "db").load()
+    state = LogReader(store, "w", "db").load()
     first = encode_state(state).spilled[0][0]
-    body, _ = encode_segment(pa.table({"x": [1]}))
+    body, _ = frame_segment(pa.table({"x": [1]}))
     names = [first.replace(".0.segment", f".{number}.segment") for number in taken]
     for name in names:
         store.put(f"w/db/transactions/{name}", body)
@@ -324,7 +324,7 @@ def test_a_writer_opens_on_a_broken_checkpoint_and_writes_a_sound_one(catalog, s
 def test_a_checkpoint_of_the_future_is_refused_and_not_passed_over(catalog, store):
     """Falling back would read a log that this version may not understand."""
     fill(catalog, 3, checkpoint_every=3)
-    log = Log(store, "w", "db")
+    log = LogReader(store, "w", "db")
     state = log.load()
     state.reader_features = frozenset({"time-machine"})
     store.put(keys(store, "checkpoint")[0], encode_state(state).body)
@@ -339,9 +339,9 @@ def test_a_checkpoint_of_the_future_is_refused_and_not_passed_over(catalog, stor
 def test_a_checkpoint_loads_with_every_earlier_transaction_deleted(catalog, store, spill):
     with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0 if spill else 1 << 20):
         fill(catalog, 5, checkpoint_every=5)
-    before = Log(store, "w", "db").load()
+    before = LogReader(store, "w", "db").load()
     store.delete(keys(store, ".transaction"))
-    after = Log(store, "w", "db").load()
+    after = LogReader(store, "w", "db").load()
     assert live_paths(after) == live_paths(before)
     assert after.history.table().equals(before.history.table())
     assert after.next_uuid == before.next_uuid
@@ -365,7 +365,7 @@ def test_a_writer_of_a_pruned_log_leaves_the_pruned_history_out(catalog, store):
         write(writer, 6)
         writer.checkpoint()
     store.delete(keys(store, ".transaction") + keys(store, "checkpoint")[:2])
-    history = Log(store, "w", "db").load().history.table()
+    history = LogReader(store, "w", "db").load().history.table()
     assert history.column("revision").to_pylist() == [2, 3, 4, 5, 6]
 
 
@@ -377,7 +377,7 @@ def test_what_a_checkpoint_costs(catalog, store, spilling):
         info = writer.checkpoint()
         assert counting.reset()["put"] == 1 + info.segments
     counting = CountingStore(store)
-    Log(counting, "w", "db").load()
+    LogReader(counting, "w", "db").load()
     assert counting.reset() == {
         "put": 0,
         "get": 1 + info.segments,

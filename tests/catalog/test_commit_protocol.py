@@ -14,7 +14,7 @@ from lakelog.catalog.commit import queue as group
 from lakelog.catalog.log.build import Intent
 from lakelog.catalog.log.outcome import CommitInfo
 from lakelog.catalog.margins import DEFAULT_MARGINS
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
     AccessDenied,
     CapabilityMissing,
@@ -359,7 +359,7 @@ def test_a_commit_time_is_the_same_however_it_was_learnt(store, fake):
         lossy.fail_reads = False
         Catalog(root).writer("w", "db", shared=True).checkpoint()
         root.delete([f"w/db/transactions/{name}" for name in transactions(root)])
-        expected = Log(root, "w", "db").load().committed_at_us
+        expected = LogReader(root, "w", "db").load().committed_at_us
         fake.move(LIMIT_S + 1)
         assert tx.commit().committed_at_us == expected
 
@@ -731,7 +731,7 @@ def test_the_state_after_each_commit_is_what_a_reader_finds(catalog, store):
     writer = catalog.writer("w", "db")
     for value in range(5):
         write(writer, value)
-        mine, theirs = writer._committer.state, Log(store, "w", "db").load()
+        mine, theirs = writer._committer.state, LogReader(store, "w", "db").load()
         assert (mine.revision, mine.digest) == (theirs.revision, theirs.digest)
         assert live_paths(mine) == live_paths(theirs)
 

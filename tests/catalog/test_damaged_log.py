@@ -15,7 +15,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.frame import FrameKind, encode_frame
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,
@@ -445,14 +445,14 @@ class Racing(PassingStore):
 def test_a_gap_in_a_listing_means_list_again(store, filled, times):
     racing = Racing(store)
     racing.hidden, racing.hide_lists = filled[2], times
-    assert Log(racing, "w", "db").load().revision == COUNT - 1
+    assert LogReader(racing, "w", "db").load().revision == COUNT - 1
 
 
 def test_a_gap_that_stays_is_an_error(store, filled):
     racing = Racing(store)
     racing.hidden, racing.hide_lists = filled[2], 99
     with pytest.raises(MissingTransaction):
-        Log(racing, "w", "db").load()
+        LogReader(racing, "w", "db").load()
 
 
 def test_a_log_pruned_between_listing_and_reading_is_listed_again(catalog, store, filled):
@@ -514,7 +514,7 @@ def test_a_readers_head_does_not_go_back_by_listing_again_either(catalog, store,
 
 
 def test_a_writer_open_while_its_log_was_replaced_is_told_to_open_it_again(catalog, store, filled):
-    log = Log(store, "w", "db")
+    log = LogReader(store, "w", "db")
     before = log.load(COUNT - 2)
     store.delete(filled[-2:])
     with Catalog(store).writer("w", "db") as writer:  # as a rebuild would: other objects

@@ -7,11 +7,11 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.log.fencing import why_fenced
+from lakelog.catalog.log.fencing import fencing_reason
 from lakelog.catalog.log.history import rows_to_table
 from lakelog.catalog.log.state import State
 from lakelog.catalog.margins import DEFAULT_MARGINS
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import FencedError
 from lakelog.gc import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore
@@ -76,7 +76,7 @@ def test_an_owner_that_has_committed_goes_on_over_a_gap(catalog, store, fake):
         write(guest, value + 10)
         prune(catalog, store, fake)
     assert catalog.history("db").column("revision")[0].as_py() > 1
-    assert write(owner, 3).revision == Log(store, "w", "db").load().revision
+    assert write(owner, 3).revision == LogReader(store, "w", "db").load().revision
 
 
 ME, OTHER = b"m" * 16, b"o" * 16
@@ -115,5 +115,5 @@ def log(*rows):
     ],
 )
 def test_the_rule_by_itself(rows, before, committed, fenced):
-    why = why_fenced(log(*rows), before, epoch=2, own={ME}, committed=committed)
+    why = fencing_reason(log(*rows), before, epoch=2, own={ME}, committed=committed)
     assert (why is not None) == fenced

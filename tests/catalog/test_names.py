@@ -15,13 +15,13 @@ from lakelog.catalog.format.names import (
     check_id,
     check_path,
     data_path,
-    decode_segment,
-    encode_segment,
+    escape_name,
     first_slot_uuid,
     is_id,
     log_folder,
     parse_data_file,
     parse_log_object,
+    unescape_name,
 )
 from lakelog.errors import InvalidName, InvalidPath
 from lakelog.store.keys import check_key
@@ -147,8 +147,8 @@ def test_ids_that_are_no_text(bad):
 
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_names_become_one_safe_segment_and_come_back(name):
-    segment = encode_segment(name, "table")
-    assert decode_segment(segment) == name
+    segment = escape_name(name, "table")
+    assert unescape_name(segment) == name
     assert "/" not in segment
     assert "\\" not in segment
     assert segment not in ("", ".", "..")
@@ -159,32 +159,32 @@ def test_nasty_names_become_one_safe_segment_and_come_back(name):
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
 def test_every_name_comes_back_and_no_two_share_a_segment(name):
-    segment = encode_segment(name, "table")
-    assert decode_segment(segment) == name
+    segment = escape_name(name, "table")
+    assert unescape_name(segment) == name
     check_path(f"data/{segment}/x")
     if name not in (".", ".."):
-        assert encode_segment(segment, "table") == segment.replace("%", "%25")
+        assert escape_name(segment, "table") == segment.replace("%", "%25")
 
 
 @given(st.text(max_size=6), st.text(max_size=6))
 def test_different_names_have_different_segments(left, right):
     try:
-        segments = encode_segment(left, "table"), encode_segment(right, "table")
+        segments = escape_name(left, "table"), escape_name(right, "table")
     except InvalidName:
         return
     assert (segments[0] == segments[1]) == (left == right)
 
 
 def test_names_are_neither_normalized_nor_folded():
-    assert encode_segment("Ä", "table") == "Ä"
-    assert encode_segment("A\u0308", "table") == "A\u0308"
-    assert encode_segment("ä", "table") != encode_segment("Ä", "table")
+    assert escape_name("Ä", "table") == "Ä"
+    assert escape_name("A\u0308", "table") == "A\u0308"
+    assert escape_name("ä", "table") != escape_name("Ä", "table")
 
 
 @pytest.mark.parametrize("bad", ["", "\ud800", "a\udcff", "x" * 256, "ü" * 128, "%" * 86, None, 3])
 def test_names_that_no_key_can_hold(bad):
     with pytest.raises(InvalidName) as caught:
-        encode_segment(bad, "table")
+        escape_name(bad, "table")
     str(caught.value).encode()  # the message itself can be printed
 
 
@@ -288,8 +288,8 @@ def test_data_paths_say_epoch_transaction_and_number(partition, table, epoch, ma
     path = data_path(partition, table, epoch, mark, number)
     assert parse_data_file(path) == DataFile(epoch, mark, number)
     _, folder, name, _ = path.split("/")
-    assert decode_segment(name) == table
-    assert ("" if folder == "_" else decode_segment(folder)) == partition
+    assert unescape_name(name) == table
+    assert ("" if folder == "_" else unescape_name(folder)) == partition
 
 
 def test_the_empty_partition_and_one_called_underscore_are_two():

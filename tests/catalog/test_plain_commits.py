@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
     AccessDenied,
     CapabilityMissing,
@@ -151,7 +151,7 @@ def test_a_fork_is_detected_by_readers_and_names_both_keys(plain):
     fork(plain)
     for read in (
         lambda: values(plain),
-        lambda: Log(plain, "w", "db").load(),
+        lambda: LogReader(plain, "w", "db").load(),
         lambda: Catalog(plain).writer("w", "db"),
         lambda: values(plain, {"w": 1}),
     ):
@@ -364,7 +364,7 @@ def test_real_threads_never_lose_a_commit_silently(plain):
 
     with ThreadPoolExecutor(4) as pool:
         done = [item for found in pool.map(run, range(4)) for item in found]
-    log = Log(plain, "w", "db")
+    log = LogReader(plain, "w", "db")
     if log.names().forks():
         with pytest.raises(ForkError):
             log.load()

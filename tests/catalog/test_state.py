@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.log.state import apply, check_features, replay, start, validate
+from lakelog.catalog.log.state import apply, check_features, empty_state, validate
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,
@@ -25,6 +25,7 @@ from lakelog.testing.logs import (
     add_action,
     live_paths,
     remove_action,
+    replay,
     schema_action,
 )
 
@@ -316,7 +317,7 @@ def test_an_altered_transaction_breaks_the_chain_at_its_successor(longer):
     other.commit(schema_action())
     other.commit(add(C))
     with pytest.raises(BrokenChain):
-        replay(start("w", "db"), [*other.transactions, longer.transactions[2]])
+        replay(empty_state("w", "db"), [*other.transactions, longer.transactions[2]])
 
 
 def test_lower_epoch(longer):
@@ -504,5 +505,5 @@ def test_a_copy_is_independent(log):
 def test_replay_gives_the_state_that_the_commits_left(log):
     log.commit(add(A), add(B), app=("x", 7))
     log.commit(remove(A), schema_action("u"), add_action(A, "u"))
-    again = replay(start("w", "db"), [log.decode(*item) for item in log.objects])
+    again = replay(empty_state("w", "db"), [log.decode(*item) for item in log.objects])
     assert facts(again) == facts(log.state)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.format.names import parse_data_file
 from lakelog.catalog.format.objects import OPERATIONS
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
     DatabaseNotFound,
     DuplicateFile,
@@ -59,7 +59,7 @@ def test_commit_and_reload_equals_the_state(any_catalog):
             tx.write("u", table(7), partition="x/y")
         state = writer._committer.state
     again = any_catalog()
-    fresh = Log(again.store, "w", "db").load()
+    fresh = LogReader(again.store, "w", "db").load()
     assert (fresh.revision, fresh.digest, fresh.uuid) == (5, state.digest, state.uuid)
     assert live_paths(fresh) == live_paths(state)
     assert fresh.history.table().equals(state.history.table())
@@ -123,7 +123,7 @@ def test_create_empty(catalog, store):
 
 
 def test_load_of_nothing_is_the_state_before_the_first_commit(store):
-    state = Log(store, "w", "db").load()
+    state = LogReader(store, "w", "db").load()
     assert (state.revision, state.tables, state.epoch) == (-1, {}, 0)
 
 

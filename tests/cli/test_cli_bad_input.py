@@ -10,7 +10,7 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog import errors
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.cli.errors import Redactor, report
 from lakelog.cli.main import _run
@@ -160,7 +160,7 @@ def test_a_path_outside_in_a_log(refused, own_weather):
     """A log that names a file of somebody else is refused whole, before anything is opened."""
     store = open_store(own_weather)
     builder = LogBuilder("EWR", "weather")
-    builder.state = Log(store, "EWR", "weather").load()
+    builder.state = LogReader(store, "EWR", "weather").load()
 
     def outside(message: wire.Transaction) -> None:
         message.actions[1].add.path = "../../JFK/weather/data/x.parquet"
@@ -225,7 +225,7 @@ def test_a_lost_and_a_damaged_data_file(cli, refused, own_weather):
 def test_an_unknown_required_feature(cli, refused, own_weather, command):
     store = open_store(own_weather)
     builder = LogBuilder("EWR", "weather")
-    builder.state = Log(store, "EWR", "weather").load()
+    builder.state = LogReader(store, "EWR", "weather").load()
     upgrade = wire.Upgrade(required_reader_features=["time-machine"])
     name, body = builder.encode(wire.Action(upgrade=upgrade))
     store.put(f"EWR/weather/transactions/{name}", body)

@@ -9,7 +9,7 @@ from pathlib import Path
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store import open_store
 from lakelog.testing.logs import LogBuilder, add_action, schema_action
@@ -63,7 +63,7 @@ def test_a_transaction_as_text(cli, weather):
 
 def test_a_transaction_as_json_says_what_the_object_says(cli, weather):
     found = cli("show", weather, "weather", "--writer", "EWR", "-o", "json").json
-    log = Log(open_store(weather), "EWR", "weather")
+    log = LogReader(open_store(weather), "EWR", "weather")
     decoded = log.transaction(log.names().transactions[3][0])
     message = decoded.message
     assert found["kind"] == "transaction"

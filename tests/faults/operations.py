@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
@@ -88,7 +88,7 @@ def read(store: Store, *, warned: Literal["error", "ignore"] = "error") -> Seen:
     Args:
         warned: What a checkpoint is that can't be used: after most faults it would be a finding.
     """
-    log = Log(store, W, D, FakeAmbient(99).ambient)
+    log = LogReader(store, W, D, FakeAmbient(99).ambient)
     listing = log.names()
     with warnings.catch_warnings():
         warnings.simplefilter(warned)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.ambient import SYSTEM
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import AccessDenied, CommitOutcomeUnknown, CorruptError, StorageError
 from lakelog.store import open_store
 from lakelog.store.retry import RetryPolicy
@@ -143,7 +143,7 @@ class Lake:
 
     def stands(self):
         """Revisions of each transaction that stands, by its id, read without the proxy."""
-        rows = Log(self.beside, W, self.database).load().history.table().to_pylist()
+        rows = LogReader(self.beside, W, self.database).load().history.table().to_pylist()
         found: dict[str, list[int]] = {}
         for row in rows:
             for mark in row["transaction_ids"]:

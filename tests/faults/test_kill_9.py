@@ -14,7 +14,7 @@ import warnings
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.store import open_store
 
 W, D = "w", "db"
@@ -26,7 +26,7 @@ def visible(store):
     """Transaction ids by revision, from a reader of its own that trusts every checkpoint."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        state = Log(store, W, D).load()
+        state = LogReader(store, W, D).load()
     return state.history.table().select(["revision", "transaction_ids"]).to_pylist()
 
 

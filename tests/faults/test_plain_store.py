@@ -11,7 +11,7 @@ import time
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import parse_log_object
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.cli.main import main
 from lakelog.cli.options import ENVIRONMENT
 from lakelog.errors import CapabilityMissing, CommitOutcomeUnknown, ForkError
@@ -55,7 +55,7 @@ def check_fork_is_told(store, keys):
     asked = (
         lambda: catalog.snapshot(D),
         lambda: catalog.writer(W, D),
-        lambda: Log(store, W, D).load(),
+        lambda: LogReader(store, W, D).load(),
     )
     for ask in asked:
         with pytest.raises(ForkError) as caught:
@@ -78,7 +78,7 @@ def test_one_owner_after_the_other(open_it):
         with Catalog(open_it()).writer(W, D, checkpoint_every=2) as writer:
             wanted = [first, first + 1, first + 2]
             assert [commit(writer, n).revision for n in wanted] == wanted
-    state = Log(open_it(), W, D).load()
+    state = LogReader(open_it(), W, D).load()
     assert (state.revision, state.epoch) == (5, 2)
 
 
@@ -152,7 +152,7 @@ def test_two_owners_in_a_loop_fork_or_are_fenced_and_nothing_acknowledged_is_sil
     if forked:
         check_fork_is_told(open_it(), forked[min(forked)])
     else:
-        rows = Log(open_it(), W, D).load().history.table().to_pylist()
+        rows = LogReader(open_it(), W, D).load().history.table().to_pylist()
         stands = {mark.hex(): row["revision"] for row in rows for mark in row["transaction_ids"]}
         assert stands.items() >= set(done)
 
@@ -186,5 +186,5 @@ def test_a_plain_commit_in_doubt_stands_once_when_called_again():
                 except CommitOutcomeUnknown:
                     continue
             assert tx.commit_info.revision == 0
-            rows = Log(inner, W, D).load().history.table().to_pylist()
+            rows = LogReader(inner, W, D).load().history.table().to_pylist()
             assert [row["transaction_ids"] for row in rows] == [[bytes.fromhex(tx.transaction_id)]]

@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.store import open_store
 
 W, D = "w", "db"
@@ -58,7 +58,7 @@ def check(lake, zombie, ours):
     theirs = {line["id"]: line["revision"] for line in zombie.told("done")}
     twice = [n for n, times in Counter([*theirs.values(), *ours.values()]).items() if times > 1]
     assert not twice, f"revisions {twice} were acknowledged twice"
-    log = Log(lake.store(), W, D)
+    log = LogReader(lake.store(), W, D)
     assert not log.names().forks()
     rows = log.load().history.table().select(["revision", "transaction_ids"]).to_pylist()
     stands = {mark.hex(): row["revision"] for row in rows for mark in row["transaction_ids"]}
@@ -157,7 +157,7 @@ def test_a_chain_of_zombies(nursery, tmp_path):
             assert zombie.wait() == 0
             assert [line["type"] for line in zombie.told("error")] == ["FencedError"]
             assert len(zombie.told("done")) == 1
-        state = Log(lake.store(), W, D).load()
+        state = LogReader(lake.store(), W, D).load()
         assert state.revision == 4 + 2
         assert state.epoch == 6
         assert max(ours.values()) == 6

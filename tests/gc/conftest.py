@@ -15,7 +15,7 @@ from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.log.listing import read_listing
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.store import Store, open_store
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
@@ -189,8 +189,8 @@ class Lake:
         cut = len(BASE + folder)
         return [info.key[cut:] for info in self.store.list(BASE + folder)]
 
-    def log(self) -> Log:
-        return Log(self.store, WRITER, DATABASE, self.clock.ambient())
+    def log(self) -> LogReader:
+        return LogReader(self.store, WRITER, DATABASE, self.clock.ambient())
 
     def paths_at(self, revision: int | None = None) -> set[str]:
         """Live paths of one revision, by a reader of its own."""

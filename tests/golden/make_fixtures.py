@@ -28,7 +28,7 @@ from lakelog.catalog.format.statistics import bound_type, encode_bound
 from lakelog.catalog.log import build, checkpoint
 from lakelog.catalog.log.build import Intent, build_transaction
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.state import State, apply, start
+from lakelog.catalog.log.state import State, apply, empty_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store.memory import MemoryStore
 
@@ -102,7 +102,7 @@ class Objects:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.counted = Counted()
-        self.state: State = start("EWR", "weather")
+        self.state: State = empty_state("EWR", "weather")
 
     def put(self, case: str, name: str, body: bytes) -> None:
         """An object and its readable form."""

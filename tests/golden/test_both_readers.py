@@ -18,7 +18,7 @@ from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.format.segment_bytes import encode_ipc
 from lakelog.catalog.format.segments import FILES
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import LakelogError, UnsupportedFeature
 from lakelog.store import open_store
@@ -99,7 +99,7 @@ class Trial:
 
     def _ours(self) -> Any:
         try:
-            state = Log(open_store(str(self.folder)), "w", "db").load()
+            state = LogReader(open_store(str(self.folder)), "w", "db").load()
         except UnsupportedFeature:
             return TOO_NEW
         except LakelogError:

@@ -19,7 +19,7 @@ from lakelog.catalog.format.names import first_slot_uuid
 from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction, open_segment
 from lakelog.catalog.format.segment_bytes import encode_ipc
 from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.log.state import State, apply, check_features, start
+from lakelog.catalog.log.state import State, apply, check_features, empty_state
 from lakelog.errors import UnsupportedFeature
 from make_fixtures import make, plain, told_of
 from readable import message_of, readable_object
@@ -46,7 +46,7 @@ def one(case: str, suffix: str = "transaction") -> Path:
 
 def replayed(last: str) -> State:
     """The state after the chain up to a case."""
-    state = start("EWR", "weather")
+    state = empty_state("EWR", "weather")
     for case in CHAIN[: CHAIN.index(last) + 1]:
         path = one(case)
         apply(state, decode_transaction(path.read_bytes(), path.name))

@@ -26,7 +26,7 @@ from lakelog.catalog.data.unify import FileSchema, unify, widen
 from lakelog.catalog.format.cut import parse_token
 from lakelog.catalog.format.schema import generation
 from lakelog.catalog.log import build, checkpoint
-from lakelog.catalog.read.log_reader import CheckpointWarning, Log
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.wire import lakelog_cut_pb2 as wire
 from lakelog.errors import (
     CorruptError,
@@ -122,7 +122,7 @@ def theirs_told(state: TheirState) -> dict[str, Any]:
 
 def assert_logs_agree(root: Path, writer: str) -> int:
     """Both read the same at every revision, or both refuse; returns how many could be read."""
-    log = Log(open_store(str(root)), writer, DATABASE, FakeAmbient().ambient)
+    log = LogReader(open_store(str(root)), writer, DATABASE, FakeAmbient().ambient)
     read = 0
     for revision in range(log.names().head + 2):
         expected = outcome(lambda revision=revision: ours_told(log.load(revision)))
@@ -497,7 +497,7 @@ def test_a_broken_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> No
         assert assert_logs_agree(tmp_path / "c", "EWR") == 7
     for gone in path.parent.glob("0*0[01].*.transaction"):
         gone.unlink()
-    log = Log(open_store(str(tmp_path / "c")), "EWR", DATABASE, FakeAmbient().ambient)
+    log = LogReader(open_store(str(tmp_path / "c")), "EWR", DATABASE, FakeAmbient().ambient)
     with pytest.raises(CorruptError), pytest.warns(CheckpointWarning):
         log.load(5)
     with pytest.raises(Refused, match="length"):

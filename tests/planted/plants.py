@@ -52,21 +52,21 @@ def local_put_overwrites() -> Any:
 @plant("tests/catalog/test_plain_commits.py")
 def plain_believes_its_put() -> Any:
     """A plain store's commit stands on the PUT's answer."""
-    from lakelog.catalog.commit.publish import Slot
+    from lakelog.catalog.commit.publish import Publisher
 
     def put(self: Any, item: Any, body: bytes, ids: Any) -> bool:
         self._log.store.put(self._log.folder + item.name, body)
         return True
 
-    return mock.patch.object(Slot, "_plain", put)
+    return mock.patch.object(Publisher, "_plain", put)
 
 
 @plant("tests/catalog/test_commit_protocol.py")
 def exclusive_never_reads_back() -> Any:
     """'exists' after a lost answer is a lost race."""
-    from lakelog.catalog.commit.publish import Slot
+    from lakelog.catalog.commit.publish import Publisher
 
-    return mock.patch.object(Slot, "_read_back", return_value=False)
+    return mock.patch.object(Publisher, "_read_back", return_value=False)
 
 
 @plant("tests/catalog/test_commit_protocol.py")
@@ -74,7 +74,7 @@ def guests_fence_owners() -> Any:
     """An owner takes a guest for a successor."""
     from lakelog.catalog.commit import committer
 
-    real = committer.why_fenced
+    real = committer.fencing_reason
 
     def why(state: Any, before: int, **rest: Any) -> Any:
         rows, history = state.history.after, mock.Mock()
@@ -83,7 +83,7 @@ def guests_fence_owners() -> Any:
             mock.Mock(history=history, revision=state.revision, epoch=state.epoch), before, **rest
         )
 
-    return mock.patch.object(committer, "why_fenced", why)
+    return mock.patch.object(committer, "fencing_reason", why)
 
 
 @plant("tests/catalog/test_writer.py")

@@ -1,4 +1,4 @@
-"""`scan_footer` and `Transaction.add`: what a file may be, and how a bad one is refused."""
+"""`read_footer` and `Transaction.add`: what a file may be, and how a bad one is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.data.footers.parse import MAX_FOOTER_BYTES, TAIL_BYTES, footer_length
-from lakelog.catalog.data.footers.read import fetch_tail, read_footer, scan_footer
+from lakelog.catalog.data.footers.read import fetch_tail, read_footer
 from lakelog.catalog.format.schema import GENERATION, encode_schema, generation
 from lakelog.errors import InvalidParquet, InvalidPath, ObjectNotFound
 from lakelog.testing.counting import CountingStore
@@ -23,6 +23,12 @@ def parquet(table: pa.Table, **options) -> bytes:
 
 SMALL = pa.table({"hour": pa.array([3, 1, 2], pa.int32()), "temp": [1.5, None, -2.0]})
 KEY = "EWR/weather/data/_/hourly/there.parquet"
+
+
+def scan_footer(store, key):
+    """The schema and the facts of one file."""
+    parsed = read_footer(store, key, store.head(key).size_bytes)
+    return parsed.schema, parsed.facts
 
 
 def test_facts_of_a_foreign_file(store):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import parse_log_object
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
     ConflictError,
     CorruptError,
@@ -44,7 +44,7 @@ def fill(store, content: dict[str, bytes]):
 def live_files(store) -> set[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        state = Log(store, "EWR", "weather", FakeAmbient().ambient).load()  # doesn't wait
+        state = LogReader(store, "EWR", "weather", FakeAmbient().ambient).load()  # doesn't wait
     return {
         path for files in state.tables.values() for path in files.table().column("path").to_pylist()
     }

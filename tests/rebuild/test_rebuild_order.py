@@ -43,7 +43,7 @@ def ordered(*files: OwnFile) -> list[str]:
 
 
 def name_of(item: Transaction) -> str:
-    return item.mark.rstrip(b".").decode()
+    return item.transaction_id.rstrip(b".").decode()
 
 
 def test_by_epoch_though_clocks_say_otherwise():
@@ -152,7 +152,7 @@ def test_any_footers_at_all_give_one_order_without_losing_any(seed):
     transactions, _ = group(files)
     evidence = prove(transactions)
     rule_out(transactions, evidence)
-    found = [item.mark for item in order(transactions, evidence).transactions]
+    found = [item.transaction_id for item in order(transactions, evidence).transactions]
     assert len(set(found)) == len(found)
     out = set(evidence.disproofs) | set(evidence.conflicts)
     assert set(found) | out == set(transactions)
@@ -162,4 +162,4 @@ def test_any_footers_at_all_give_one_order_without_losing_any(seed):
     again, _ = group(files)
     other = prove(again)
     rule_out(again, other)
-    assert [item.mark for item in order(again, other).transactions] == found
+    assert [item.transaction_id for item in order(again, other).transactions] == found

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.committer import CommitInfo
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import ConflictError
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
@@ -33,7 +33,7 @@ Live = frozenset[str]
 
 def live_files(store, target: int | None = None) -> Live:
     """Paths in the log's own state at a revision."""
-    state = Log(store, "EWR", "weather").load(target)
+    state = LogReader(store, "EWR", "weather").load(target)
     return frozenset(
         path for files in state.tables.values() for path in files.table().column("path").to_pylist()
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.log_reader import Log
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
     BrokenChain,
     CommitOutcomeUnknown,
@@ -50,7 +50,7 @@ class World:
         )
 
     def load(self):
-        return Log(self.store, "EWR", "weather", self.fake.ambient).load()
+        return LogReader(self.store, "EWR", "weather", self.fake.ambient).load()
 
     def live(self) -> set[str]:
         tables = self.load().tables.values()

@@ -14,7 +14,7 @@ from unittest import mock
 
 from lakelog.catalog.commit import checkpointer, committer
 from lakelog.catalog.commit.committer import Committer
-from lakelog.catalog.commit.publish import Slot
+from lakelog.catalog.commit.publish import Publisher
 from lakelog.catalog.format import frame
 from lakelog.catalog.log import listing, state
 from lakelog.catalog.read import log_reader
@@ -29,7 +29,7 @@ Patch = Callable[[], Any]
 def no_read_back() -> Any:
     """'exists' is taken for a success without looking whose it is."""
 
-    return mock.patch.object(Slot, "_read_back", return_value=True)
+    return mock.patch.object(Publisher, "_read_back", return_value=True)
 
 
 def no_settling() -> Any:
@@ -45,11 +45,11 @@ def no_fencing() -> Any:
 def overwrites() -> Any:
     """The transaction is put without put-if-absent."""
 
-    def put(self: Slot, item: Any, body: bytes, ids: Any) -> bool:
+    def put(self: Publisher, item: Any, body: bytes, ids: Any) -> bool:
         self._log.store.put(self._log.folder + item.name, body)
         return True
 
-    return mock.patch.object(Slot, "_exclusive", put)
+    return mock.patch.object(Publisher, "_exclusive", put)
 
 
 def never_lists_again() -> Any:
@@ -60,7 +60,7 @@ def never_lists_again() -> Any:
 def acknowledges_doubt() -> Any:
     """No answer is taken for a success."""
 
-    def put(self: Slot, item: Any, body: bytes, ids: Any) -> bool:
+    def put(self: Publisher, item: Any, body: bytes, ids: Any) -> bool:
         key = self._log.folder + item.name
         try:
             self._log.store.put(key, body, if_absent=True)
@@ -70,7 +70,7 @@ def acknowledges_doubt() -> Any:
             return True
         return True
 
-    return mock.patch.object(Slot, "_exclusive", put)
+    return mock.patch.object(Publisher, "_exclusive", put)
 
 
 def guest_keeps_old_files() -> Any:
@@ -98,13 +98,13 @@ def epoch_not_bumped() -> Any:
 
 def fences_by_what_is_left() -> Any:
     """An owner judges by the retained revisions alone, though some were pruned unseen."""
-    real = committer.why_fenced
+    real = committer.fencing_reason
 
     def why(state: Any, before: int, **rest: Any) -> Any:
         first = next((row["revision"] for row in state.history.after(before)), before + 1)
         return real(state, first - 1, **rest)
 
-    return mock.patch.object(committer, "why_fenced", why)
+    return mock.patch.object(committer, "fencing_reason", why)
 
 
 @contextmanager

@@ -15,25 +15,7 @@ from .parse import TAIL_BYTES, NotParquet, ParsedFooter, footer_length
 from .pool import footer_pool
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ....store import Store
-    from ...wire import lakelog_transaction_pb2 as wire
-
-
-def scan_footer(store: Store, key: str) -> tuple[pa.Schema, wire.Add]:
-    """The schema and the facts of one Parquet file, whoever wrote it.
-
-    Returns:
-        The Arrow schema with column identity, and an `Add` with size, rows, footer length,
-        schema fingerprint and row-group statistics; path, table, partition and clocks are empty.
-    Raises:
-        ObjectNotFound: No such object.
-        InvalidParquet: It is no Parquet file, or a damaged, encrypted or malformed one.
-    Requests: 1 HEAD, and 1 GET of the file's end, 2 if its footer is over 64 KiB.
-    """
-    parsed = read_footer(store, key, store.head(key).size_bytes)
-    return parsed.schema, parsed.facts
 
 
 def read_footer(store: Store, key: str, size_bytes: int) -> ParsedFooter:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.format.names import check_id
 from ..catalog.margins import DEFAULT_MARGINS, Margins
-from ..catalog.read.log_reader import Log
+from ..catalog.read.log_reader import LogReader
 from ..errors import AccessDenied, PlanOutdated, UsageError
 from ..store import ObjectInfo, Store, probe
 from .plan import Plan, Progress, check_plan
@@ -26,7 +26,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class MaintenanceContext:
     """One maintenance step on one writer's database.
 
     Attributes:
@@ -38,7 +38,7 @@ class Session:
     """
 
     store: Store
-    log: Log
+    log: LogReader
     ambient: Ambient
     margins: Margins
     progress: Progress | None
@@ -95,7 +95,7 @@ class Session:
         return _EPOCH if modified_at is None else min(modified_at, self.now())
 
 
-def open_session(
+def open_context(
     source: Catalog | Store,
     writer: str,
     database: str,
@@ -103,7 +103,7 @@ def open_session(
     ambient: Ambient | None,
     margins: Margins | None,
     progress: Progress | None,
-) -> Session:
+) -> MaintenanceContext:
     """What a step works with.
 
     Args:
@@ -118,7 +118,9 @@ def open_session(
     else:
         store = source.store
         ambient, margins = ambient or source._ambient, margins or source._margins
-    return Session(store, Log(store, writer, database, ambient), ambient, margins, progress)
+    return MaintenanceContext(
+        store, LogReader(store, writer, database, ambient), ambient, margins, progress
+    )
 
 
 def open_execution(
@@ -129,7 +131,7 @@ def open_execution(
     ambient: Ambient | None,
     margins: Margins | None,
     progress: Progress | None,
-) -> Session:
+) -> MaintenanceContext:
     """What the execution of a plan works with.
 
     Raises:
@@ -139,16 +141,16 @@ def open_execution(
     if plan.kind != kind:
         raise UsageError(f"This is a {plan.kind} plan, not one of {kind}")
     check_plan(plan)
-    session = open_session(
+    context = open_context(
         source, plan.writer, plan.database, ambient=ambient, margins=margins, progress=progress
     )
-    if plan.url != session.store.url:
+    if plan.url != context.store.url:
         raise UsageError(
-            f"The plan is for {plan.url}, this is {session.store.url}",
-            key=session.store.url,
+            f"The plan is for {plan.url}, this is {context.store.url}",
+            key=context.store.url,
             hint="Open the catalog that the plan was made for, or make a new plan",
         )
-    return session
+    return context
 
 
 def is_old(info: ObjectInfo, now: dt.datetime, limit_s: float) -> bool:
