@@ -70,11 +70,11 @@ class NaiveTime(UsageError):
 
 
 class InvalidToken(UsageError):
-    """A snapshot token that is none, or of another database."""
+    """A text that is not a snapshot token, or the token of another database."""
 
 
 class InvalidParquet(UsageError):
-    """An object offered as a Parquet file is none, or can't be read as one."""
+    """An object offered as a Parquet file is not one, or can't be read."""
 
 
 class InvalidSchema(UsageError):

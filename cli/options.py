@@ -82,7 +82,7 @@ def whole_number(text: str) -> int:
     """A number from 0.
 
     Raises:
-        argparse.ArgumentTypeError: It is none.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
@@ -93,7 +93,7 @@ def positive(text: str) -> float:
     """A number above 0, such as days.
 
     Raises:
-        argparse.ArgumentTypeError: It is none.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     try:
         value = float(text)

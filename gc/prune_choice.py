@@ -40,7 +40,7 @@ class Retention:
 
     @classmethod
     def checked(cls, revisions: int | None, days: float | None) -> Retention:
-        """The wishes, if they are some.
+        """A retention of these two rules, once they are checked.
 
         Raises:
             UsageError: Neither is given, or one is out of range.

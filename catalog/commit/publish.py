@@ -59,7 +59,7 @@ class Publisher:
         Args:
             ids: Transaction ids of the members in the body.
         Raises:
-            CommitOutcomeUnknown: No answer, and none to be had.
+            CommitOutcomeUnknown: The store gave no answer, and what it holds doesn't tell either.
             ForkError: A plain store, and two names on one revision.
             AccessDenied, CapabilityMissing, NotFoundError, UsageError: Nothing was written.
         Requests: 1 PUT on an exclusive store, and 1 GET if the name is taken or the put refused;

@@ -60,7 +60,7 @@ class CommitQueue:
                 while not waiter.done.is_set():  # a long queue takes more than one turn
                     self._lead()
         except BaseException:
-            self._withdraw(waiter)  # who gave up waiting must not be committed later on
+            self._withdraw(waiter)  # once its caller has an error, it must not be committed
             raise
         result = waiter.result
         if isinstance(result, CommitInfo):

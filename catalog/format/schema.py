@@ -46,7 +46,7 @@ def decode_schema(message: bytes) -> pa.Schema:
     """The schema of an Arrow IPC schema message.
 
     Raises:
-        ValueError: The message is none, or holds a name or generation that can't be.
+        ValueError: Not a schema message, or one with an invalid name or generation.
     """
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))

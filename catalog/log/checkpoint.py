@@ -289,7 +289,7 @@ def _load_schemas(state: State, table: pa.Table, where: str) -> None:
             if row["fingerprint"] != fingerprint(row["arrow_schema"]):
                 raise ValueError("it is not the one that its fingerprint names")
         except ValueError as error:
-            raise CorruptObject(f"{where} holds a schema that is none", key=where) from error
+            raise CorruptObject(f"{where} holds an invalid schema", key=where) from error
         state.schemas[row["table"], row["fingerprint"]] = SchemaEntry(
             row["table"],
             schema,

@@ -269,7 +269,7 @@ def _decode_schema(schema: wire.Schema, key: str) -> pa.Schema:
         return decode_schema(schema.arrow_schema)
     except ValueError as error:
         raise CorruptObject(
-            f"{key} holds a schema of table {schema.table!r} that is none", key=key
+            f"{key} holds an invalid schema of table {schema.table!r}", key=key
         ) from error
 
 

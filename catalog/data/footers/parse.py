@@ -182,7 +182,7 @@ def decode_parsed(data: bytes) -> ParsedFooter:
     """The result whose bytes these are.
 
     Raises:
-        ValueError: They are none.
+        ValueError: Not such bytes.
     """
     found = json.loads(data)
     own = found["meta"]
