@@ -253,7 +253,7 @@ _NAMED: Final = "named by a retained revision"
 
 def _look(session: Session, exclusive: bool, now: dt.datetime) -> _Found:
     base = base_folder(session.writer, session.database)
-    listed = session.store.list(base + _DATA)  # first: see the argument above
+    listed = list(session.store.list(base + _DATA))  # first: see the argument above
     session.tell(len(listed), len(listed), "data files listed")
     retained = read_retained(session)
     refuse_foreign_log(session, retained.state, [info.key[len(base) :] for info in listed])

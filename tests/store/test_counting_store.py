@@ -41,8 +41,8 @@ def test_every_kind_of_request_is_counted(store):
     store.delete(iter(["w/a", "w/b"]))
     store.delete(["w/a"], ordered=False)
     assert store.counts == counts(list=2, head=1, delete=3)
-    assert store.list("") == []
-    assert store.inner.list("") == []
+    assert list(store.list("")) == []
+    assert list(store.inner.list("")) == []
 
 
 def test_the_probe_takes_four_requests_once(store):

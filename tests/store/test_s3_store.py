@@ -79,7 +79,7 @@ def test_each_call_makes_the_requests_it_promises(store, proxy):
     assert methods(proxy) == ["GET"] * 3
     store.head("w/a")
     assert methods(proxy) == ["HEAD"]
-    store.list("w/", after="w/a")
+    list(store.list("w/", after="w/a"))
     store.list_folders("")
     assert methods(proxy) == ["GET", "GET"]
     store.open_input("w/a", size_bytes=10).read()
@@ -119,7 +119,7 @@ def test_parts_that_fail_are_taken_back(store, proxy, monkeypatch):
         store.put("w/large", bytes(12 << 20))
     assert caught.value.key == "w/large"
     assert methods(proxy)[-1] == "DELETE"
-    assert store.list("w/") == []
+    assert list(store.list("w/")) == []
 
 
 # --- lost, cut and refused answers ---
@@ -210,7 +210,7 @@ def test_a_refusal_is_final(store, proxy):
         lambda: store.get("w/a"),
         lambda: store.get_many(["w/a"]),
         lambda: store.head("w/a"),
-        lambda: store.list("w/"),
+        lambda: list(store.list("w/")),
         lambda: store.list_folders("w/"),
         lambda: store.delete(["w/a"]),
         lambda: store.delete(["w/a"], ordered=False),
@@ -277,7 +277,7 @@ def test_a_store_without_batches_deletes_one_by_one(store, proxy):
         s3_error(501, "NotImplemented") if request.method == "POST" else None
     )
     store.delete(["w/a", "w/b", "w/c"], ordered=False)
-    assert store.list("") == []
+    assert list(store.list("")) == []
 
 
 # --- servers that ignore what they are asked ---
@@ -319,7 +319,7 @@ def test_a_listing_that_repeats_its_token_ends(store, proxy):
     )
     proxy.rule = lambda request: Reply(200, page, {"Content-Type": "application/xml"})
     with pytest.raises(StorageError, match="can't go on"):
-        store.list("w/")
+        list(store.list("w/"))
 
 
 def test_folder_markers_are_not_objects(store, moto, moto_bucket):
@@ -349,7 +349,7 @@ def test_a_store_that_ignores_the_condition_is_found_out(rclone_s3):
     found = probe(store, "w/")
     assert found.put_if_absent is False
     assert "ignored" in found.detail
-    assert store.list("") == []
+    assert list(store.list("")) == []
     for key in ("w/a", "w/ä +%#?&", "w-old/x"):  # but for that it is a store like any other
         store.put(key, key.encode())
         assert store.get(key) == key.encode()
@@ -365,7 +365,7 @@ def test_a_store_that_ignores_the_condition_is_found_out(rclone_s3):
 def test_a_missing_bucket_is_named(moto):
     store = open_store("s3://no-such-bucket/root", moto.storage_options)
     calls = [
-        lambda: store.list(""),
+        lambda: list(store.list("")),
         lambda: store.list_folders(""),
         lambda: store.put("w/a", b"1", if_absent=True),
         lambda: store.get("w/a"),
@@ -379,7 +379,7 @@ def test_a_missing_bucket_is_named(moto):
 
 def test_a_bucket_name_that_can_not_be_is_refused(moto):
     with pytest.raises(InvalidUrl, match="bucket"):
-        open_store("s3://no bucket at all/x", moto.storage_options).list("")
+        list(open_store("s3://no bucket at all/x", moto.storage_options).list(""))
 
 
 def test_wrong_credentials_are_access_denied():
@@ -389,7 +389,7 @@ def test_wrong_credentials_are_access_denied():
             lambda: store.put("w/a", b"1"),
             lambda: store.get("w/a"),
             lambda: store.head("w/a"),
-            lambda: store.list(""),
+            lambda: list(store.list("")),
             lambda: store.delete(["w/a"]),
         ):
             with pytest.raises(AccessDenied, match="check the credentials"):
@@ -404,14 +404,14 @@ def test_no_credentials_are_access_denied(moto, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     store = open_store("s3://bucket/root", {"endpoint_url": moto.endpoint_url})
     with pytest.raises(AccessDenied, match="storage options"):
-        store.list("")
+        list(store.list(""))
 
 
 def test_options_that_do_not_fit_are_a_usage_error(moto):
     for wrong in ({"bogus": 1}, {"endpoint_url": "not a url"}, {"config_kwargs": {"bogus": 1}}):
         store = open_store("s3://bucket/root", moto.storage_options | wrong)
         with pytest.raises(UsageError, match="storage options"):
-            store.list("")
+            list(store.list(""))
 
 
 def test_a_port_where_nobody_listens_ends_soon(moto):
@@ -441,7 +441,7 @@ def test_a_host_that_never_answers_ends_soon(moto):
         store.policy = RetryPolicy(attempts=4, first_wait_s=0.01)
         start_s = time.monotonic()
         with pytest.raises(StorageError, match="doesn't answer"):
-            store.list("")
+            list(store.list(""))
         # With the usual 4 s to connect the budget ends it after 12 s: see test_retry.py.
         assert 1.0 < time.monotonic() - start_s < 12
 
@@ -449,10 +449,10 @@ def test_a_host_that_never_answers_ends_soon(moto):
 def test_a_page_that_is_no_store_is_not_an_empty_one(store, proxy):
     proxy.rule = lambda request: Reply(404, b"<html>Not Found</html>")
     with pytest.raises(StorageError, match="no s3 store"):
-        store.list("w/")
+        list(store.list("w/"))
     proxy.rule = lambda request: Reply(200, b"<html>Welcome</html>", {"Content-Type": "text/html"})
     calls = [
-        lambda: store.list("w/"),
+        lambda: list(store.list("w/")),
         lambda: store.list_folders("w/"),
         lambda: store.put("w/a", b"1"),
     ]
