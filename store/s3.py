@@ -12,7 +12,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccessDenied, StorageError
-from . import answers
+from . import answers, s3_listing
 from .answers import Answer
 from .base import ObjectInfo
 from .object_store import PARALLEL_REQUESTS, ObjectStore
@@ -67,7 +67,11 @@ class S3Store(ObjectStore):
         return await self._request(lambda: self._call_once(method, parameters))
 
     async def _call_once(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = await self._filesystem._call_s3(
+        filesystem = self._filesystem
+        if method == "list_objects_v2":
+            await filesystem.set_session()
+            s3_listing.read_quickly(filesystem._s3)
+        answer: dict[str, Any] = await filesystem._call_s3(
             method, Bucket=self._bucket, **parameters
         )
         self._clock.saw(answer["ResponseMetadata"]["HTTPHeaders"].get("date"))

@@ -366,6 +366,30 @@ def listing(*keys: str, token: str = "") -> Reply:
     return Reply(200, body, {"Content-Type": "application/xml"})
 
 
+def test_a_page_is_read_as_botocore_reads_it(store, monkeypatch):
+    for key in ("w/a b", "w/ä&<>+%25", "w/🦆", "w/z"):
+        store.put(key, key.encode())
+    quick = list(store.list("w/", first_page=3))
+    monkeypatch.setattr("lakelog.store.s3_listing.take_objects", lambda **_: None)
+    other = open_store(store.url, store._options.reveal())
+    assert quick == list(other.list("w/", first_page=3))
+    assert [info.size_bytes for info in quick] == [len(info.key.encode()) for info in quick]
+
+
+@pytest.mark.parametrize(
+    "contents",
+    ["<Key>{base}/w/a</Key><Size>many</Size>", "<Key>{base}/w/a</Key>", "<Size>1</Size>"],
+    ids=["size", "no size", "no name"],
+)
+def test_a_page_with_a_broken_object_is_no_listing(store, proxy, moto_bucket, contents):
+    base = store.url.removeprefix(f"s3://{moto_bucket}/")
+    entry = f"<Contents>{contents.format(base=base)}</Contents>"
+    body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{entry}</ListBucketResult>"
+    proxy.rule = lambda request: Reply(200, body.encode(), {"Content-Type": "application/xml"})
+    with pytest.raises((StorageError, UsageError)):
+        list(store.list("w/"))
+
+
 def test_pages_out_of_order_are_an_error_that_names_the_object(store, proxy, moto_bucket):
     base = store.url.removeprefix(f"s3://{moto_bucket}/")
     pages = [listing(f"{base}/w/b", f"{base}/w/d", token="2"), listing(f"{base}/w/c")]
