@@ -14,22 +14,24 @@ from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
 from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame
-from .names import LogObject, check_path, fits_name, is_id, parse_log_object
+from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
 from .pieces import OF_A_PART, Piece, check_kind, piece_of_ref
 from .schema import MAX_GENERATION, fingerprint
 from .segments import MAX_NUMBER
 from .wire_kinds import FILES, REFERENCES
 
 MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
-DENSE_FROM_BYTES = 1 << 20
 MAX_TINY = 1 << 18
+MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
 MAX_FEATURE_CHARS: Final = 64
+_OPTIONAL: Final = 15
 READER_FEATURES: Final[frozenset[str]] = frozenset()
 WRITER_FEATURES: Final[frozenset[str]] = frozenset()
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
@@ -101,8 +103,9 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     frame = decode_frame(data, FrameKind.TRANSACTION, key)
     message = wire.Transaction()
     _parse(message, frame, key)
+    newer = has_unknown_fields(message)
     for action in message.actions:
-        _check_known(action, key)
+        _check_known(action, key, newer=newer)
     _check_head(message, name, frame, key)
     _check_commit(message, key)
     batches: dict[int, tuple[Piece, ...]] = {}
@@ -112,14 +115,14 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
             batches[position] = _batch(action.add_batch, frame.attachments, key)
         elif kind is not None:
             _CHECKS[kind](getattr(action, kind), key)
-    _check_special(message, key)
+    _check_special(message, frame.log.incarnation, key)
     return DecodedTransaction(message, frame.digest, key, frame.log, batches)
 
 
 def _parse(message: Message, frame: Frame, key: str) -> None:
     """Parse a frame's message, unless it is of so many tiny messages that they would take a hundred
     times its bytes."""
-    if len(frame.message) > DENSE_FROM_BYTES:
+    if len(frame.message) > MAX_TINY:
         raw = np.frombuffer(frame.message, np.uint8)
         tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
         _require(int(np.count_nonzero(tiny)) <= MAX_TINY, key, "holds too many empty messages")
@@ -137,9 +140,13 @@ def has_unknown_fields(message: Message) -> bool:
     return known.ByteSize() != message.ByteSize()
 
 
-def _check_known(action: wire.Action, key: str) -> None:
+def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
     """Refuse what a later version has brought in."""
     kind = action.WhichOneof("kind")
+    if newer and any(found.field_number < _OPTIONAL for found in UnknownFieldSet(action)):
+        kind = None  # each number below that of `optional` is a kind, also beside a known one
+        if action.optional:
+            action.ClearField(action.WhichOneof("kind") or "optional")
     problem = ""
     if kind == "tombstone":
         problem = "holds a soft delete, which needs the feature 'tombstones'"
@@ -178,15 +185,20 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
     for member in commit.members:
         _require(len(member.transaction_id) == 16, key, "has a transaction id that is not 16 bytes")
         _require(0 < len(member.operation) <= 64, key, f"has the operation {member.operation!r}")
-        _require(member.app_version < MAX_NUMBER * 2, key, "has an absurd application version")
+        sane = member.app_version < MAX_NUMBER and len(member.app_id.encode()) <= MAX_APP_ID_BYTES
+        _require(sane, key, "has an absurd application id or version")
 
 
-def _check_special(message: wire.Transaction, key: str) -> None:
+def _check_special(message: wire.Transaction, incarnation: int, key: str) -> None:
     """Where Identity and Seal must and may stand."""
     kinds = [action.WhichOneof("kind") for action in message.actions]
     if message.revision == 0:
         _require(kinds[:1] == ["identity"], key, "doesn't say first whose log it begins")
     _require("seal" not in kinds or kinds == ["seal"], key, "has a seal among other actions")
+    if kinds == ["seal"]:
+        following = message.actions[0].seal.next_incarnation
+        right = incarnation < following <= MAX_INCARNATION
+        _require(right, key, f"seals the log for incarnation {following}")
 
 
 def _check_time(time_us: int, key: str) -> None:
@@ -323,6 +335,10 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     _require(is_id(message.writer) and is_id(message.database), key, "names a log that can't be")
     _check_features(message.required_reader_features, key)
     _check_features(message.required_writer_features, key)
+    for names in (message.required_reader_features, message.required_writer_features):
+        ordered = [name.encode() for name in names]
+        ascending = all(low < high for low, high in zip(ordered, ordered[1:], strict=False))
+        _require(ascending, key, "requires features out of order")
     _require(references.kind == REFERENCES, key, "doesn't refer to its segments")
     return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)
 

@@ -69,6 +69,11 @@ class Piece:
         """The name of the segment object, without its folder; empty for an inline piece."""
         return segment_name(self.digest) if self.digest else ""
 
+    @property
+    def dead_rows(self) -> int:
+        """How many of its rows are no longer live."""
+        return int.from_bytes(self.dead, "little").bit_count() if self.dead else 0
+
     def may_hold(self, table: str) -> bool:
         """Whether rows of a table may be in it, by its range. For kinds that have one."""
         wanted = table.encode()
@@ -147,7 +152,8 @@ def piece_of_ref(
     where = key if not ref.digest else f"{folder}{segment_name(ref.digest)}"
     if len(ref.digest) not in ((0,) if inline_only else (0, DIGEST_BYTES)):
         raise CorruptObject(f"{key} refers to a segment by a wrong digest", key=key)
-    if not 1 <= ref.segment.row_count < 1 << 31:
+    absurd = max(ref.segment.total_rows, ref.segment.total_bytes) >= MAX_NUMBER
+    if absurd or not 1 <= ref.segment.row_count < 1 << 31:
         raise CorruptObject(f"{key} refers to a segment of {ref.segment.row_count} rows", key=key)
     inline = None
     if not ref.digest:

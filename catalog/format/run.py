@@ -56,13 +56,13 @@ class Run:
 
     @classmethod
     def of_segment(cls, data: memoryview | bytes, rows: int, key: str) -> Run:
-        """A piece from Arrow IPC bytes; only the core columns are decoded now.
+        """A piece from Arrow IPC bytes; only the core columns are kept decoded.
 
         Raises:
             CorruptObject: Not a segment of files, or not sorted.
         """
-        core = decode_segment(data, FILES, rows, key, columns=CORE_COLUMNS)
-        return cls(core, data, key)
+        whole = decode_segment(data, FILES, rows, key)  # what is damaged anywhere is not used
+        return cls(whole.select(CORE_COLUMNS), data, key)
 
     @classmethod
     def of_table(cls, table: pa.Table, key: str) -> Run:

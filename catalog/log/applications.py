@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ...errors import CorruptObject
 from ..format.columns import rows_to_table
+from ..format.objects import MAX_APP_ID_BYTES, MAX_TIME_US
 from ..format.path_column import PathIndex
 from ..format.segments import APPLICATIONS_COLUMNS, ascends
 from ..format.wire_kinds import APPLICATIONS
@@ -49,6 +50,13 @@ class Applications:
         Raises:
             CorruptObject: Its ids don't ascend.
         """
+        import pyarrow.compute as pc
+
+        times = rows.column("committed_at_us").to_numpy()
+        sizes = pc.binary_length(rows.column("app_id")).to_numpy()
+        sane = 0 < times.min() and times.max() < MAX_TIME_US and 0 < sizes.min()
+        if not sane or sizes.max() > MAX_APP_ID_BYTES:
+            raise CorruptObject(f"{where} holds application versions that can't be", key=where)
         if not ascends(rows, APPLICATIONS):
             raise CorruptObject(f"{where} holds application ids that do not ascend", key=where)
         self.tables.append(rows)

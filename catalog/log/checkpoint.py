@@ -120,6 +120,7 @@ def encode_state(state: State, *, retained_from: int = 0) -> EncodedCheckpoint:
         CorruptObject: Files of a table don't fit: a checkpoint would hide it.
     """
     assert state.log is not None and state.revision >= 0, "there is nothing to checkpoint"
+    assert not state.sealed_for, "a checkpoint can't say that the log is sealed"
     _refuse_unknown(state)
     sink = _Sink(state.log)
     message = wire.Checkpoint(
@@ -264,8 +265,7 @@ def _runs(pieces: Sequence[Piece]) -> int:
 
 
 def _size(run: Sequence[Piece]) -> RunSize:
-    dead = sum(int.from_bytes(piece.dead, "little").bit_count() for piece in run if piece.dead)
-    return RunSize(sum(piece.rows for piece in run), dead)
+    return RunSize(sum(piece.rows for piece in run), sum(piece.dead_rows for piece in run))
 
 
 def _rows_of(state: State, part: Part) -> Rows:

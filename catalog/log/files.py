@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ...errors import CorruptError, CorruptObject
 from ..format.columns import column, empty_table
 from ..format.run import CORE_COLUMNS, Run, files_rows
-from ..format.segments import FILES_COLUMNS
+from ..format.segments import FILES_COLUMNS, MAX_NUMBER, total
 from ..format.wire_kinds import FILES
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Part:
 
 
 Added = dict[str, tuple["wire.Add", int]]
+Identity = tuple[str, bytes]
 
 
 @dataclass(slots=True)
@@ -95,6 +96,7 @@ class Files:
         added: Per table and path what was added since, with the revision; in order of the commits.
         broken: Per table why it can't be used.
         broken_ranges: The same for ranges of tables that a damaged piece may have held.
+        known: The schemas that are known at this point, by table and fingerprint; None: not asked.
     """
 
     only: frozenset[str] | None = None
@@ -102,6 +104,7 @@ class Files:
     added: dict[str, Added] = field(default_factory=dict)
     broken: dict[str, CorruptError] = field(default_factory=dict)
     broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
+    known: set[Identity] | None = None
     _checked: set[str] = field(default_factory=set)
 
     def copy(self) -> Files:
@@ -112,6 +115,7 @@ class Files:
             added={table: dict(files) for table, files in self.added.items()},
             broken=dict(self.broken),
             broken_ranges=list(self.broken_ranges),
+            known=None if self.known is None else set(self.known),
             _checked=set(self._checked),
         )
 
@@ -133,7 +137,14 @@ class Files:
             self._checked.add(table)
 
     def _check_once(self, table: str) -> None:
-        """No path may stand twice in the pieces of a checkpoint."""
+        """No path may stand twice in the pieces of a checkpoint, and each file's schema is known."""
+        for fingerprint in self.fingerprints(table):
+            if self.known is not None and (table, fingerprint) not in self.known:
+                raise CorruptObject(
+                    f"A file of table {table!r} has the schema {fingerprint.hex()}, which the log "
+                    "doesn't know",
+                    key=table,
+                )
         based = [part for part in self.parts if part.based and table in part.run.ranges]
         if len(based) < 2:
             return
@@ -234,6 +245,7 @@ class Files:
         for position, action in enumerate(transaction.message.actions):
             kind = action.WhichOneof("kind")
             if kind == "add" and self._wants(action.add.table):
+                self._check_known(action.add.table, action.add.schema_fingerprint, transaction.key)
                 if self.is_live(action.add.table, action.add.path):
                     self._break(action.add.table, transaction.key, f"adds {action.add.path} again")
                 self.added.setdefault(action.add.table, {})[action.add.path] = (action.add, revision)
@@ -241,6 +253,10 @@ class Files:
                 if not self.remove(action.remove.table, action.remove.path):
                     problem = f"removes {action.remove.path}, which is not live"
                     self._break(action.remove.table, transaction.key, problem)
+            elif kind == "schema" and self.known is not None:
+                self.known.add((action.schema.table, action.schema.fingerprint))
+            elif kind == "forget":
+                self._forget(action.forget, transaction.key)
             elif kind == "add_batch":
                 for part, piece in batch_parts(transaction.batches[position]):
                     self._append(part, piece, transaction)
@@ -255,6 +271,22 @@ class Files:
                 part.kill(row)
                 return True
         return False
+
+    def _check_known(self, table: str, fingerprint: bytes, key: str) -> None:
+        if self.known is not None and (table, fingerprint) not in self.known:
+            self._break(table, key, "adds a file with a schema that the log doesn't know")
+
+    def _forget(self, forget: wire.Forget, key: str) -> None:
+        gone = {(item.table, item.fingerprint) for item in forget.schemas}
+        for table in forget.tables:
+            if self._wants(table) and self.fingerprints(table):
+                self._break(table, key, f"forgets table {table!r}, which has files")
+        for table, fingerprint in gone:
+            if self._wants(table) and fingerprint in self.fingerprints(table):
+                self._break(table, key, f"forgets a schema of table {table!r} that files have")
+        if self.known is not None:
+            lost = set(forget.tables)
+            self.known = {one for one in self.known if one not in gone and one[0] not in lost}
 
     def _wants(self, table: str) -> bool:
         return self.only is None or table in self.only
@@ -272,6 +304,8 @@ class Files:
             if revisions != [transaction.message.revision]:
                 self._break(table, transaction.key, "holds a batch of another revision")
             paths = part.run.core.column("path").slice(start, end - start)
+            for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
+                self._check_known(table, fingerprint, transaction.key)
             if self._any_live(table, paths):
                 self._break(table, transaction.key, "adds a file in a batch that is live already")
         self.parts.append(part)
@@ -320,10 +354,22 @@ def check_range(run: Run, piece: Piece) -> None:
     tables, paths = list(run.ranges), run.core.column("path")
     found = (tables[0], paths[0].as_py(), tables[-1], paths[run.rows - 1].as_py())
     said = piece.segment
-    if found != (said.first_table, said.first_path, said.last_table, said.last_path):
+    ranges = (said.first_table, said.first_path, said.last_table, said.last_path)
+    sums = [min(total(run.core, name), MAX_NUMBER - 1) for name in ("row_count", "size_bytes")]
+    if found != ranges or sums != [said.total_rows, said.total_bytes]:
         raise CorruptObject(
             f"{piece.where} holds other files than its reference says", key=piece.where
         )
+
+
+def check_revisions(run: Run, newest: int) -> None:
+    """Whether no file of a checkpoint was added after it.
+
+    Raises:
+        CorruptObject: One was.
+    """
+    if pc.max(run.core.column("revision")).as_py() > newest:
+        raise CorruptObject(f"{run.key} holds files of revisions to come", key=run.key)
 
 
 def empty_files(only: frozenset[str] | None = None) -> Files:

@@ -72,13 +72,13 @@ class History:
         pieces: Of a checkpoint, ascending, without gaps.
         fetch: Reads pieces.
         rows: Of transactions since.
-        expected: Revision and digest of the last row of the pieces.
+        expected: Revision, digest and commit time (µs) of the last row of the pieces.
     """
 
     pieces: tuple[Piece, ...] = ()
     fetch: Any = None
     rows: list[Row] = field(default_factory=list)
-    expected: tuple[int, bytes] | None = None
+    expected: tuple[int, bytes, int] | None = None
     _tables: dict[int, pa.Table] = field(default_factory=dict)
 
     def copy(self) -> History:
@@ -166,13 +166,14 @@ class History:
             and (times[:-1] < times[1:]).all()
             and times[0] > 0
             and times[-1] < MAX_TIME_US
+            and table.column("epoch").to_numpy().min() > 0
             and (revisions[0], revisions[-1])
             == (piece.segment.first_revision, piece.segment.last_revision)
         )
         if place + 1 < len(self.pieces):
             follows = self.pieces[place + 1].segment.first_revision == revisions[-1] + 1
         else:
-            end = (int(revisions[-1]), table.column("digest")[last].as_py())
+            end = (int(revisions[-1]), table.column("digest")[last].as_py(), int(times[-1]))
             follows = self.expected is None or end == self.expected
         if not (sound and follows):
             raise CorruptObject(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..format.objects import DecodedTransaction
+    from ..format.pieces import Piece
 
 Identity = tuple[str, bytes]
 
@@ -175,6 +176,20 @@ class KnownSchemas:
                 except CorruptObject:
                     continue
         return found
+
+
+def check_table_range(rows: pa.Table, piece: Piece) -> None:
+    """Whether the schemas of a piece are in the range that its reference says.
+
+    Raises:
+        CorruptObject: They aren't.
+    """
+    tables = rows.column("table")
+    found = (tables[0].as_py(), tables[len(tables) - 1].as_py())
+    if found != (piece.segment.first_table, piece.segment.last_table):
+        raise CorruptObject(
+            f"{piece.where} holds other schemas than its reference says", key=piece.where
+        )
 
 
 def schema_rows(entries: Iterable[SchemaEntry]) -> pa.Table:

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...errors import BrokenChain, CorruptError, CorruptObject, UnsupportedFeature
-from ..format.names import first_slot_uuid
+from ..format.names import first_slot_uuid, segments_folder
 from ..format.objects import READER_FEATURES, WRITER_FEATURES, DecodedTransaction
 from ..format.references import decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
-from .files import Files, Part, check_range
+from .files import Files, Part, check_range, check_revisions
 from .history import History
-from .known_schemas import KnownSchemas
+from .known_schemas import KnownSchemas, check_table_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,10 +126,18 @@ class State:
 
     def files_of(self, table: str) -> Files:
         """The live files of one table, perhaps with those of others. Only the pieces that may hold
-        it are read; nothing is kept."""
-        if self._files is not None:
-            return self._files
-        return self._sound(lambda: self._load_files(frozenset({table})))
+        it are read; nothing is kept.
+
+        Raises:
+            CorruptObject: The table can't be used from this base, and from no older one.
+        """
+
+        def load() -> Files:
+            files = self._files or self._load_files(frozenset({table}))
+            files.check(table)
+            return files
+
+        return self._sound(load)
 
     @property
     def schemas(self) -> KnownSchemas:
@@ -189,8 +197,14 @@ class State:
             return ()
         references, key = self.base.references, self.base.key
         data = self.bytes_of([references])[0]
-        folder = f"{self.writer}/{self.database}/segments/"
-        return decode_references(data, references.rows, self.base.attachments, key, folder)
+        folder = segments_folder(self.writer, self.database)
+        pieces = decode_references(data, references.rows, self.base.attachments, key, folder)
+        live = sum(piece.rows - piece.dead_rows for piece in pieces if piece.kind == FILES)
+        if live != self.base.message.counts.files:
+            raise CorruptObject(
+                f"{key} counts {self.base.message.counts.files} files and refers to {live}", key=key
+            )
+        return pieces
 
     def _of_kind(self, kind: int) -> list[Piece]:
         if self._pieces is None:
@@ -210,13 +224,8 @@ class State:
             for piece in self._of_kind(FILES)
             if only is None or any(map(piece.may_hold, only))
         ]
-        files = Files(only, self.parts_of(wanted))
-        if only is None and self.base is not None and files.count != self.base.message.counts.files:
-            raise CorruptObject(
-                f"{self.base.key} counts {self.base.message.counts.files} files and holds "
-                f"{files.count}",
-                key=self.base.key,
-            )
+        known = self._base_schemas(only)
+        files = Files(only, self.parts_of(wanted), known=set(known.entries))
         for transaction in self.tail:
             files.apply(transaction)
         return files
@@ -236,11 +245,19 @@ class State:
             piece, data = found
             run = Run.of_segment(data, piece.rows, piece.where)
             check_range(run, piece)
+            assert self.base is not None
+            check_revisions(run, self.base.message.revision)
             return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), True)
 
         return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
 
     def _load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+        schemas = self._base_schemas(only)
+        for transaction in self.tail:
+            schemas.apply(transaction)
+        return schemas
+
+    def _base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         schemas = KnownSchemas()
         wanted = [
             piece
@@ -249,9 +266,8 @@ class State:
         ]
         for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
+            check_table_range(rows, piece)
             schemas.load(rows, piece.where, only)
-        for transaction in self.tail:
-            schemas.apply(transaction)
         return schemas
 
     def _load_applications(self) -> Applications:
@@ -267,7 +283,10 @@ class State:
     def _load_history(self) -> History:
         expected = None
         if self.base is not None:
-            expected = (self.base.message.revision, self.base.message.digest)
+            head = self.base.message
+            expected = (head.revision, head.digest, head.committed_at_us)
+            if not self._of_kind(HISTORY):
+                raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
         history = History(tuple(self._of_kind(HISTORY)), self.bytes_of, expected=expected)
         for transaction in self.tail:
             history.apply(transaction)

@@ -162,6 +162,12 @@ class LogReader:
                 listing = self.names_at(incarnation, target)
             elif listing is None:
                 listing = self.names_for(target)
+            if listing.head < 0 and listing.others:
+                raise CorruptObject(
+                    f"{self.folder} holds an incarnation without its checkpoint, and no other",
+                    key=listing.key(listing.others[0]),
+                    hint=REPAIR,
+                )
             if listing.head < 0 and target is None:
                 return empty_state(self.writer, self.database)
             try:
