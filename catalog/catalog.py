@@ -24,6 +24,7 @@ from ..errors import (
     NotACatalog,
     ObjectNotFound,
     RevisionNotFound,
+    SameLogTwice,
     TimeBeforeFirstCommit,
     UsageError,
     WriterNotFound,
@@ -31,10 +32,10 @@ from ..errors import (
 from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
 from .commit.arguments import check_checkpoint_every
-from .commit.writer import Writer
+from .commit.writer import CHECKPOINT_EVERY, Writer
 from .format.cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .format.names import check_id, is_id
-from .log.history import rows_to_table, transaction_row
+from .log.history import history_rows, transaction_row
 from .margins import DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.log_reader import LogReader
@@ -141,6 +142,8 @@ class Catalog:
                 )
             else:
                 states = self._states_at(wanted, listings)
+        if not isinstance(wanted, Cut):
+            _refuse_twins(states)
         return Snapshot(self.store, database, states, self._ambient)
 
     def writer(
@@ -149,7 +152,7 @@ class Catalog:
         database: str,
         *,
         shared: bool = False,
-        checkpoint_every: int = 100,
+        checkpoint_every: int = CHECKPOINT_EVERY,
     ) -> Writer:
         """Open a writer's log for committing. See `Writer`.
 
@@ -184,7 +187,8 @@ class Catalog:
         logs = [
             LogReader(self.store, writer, database, self._ambient) for writer in self._writer_ids()
         ]
-        found = [listing for listing in parallel(LogReader.names, logs) if listing.head >= 0]
+        listings = parallel(LogReader.names_for, logs)
+        found = [listing for listing in listings if listing.head >= 0 or listing.others]
         if found:
             return found
         there = sorted({name for _, name in self._logs()})
@@ -264,27 +268,21 @@ class Catalog:
             raise InvalidToken(
                 "The cut names no writer", hint="Give at least one writer and revision"
             )
-        logs = [
-            LogReader(self.store, writer, cut.database, self._ambient) for writer in cut.writers
-        ]
-        listings = parallel(LogReader.names, logs)
-        for listing in listings:
-            if listing.head < 0:
-                self._pick(self._listings(cut.database), listing.writer)
 
-        def load(listing: Listing) -> State:
-            position = cut.writers[listing.writer]
-            state = self._log(listing).load(position.revision, listing)
-            if position.digest and state.digest[:DIGEST_BYTES] != position.digest:
-                raise RevisionNotFound(
-                    f"Revision {position.revision} of {listing.writer}/{listing.database} is "
-                    "another transaction than the token names",
-                    key=f"{listing.writer}/{listing.database}",
-                    hint="The log was rebuilt or replaced since the token was made",
-                )
+        def load(writer: str) -> State:
+            position = cut.writers[writer]
+            log = LogReader(self.store, writer, cut.database, self._ambient)
+            incarnation = position.log.incarnation if position.log else 0
+            try:
+                state = log.load(position.revision, incarnation=incarnation)
+            except RevisionNotFound:
+                if log.names_for().head < 0:
+                    self._pick(self._listings(cut.database), writer)
+                raise
+            _check_position(state, position)
             return state
 
-        return parallel(load, listings)
+        return parallel(load, cut.writers)
 
     def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
         states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
@@ -306,7 +304,8 @@ class Catalog:
             table = log.load(listing=listing).history.table()
         except (CorruptError, ForkError) as error:
             warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
-            table = self._history_by_object(log, listing)
+            table = self._history_by_object(log, log.names())
+        listing = log.names()
         oldest = listing.oldest_readable()
         if oldest <= listing.head:
             table = table.filter(pc.greater_equal(table.column("revision"), oldest))
@@ -325,7 +324,7 @@ class Catalog:
                     warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
                     continue
                 rows.append(transaction_row(found))
-        return rows_to_table(rows)
+        return history_rows(rows)
 
 
 def _iso(at_us: int) -> str:
@@ -333,6 +332,35 @@ def _iso(at_us: int) -> str:
         return (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
     except OverflowError:  # the first hours of year 1 in a zone ahead of UTC
         return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
+
+
+def _check_position(state: State, position: Position) -> None:
+    """Refuse a revision that is not the one that a token names."""
+    another = position.log is not None and state.log != position.log
+    if another or (position.digest and state.digest[:DIGEST_BYTES] != position.digest):
+        where = f"{state.writer}/{state.database}"
+        raise RevisionNotFound(
+            f"Revision {position.revision} of {where} is another transaction than the token names",
+            key=where,
+            hint="The log was replaced since the token was made",
+        )
+
+
+def _refuse_twins(states: Iterable[State]) -> None:
+    """Refuse a cut that would count one log's rows twice."""
+    seen: dict[bytes, State] = {}
+    for state in states:
+        if state.log is None:
+            continue
+        twin = seen.setdefault(state.log.log_id, state)
+        if twin is not state:
+            raise SameLogTwice(
+                f"{twin.writer}/{twin.database} and {state.writer}/{state.database} are one log: "
+                "its rows would count twice",
+                key=f"{state.writer}/{state.database}",
+                hint="One is a copy of the other: remove it, or name the writers that you want: "
+                f"as_of={{'{twin.writer}': {twin.revision}}}",
+            )
 
 
 def _position(revision: Any) -> Position:

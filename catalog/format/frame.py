@@ -189,7 +189,9 @@ def _is_one_frame(body: memoryview, decoded: int) -> bool:
             if (8 + mantissa) << (7 + exponent) > MAX_WINDOW_BYTES:
                 return False
             at += 1
-        size = int.from_bytes(body[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
+        size = int.from_bytes(body[at : at + size_bytes], "little") + (
+            256 if size_bytes == 2 else 0
+        )
         if size != decoded:
             return False
         at += size_bytes

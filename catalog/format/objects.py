@@ -9,6 +9,7 @@ Source: docs/format.md, sections 4 to 6.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -234,7 +235,7 @@ def _check_table(table: str, key: str) -> None:
 def _check_schema(schema: wire.Schema, key: str) -> None:
     _check_table(schema.table, key)
     names = [item.column.encode() for item in schema.generations]
-    ascending = all(low < high for low, high in zip(names, names[1:], strict=False))
+    ascending = all(low < high for low, high in itertools.pairwise(names))
     numbers = [item.generation for item in schema.generations]
     sane = all(names) and all(1 <= number <= MAX_GENERATION for number in numbers)
     _require(ascending and sane, key, "has generations of columns that can't be")
@@ -337,7 +338,7 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     _check_features(message.required_writer_features, key)
     for names in (message.required_reader_features, message.required_writer_features):
         ordered = [name.encode() for name in names]
-        ascending = all(low < high for low, high in zip(ordered, ordered[1:], strict=False))
+        ascending = all(low < high for low, high in itertools.pairwise(ordered))
         _require(ascending, key, "requires features out of order")
     _require(references.kind == REFERENCES, key, "doesn't refer to its segments")
     return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)

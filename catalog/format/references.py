@@ -5,6 +5,7 @@ Source: docs/format.md, section 6.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,14 +98,17 @@ def _check(pieces: Sequence[Piece], key: str) -> None:
         and all(map(_dead_fits, files))
     )
     runs = [piece.run for piece in files]
-    sound = sound and all(b - a in (0, 1) for a, b in zip(runs, runs[1:], strict=False))
+    sound = sound and all(b - a in (0, 1) for a, b in itertools.pairwise(runs))
     sound = sound and runs[:1] in ([], [0])
-    for one, two in zip(files, files[1:], strict=False):
+    for one, two in itertools.pairwise(files):
         if one.run == two.run:
             last = (one.segment.last_table.encode(), one.segment.last_path.encode())
-            sound = sound and last < (two.segment.first_table.encode(), two.segment.first_path.encode())
+            sound = sound and last < (
+                two.segment.first_table.encode(),
+                two.segment.first_path.encode(),
+            )
     history = [piece.segment for piece in pieces if piece.kind == HISTORY]
-    for one_, two_ in zip(history, history[1:], strict=False):
+    for one_, two_ in itertools.pairwise(history):
         sound = sound and two_.first_revision == one_.last_revision + 1
     if not sound:
         raise CorruptObject(f"{key} refers to segments that don't fit together", key=key)

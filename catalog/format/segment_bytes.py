@@ -24,13 +24,13 @@ PLAIN_BYTES: Final = 4_096
 _ROW_BYTES: Final[dict[int, int]] = {SCHEMAS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
 
 
-def encode_ipc(table: pa.Table) -> bytes:
+def encode_ipc(table: pa.Table, salt: bytes = b"") -> bytes:
     """A table as one Arrow IPC file of one record batch; buffers are zstd-compressed, unless the
-    whole table is so small that it isn't worth it."""
+    whole table is so small that it isn't worth it. Other salt, other bytes."""
     sink = pa.BufferOutputStream()
     codec = pa.Codec("zstd", compression_level=1) if table.nbytes > PLAIN_BYTES else None
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=codec is not None)
-    schema = table.schema.remove_metadata()
+    schema = table.schema.with_metadata({"salt": salt} if salt else None)
     arrays = [_whole(column) for column in table.columns]
     with pa.ipc.new_file(sink, schema, options=options) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
@@ -116,7 +116,7 @@ def _check_values(table: pa.Table, kind: int, key: str) -> None:
     for name in COUNTS[kind].intersection(table.schema.names):
         for chunk in table.column(name).chunks:
             values = chunk.to_numpy()
-            if len(values) and not (0 <= values.min() and values.max() < MAX_NUMBER):
+            if len(values) and not (values.min() >= 0 and values.max() < MAX_NUMBER):
                 raise CorruptObject(f"{key} holds a segment with an absurd {name}", key=key)
     if kind == FILES and "path" in table.schema.names:
         check_paths(table.column("path"), key)

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..wire import lakelog_transaction_pb2 as wire
-from .columns import rows_to_table
 from .bound_keys import MAX_KEPT_BYTES, key_function
+from .columns import rows_to_table
 from .segments import (
     MAX_EXACT,
     MAX_NUMBER,
@@ -55,7 +55,9 @@ class _Gathered:
 
     def add(self, place: tuple[int, ...], item: wire.ColumnStatistics, name: str, key: Any) -> None:
         counts = [
-            getattr(item, what) if item.HasField(what) and getattr(item, what) < MAX_NUMBER else None  # type: ignore[arg-type]
+            getattr(item, what)
+            if item.HasField(what) and getattr(item, what) < MAX_NUMBER
+            else None  # type: ignore[arg-type]
             for what in _COUNTS
         ]
         low = key(item.min) if key is not None and item.HasField("min") else None
@@ -91,7 +93,9 @@ def statistics_rows(
     known: dict[tuple[str, bytes], list[tuple[str, Callable[[bytes], Any] | None]]] = {}
     for row, add in enumerate(adds):
         if len(add.row_groups) > 1:
-            numbers += [(row, n, min(g.row_count, MAX_NUMBER - 1)) for n, g in enumerate(add.row_groups)]
+            numbers += [
+                (row, n, min(g.row_count, MAX_NUMBER - 1)) for n, g in enumerate(add.row_groups)
+            ]
         identity = (add.table, add.schema_fingerprint)
         schema = schemas.get(identity)
         if schema is None or not add.row_groups:

@@ -54,7 +54,7 @@ class Applications:
 
         times = rows.column("committed_at_us").to_numpy()
         sizes = pc.binary_length(rows.column("app_id")).to_numpy()
-        sane = 0 < times.min() and times.max() < MAX_TIME_US and 0 < sizes.min()
+        sane = times.min() > 0 and times.max() < MAX_TIME_US and sizes.min() > 0
         if not sane or sizes.max() > MAX_APP_ID_BYTES:
             raise CorruptObject(f"{where} holds application versions that can't be", key=where)
         if not ascends(rows, APPLICATIONS):
@@ -87,12 +87,16 @@ class Applications:
 
     def rows(self) -> pa.Table:
         """All that is known, a row an id, as one APPLICATIONS segment."""
-        return merge_applications([*self.tables, application_rows(self.recent)], self.forgotten_before_us)
+        return merge_applications(
+            [*self.tables, application_rows(self.recent)], self.forgotten_before_us
+        )
 
     def versions(self) -> dict[str, int]:
         """All versions by id: for reports."""
         rows = self.rows()
-        return dict(zip(*(rows.column(name).to_pylist() for name in ("app_id", "app_version")), strict=True))
+        return dict(
+            zip(*(rows.column(name).to_pylist() for name in ("app_id", "app_version")), strict=True)
+        )
 
 
 _VALUES = ("app_version", "committed_at_us")

@@ -83,6 +83,7 @@ class _Sink:
     """Gathers pieces: small ones inline, others as objects."""
 
     log: LogIdentity
+    salt: bytes = b""
     attachments: Attachments = field(default_factory=Attachments)
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
@@ -91,6 +92,8 @@ class _Sink:
         data = encode_ipc(rows)
         segment = describe(kind, rows)
         if self._spills(len(data)):
+            if self.salt:
+                data = encode_ipc(rows, self.salt)
             body, digest = frame_segment(self.log, segment, data)
             self.segments.append((segment_name(digest), body))
             self.pieces.append(Piece(segment, digest, len(body), "", None, part, run))
@@ -100,7 +103,9 @@ class _Sink:
                 Piece(segment, b"", len(data), "", memoryview(data), part, run, None, offset)
             )
 
-    def keep(self, piece: Piece, *, part: int = -1, run: int = -1, dead: bytes | None = None) -> None:
+    def keep(
+        self, piece: Piece, *, part: int = -1, run: int = -1, dead: bytes | None = None
+    ) -> None:
         """Refer to a piece of the checkpoint before; an inline one is copied."""
         offset = 0 if piece.inline is None else self.attachments.add(bytes(piece.inline))
         self.pieces.append(replace(piece, part=part, run=run, dead=dead, offset=offset))
@@ -109,12 +114,13 @@ class _Sink:
         return size > SPILL_FROM_BYTES or self.attachments.length + size > MAX_INLINE_BYTES
 
 
-def encode_state(state: State, *, retained_from: int = 0) -> EncodedCheckpoint:
+def encode_state(state: State, *, retained_from: int = 0, salt: bytes = b"") -> EncodedCheckpoint:
     """The checkpoint of a state.
 
     Args:
         state: Based on the checkpoint before, if there is one.
         retained_from: History of lower revisions may be left out: prune took them.
+        salt: Makes new segments differ from others of the same content.
     Raises:
         UnsupportedFeature: A later version has written what this one can't carry over.
         CorruptObject: Files of a table don't fit: a checkpoint would hide it.
@@ -122,7 +128,7 @@ def encode_state(state: State, *, retained_from: int = 0) -> EncodedCheckpoint:
     assert state.log is not None and state.revision >= 0, "there is nothing to checkpoint"
     assert not state.sealed_for, "a checkpoint can't say that the log is sealed"
     _refuse_unknown(state)
-    sink = _Sink(state.log)
+    sink = _Sink(state.log, salt)
     message = wire.Checkpoint(
         revision=state.revision,
         uuid=state.uuid,
@@ -250,8 +256,12 @@ def _count(
     """Files, rows and bytes that are live."""
     before = state.base.message.counts if state.base is not None else wire.Counts()
     tables = [part.rows(None) for part in fresh.parts]
-    tables.append(files_rows([add for added in fresh.added.values() for add, _ in added.values()],
-                             [0] * sum(map(len, fresh.added.values()))))
+    tables.append(
+        files_rows(
+            [add for added in fresh.added.values() for add, _ in added.values()],
+            [0] * sum(map(len, fresh.added.values())),
+        )
+    )
     if based and any(part.dead is not None for part in based):
         tables += [part.rows(None) for part in based]
         before = wire.Counts()
@@ -285,7 +295,9 @@ def _fresh_rows(state: State, fresh: Files) -> list[Rows]:
         adds = [add for add, _ in added]
         identities = {(add.table, add.schema_fingerprint) for add in adds if add.row_groups}
         found = statistics_rows(adds, state.schemas.arrow_schemas(identities) if identities else {})
-        describing = dict(zip(DESCRIBING, (found.row_groups, found.files, found.groups), strict=True))
+        describing = dict(
+            zip(DESCRIBING, (found.row_groups, found.files, found.groups), strict=True)
+        )
         sources.append(Rows(files_rows(adds, [revision for _, revision in added]), describing))
     return sources
 

@@ -148,7 +148,9 @@ class Files:
         based = [part for part in self.parts if part.based and table in part.run.ranges]
         if len(based) < 2:
             return
-        columns = [(part.run.key, part.rows(table).column("path").combine_chunks()) for part in based]
+        columns = [
+            (part.run.key, part.rows(table).column("path").combine_chunks()) for part in based
+        ]
         columns = sorted(((k, c) for k, c in columns if len(c)), key=lambda item: -len(item[1]))
         for place, (key, larger) in enumerate(columns):
             for _, smaller in columns[place + 1 :]:
@@ -248,7 +250,10 @@ class Files:
                 self._check_known(action.add.table, action.add.schema_fingerprint, transaction.key)
                 if self.is_live(action.add.table, action.add.path):
                     self._break(action.add.table, transaction.key, f"adds {action.add.path} again")
-                self.added.setdefault(action.add.table, {})[action.add.path] = (action.add, revision)
+                self.added.setdefault(action.add.table, {})[action.add.path] = (
+                    action.add,
+                    revision,
+                )
             elif kind == "remove" and self._wants(action.remove.table):
                 if not self.remove(action.remove.table, action.remove.path):
                     problem = f"removes {action.remove.path}, which is not live"

@@ -22,7 +22,7 @@ from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER
 from ..format.wire_kinds import HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
@@ -61,7 +61,9 @@ def transaction_row(found: DecodedTransaction) -> Row:
 
 def history_rows(rows: Sequence[Row]) -> pa.Table:
     """History rows as a table with the columns of `HISTORY_COLUMNS`."""
-    return rows_to_table([[row[name] for name in HISTORY_COLUMNS.names] for row in rows], HISTORY_COLUMNS)
+    return rows_to_table(
+        [[row[name] for name in HISTORY_COLUMNS.names] for row in rows], HISTORY_COLUMNS
+    )
 
 
 @dataclass(slots=True)

@@ -100,9 +100,7 @@ class Listing:
             return False
         goal = self.head if target is None else target
         start = self.run_start(goal)
-        return any(
-            self.lowest <= base <= goal and base >= start - 1 for base in self.checkpoints
-        )
+        return any(self.lowest <= base <= goal and base >= start - 1 for base in self.checkpoints)
 
     # --- What it shows ----------------------------------------------------------------------------
 

@@ -173,11 +173,19 @@ class State:
             self._pieces = self._sound(self._load_pieces)
         return self._pieces
 
-    def rebase(self, base: DecodedCheckpoint, pieces: tuple[Piece, ...]) -> None:
-        """From here on the state is based on this checkpoint of its own revision: what was loaded
-        stays, and the tail is done with."""
+    def rebase(
+        self, base: DecodedCheckpoint, pieces: tuple[Piece, ...], files: Files | None
+    ) -> None:
+        """From here on the state is based on this checkpoint, of its own revision or a lower one:
+        what stands in it is taken from its pieces."""
         self.base, self._pieces = base, pieces
         self.tail = [found for found in self.tail if found.message.revision > base.message.revision]
+        self.older = None
+        self._history = None
+        if files is not None:
+            for transaction in self.tail:
+                files.apply(transaction)
+        self._files = files
 
     def _sound(self, load: Callable[[], Any]) -> Any:
         """What `load` gives; from an older base, if the present one turns out to be damaged."""

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
 from ..format.names import parse_data_file
+from .files import Part, batch_parts
+from .state import check_link
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from ..format.objects import DecodedTransaction
     from ..wire import lakelog_transaction_pb2 as wire
     from .state import State
 
@@ -78,9 +81,21 @@ def validate(
             _check_forget(state, action.forget)
 
 
-def _live_among(
-    state: State, actions: Sequence[wire.Action], own: Collection[bytes]
-) -> set[_File]:
+def check_written(state: State, transaction: DecodedTransaction) -> None:
+    """Everything that readers will ask of a transaction that was admitted before, without changing
+    anything. A committer asks it of its own object before the put.
+
+    Raises:
+        BrokenChain, CorruptObject: A reader would refuse it.
+    """
+    check_link(state, transaction)
+    for pieces in transaction.batches.values():
+        for part, _ in batch_parts(pieces):
+            if not isinstance(part, Part):
+                raise part
+
+
+def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[bytes]) -> set[_File]:
     """Which of the files that actions name are live now. The log's files are read only if a name
     doesn't say itself that it is new."""
     removed = [

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...errors import (
     BrokenChain,
@@ -21,7 +21,6 @@ from ...errors import (
     ForkError,
     LakelogError,
     MissingTransaction,
-    ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
@@ -35,7 +34,7 @@ from ..log.state import OPEN_AGAIN, State, apply, empty_state, state_of_checkpoi
 from ..parallel import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...store import Store
     from ..format.frame import LogIdentity
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
 
 FIRST_PAGE: Final = 100  # names: the newest checkpoint and the transactions after it are among them
 _ATTEMPTS: Final = 4
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 _PAUSE_S: Final = 0.02
 
 
@@ -195,7 +196,7 @@ class LogReader:
         fallen: LakelogError | None = None
         for place, base in enumerate(plan.bases):
             tail = plan.tail_after(base)
-            lowest_break = plan.bases[place + 1 :]
+            more = plan.bases[place + 1 :]
             try:
                 state, found = self._fetch(base, tail, listing)
                 self._replay(state, found, listing)
@@ -205,7 +206,7 @@ class LogReader:
                 about_base = base is not None and (
                     error.key == listing.key(base) or _is_right_above(error, base)
                 )
-                if not about_base or (isinstance(error, BrokenChain) and not lowest_break):
+                if not about_base or (isinstance(error, BrokenChain) and not more):
                     raise
                 self._warn(error)
                 fallen = fallen or error
@@ -273,7 +274,7 @@ class LogReader:
 
     def _with_reader(self, state: State) -> State:
         state.fetch = partial(self._fetch_pieces, state)
-        state.map_large = partial(_two_at_a_time)
+        state.map_large = _two_at_a_time
         return state
 
     def _bodies(self, items: Sequence[LogObject]) -> list[bytes]:
@@ -324,9 +325,7 @@ class LogReader:
         decoded = decode_checkpoint(self.store.get(key), key)
         return self._with_reader(state_of_checkpoint(decoded, self.writer, self.database))
 
-    def _replay(
-        self, state: State, found: list[tuple[LogObject, bytes]], listing: Listing
-    ) -> None:
+    def _replay(self, state: State, found: list[tuple[LogObject, bytes]], listing: Listing) -> None:
         try:
             for item, body in found:
                 apply(state, decode_transaction(body, listing.key(item)))
@@ -458,10 +457,12 @@ def _stands(state: State, listing: Listing) -> bool:
 def _is_right_above(error: CorruptError, base: LogObject) -> bool:
     """Whether a chain broke at the first transaction above a base: then the base may be wrong."""
     item = parse_log_object((error.key or "").rsplit("/", 1)[-1])
-    return isinstance(error, BrokenChain) and item is not None and item.revision == base.revision + 1
+    return (
+        isinstance(error, BrokenChain) and item is not None and item.revision == base.revision + 1
+    )
 
 
-def _two_at_a_time(function, items):  # type: ignore[no-untyped-def]
+def _two_at_a_time(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """Large pieces decoded by two threads."""
     return parallel(function, list(items), at_once=2)
 

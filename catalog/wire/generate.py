@@ -22,7 +22,9 @@ def generate(target: Path) -> None:
     )
     if status:
         raise SystemExit(f"protoc failed with status {status}")
-    for path in target.glob("*_pb2.py*"):  # protoc imports its own modules as if they were top-level
+    for path in target.glob(
+        "*_pb2.py*"
+    ):  # protoc imports its own modules as if they were top-level
         text = path.read_text()
         path.write_text(re.sub(r"^import (lakelog_\w+_pb2)", r"from . import \1", text, flags=re.M))
 
