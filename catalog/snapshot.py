@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ..errors import TableNotFound, UsageError
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
+from .format.columns import column
 from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
@@ -210,7 +211,7 @@ class Snapshot:
         folder = base_folder(state.writer, state.database)
         prefix = self._store.object_url(folder + "x")[:-1]
         columns: dict[str, Any] = {
-            "writer": pa.repeat(pa.scalar(state.writer, pa.string()), rows.num_rows),
+            "writer": pa.repeat(_scalar(state.writer), rows.num_rows),
             "path": rows.column("path"),
             "url": _urls(prefix, rows.column("path")),
         }
@@ -226,11 +227,15 @@ class Snapshot:
         return [FileSchema(entry.schema, state.writer) for entry in entries]
 
 
+def _scalar(text: str) -> pa.Scalar:
+    """A text as Arrow has it, without `pa.scalar`, which would import pandas."""
+    return column([text], pa.string())[0]
+
+
 def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Each path behind a prefix."""
-    joined = [
-        pc.binary_join_element_wise(pa.scalar(prefix), chunk, pa.scalar("")) for chunk in paths.chunks
-    ]
+    before, between = _scalar(prefix), _scalar("")
+    joined = [pc.binary_join_element_wise(before, chunk, between) for chunk in paths.chunks]
     return pa.chunked_array(joined, pa.string())
 
 

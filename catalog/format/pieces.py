@@ -200,7 +200,11 @@ def has_sound_columns(piece: Piece) -> bool:
     """Whether the names of columns ascend strictly, and are there for statistics only."""
     names = [name.encode() for name in piece.segment.columns]
     wanted = piece.kind in (STATISTICS, ROW_GROUP_STATISTICS)
-    return bool(names) == wanted and all(names) and all(low < high for low, high in itertools.pairwise(names))
+    return (
+        bool(names) == wanted
+        and all(names)
+        and all(low < high for low, high in itertools.pairwise(names))
+    )
 
 
 class Attachments:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptObject, UnsupportedFeature
+from ..format.columns import array, numbers
 from ..format.names import LogObject, log_folder, segment_name
 from ..format.objects import (
     DecodedCheckpoint,
@@ -415,7 +415,7 @@ def _write_history(state: State, sink: _Sink, retained_from: int) -> None:
     ]
     table = pa.concat_tables([*tables, history_rows(rows)])
     if start == 0:
-        table = table.filter(pc.greater_equal(table.column("revision"), retained_from))
+        table = table.filter(array(numbers(table.column("revision")) >= retained_from))
     for part in _cut(table):
         sink.write(HISTORY, part)
 

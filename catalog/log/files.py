@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptError, CorruptObject
-from ..format.columns import column, empty_table
+from ..format.columns import array, column, empty_table
 from ..format.run import CORE_COLUMNS, Run, files_rows
 from ..format.segments import FILES_COLUMNS, MAX_NUMBER, total
 from ..format.wire_kinds import FILES
@@ -59,8 +59,7 @@ class Part:
         dead = self.dead[start:end]
         if not dead.any():
             return None
-        bits = np.packbits(~dead, bitorder="little")
-        return pa.Array.from_buffers(pa.bool_(), len(dead), [None, pa.py_buffer(bits)])
+        return array(~dead)
 
     def rows(self, table: str | None, source: pa.Table | None = None) -> pa.Table:
         """The live rows of a table (or all), of the core columns or of `source`."""
@@ -391,7 +390,8 @@ def _tables_with(run: Run, path: str) -> list[str]:
     """Tables of a run that hold a path, live or not."""
     if len(run.ranges) <= MANY_TABLES:
         return [table for table in run.ranges if run.find(table, path) >= 0]
-    hits = pc.indices_nonzero(pc.equal(run.core.column("path"), path)).to_pylist()
+    wanted = column([path], pa.string())
+    hits = pc.indices_nonzero(pc.is_in(run.core.column("path"), wanted)).to_pylist()
     return [t for t, (start, end) in run.ranges.items() if any(start <= h < end for h in hits)]
 
 

@@ -251,7 +251,8 @@ class State:
 
         def part(found: tuple[Piece, memoryview]) -> Part:
             piece, data = found
-            run = Run.of_segment(data, piece.rows, piece.where)
+            again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
+            run = Run.of_segment(data, piece.rows, piece.where, again)
             check_range(run, piece)
             assert self.base is not None
             check_revisions(run, self.base.message.revision)
