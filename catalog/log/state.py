@@ -256,7 +256,7 @@ class State:
             check_range(run, piece)
             assert self.base is not None
             check_revisions(run, self.base.message.revision)
-            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), True)
+            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), piece.run)
 
         return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
 
