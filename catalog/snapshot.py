@@ -18,6 +18,7 @@ from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
 from .read.log_reader import LogReader
+from .read.statistics import table_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,6 +124,28 @@ class Snapshot:
             for state in self._states
         ]
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+
+    def statistics(self, table: str, *, row_groups: bool = False) -> pa.Table:
+        """What the log knows of the columns of a table's live files.
+
+        Args:
+            row_groups: Of the row groups of files that have more than one, instead of whole files.
+        Returns:
+            writer, path, row_group (null for whole files), column, bound_type, null_count, min, max
+            (bytes as in docs/format.md, section 5.2), min_exact, max_exact, bloom_offset,
+            bloom_bytes; null is unknown. By writer, path, row group and column.
+        Raises:
+            TableNotFound, CorruptObject: As for `files`.
+        Requests: 1 GET for each piece of statistics that may hold the table.
+        """
+        self._check_table(table)
+        parts = []
+        for state in self._states:
+            found = table_statistics(state, table, row_groups=row_groups)
+            writers = pa.repeat(_scalar(state.writer), found.num_rows)
+            names = ["writer", *found.schema.names]
+            parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
+        return pa.concat_tables(parts)
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows of a table, as a stream: files are read ahead, and memory stays bounded.

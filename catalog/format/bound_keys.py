@@ -117,13 +117,27 @@ def bounds_of_keys(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> pa.Arr
         return _masked(array(plain.view(np.uint64) ^ np.uint64(_FLIP)), is_null(keys))
     if types.is_signed_integer(kind):
         return keys
-    return decode_bounds(_byte_forms(keys, whole, kind), kind)
+    return decode_bounds(byte_forms(keys, whole, kind), kind)
 
 
 def _masked(values: pa.Array, gone: np.ndarray) -> pa.Array:
     """The values with nulls where `gone` says so."""
     validity = pa.py_buffer(np.packbits(~gone, bitorder="little"))
     return pa.Array.from_buffers(values.type, len(values), [validity, values.buffers()[1]])
+
+
+def byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
+    """Bounds in their byte form (section 5.2) from their keys; None for unknown, and for a key that
+    doesn't fit what stands beside it."""
+    key_of = key_function(kind)
+
+    def fits(form: bytes | None, key: int | None) -> bool:
+        found = None if form is None else key_of(form)
+        return found is not None and found[0] == key
+
+    forms = _byte_forms(keys, whole, kind)
+    pairs = zip(forms, keys.to_pylist(), strict=True)
+    return [form if fits(form, key) else None for form, key in pairs]
 
 
 def _byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
