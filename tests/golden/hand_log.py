@@ -7,6 +7,7 @@ gets all digests and links right behind it.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -219,13 +220,15 @@ class HandLog:
                 row = {"part": number, "run": run if own else -1, "dead": bitmap if own else None}
                 rows.append({**facts, **row, **self.place(data, facts, into, inline)})
         rows.sort(key=lambda row: row["kind"] != messages.FILES)
-        schemas = sorted(self.schemas.values(), key=lambda s: (s["table"].encode(), s["fingerprint"]))
+        schemas = sorted(
+            self.schemas.values(), key=lambda s: (s["table"].encode(), s["fingerprint"])
+        )
         apps = sorted(self.applications.values(), key=lambda row: row["app_id"].encode())
-        kept = self.history[self.rng.randrange(len(self.history)) :] if self.pruned() else self.history
+        first = self.rng.randrange(len(self.history)) if self.rng.random() < 0.2 else 0
         for kind, content in (
             (messages.SCHEMAS, schemas),
             (messages.APPLICATIONS, apps),
-            (messages.HISTORY, kept),
+            (messages.HISTORY, self.history[first:]),
         ):
             for piece in split(self.rng, content, 3):
                 data, facts = self.piece(kind, piece)
@@ -234,9 +237,6 @@ class HandLog:
         data, facts = self.piece(messages.REFERENCES, rows)
         where = self.place(data, facts, into, inline)
         self._write(into.data, {"segment": facts, **where}, count)
-
-    def pruned(self) -> bool:
-        return bool(self.history and self.rng.random() < 0.2)
 
     def _write(self, attached: bytes, ref: Row, count: int) -> None:
         live = [file.facts for file in self.files.values()]
@@ -264,7 +264,8 @@ class HandLog:
         self.transactions[self.name(self.revision, self.uuid, "checkpoint")] = data
 
     def _parts(self) -> list[tuple[int, list[HandFile], set[int]]]:
-        """The files in runs and parts: run, files, dead rows. Some removed files stay as dead rows."""
+        """The files as runs of parts: run, files, dead rows. Some removed files are dead rows."""
+
         runs: list[list[tuple[HandFile, bool]]] = [[] for _ in range(self.rng.choice([1, 1, 2, 3]))]
         for file in self.files.values():
             self.rng.choice(runs).append((file, False))
@@ -293,7 +294,7 @@ def split(rng: random.Random, rows: Sequence[Any], most: int) -> list[Sequence[A
     """A sequence in up to so many pieces, none of them empty."""
     cuts = sorted({rng.randint(0, len(rows)) for _ in range(rng.randint(0, most - 1))})
     ends = [0, *cuts, len(rows)]
-    return [rows[a:b] for a, b in zip(ends, ends[1:]) if a < b]
+    return [rows[a:b] for a, b in itertools.pairwise(ends) if a < b]
 
 
 def rebuilt_uuid(rebuild_id: bytes, revision: int) -> bytes:

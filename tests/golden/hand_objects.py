@@ -1,5 +1,6 @@
 """Objects of a log written by hand: protobuf, frames, Arrow IPC. Follows docs/format.md, sections 3
-and 6.4, and the tables of `independent_messages`; nothing of the package is used. See `logs_by_hand`."""
+and 6.4, and the tables of `independent_messages`; nothing of the package is used.
+See `logs_by_hand`."""
 
 from __future__ import annotations
 

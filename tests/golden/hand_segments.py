@@ -1,4 +1,4 @@
-"""Segments by hand: the tables of docs/format.md, section 6, from plain rows. See `logs_by_hand`."""
+"""Segments by hand: the tables of docs/format.md, section 6, from plain rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class HandFile:
     def add(self) -> Row:
         """As the values of an Add message."""
         groups = [
-            {"row_count": rows, "columns": [column_values(at, k) for at, k in sorted(found.items())]}
+            {
+                "row_count": rows,
+                "columns": [column_values(at, k) for at, k in sorted(found.items())],
+            }
             for rows, found in self.groups
         ]
         return {**self.facts, "row_groups": groups}

@@ -20,7 +20,6 @@ from independent_wire import (
     Pruned,
     check_id,
     check_path,
-    decode,
     need,
     parse,
 )
@@ -139,6 +138,3 @@ def check_json(generations: Any, replaces: Any) -> None:
         need(isinstance(pair, list) and len(pair) == 2, "replaces")
         need(all(isinstance(text, str) for text in pair), "replaces")
         check_path(pair[1])
-
-
-__all__ = ["Entry", "decode", "parse_footer", "parse_token", "read_entry"]

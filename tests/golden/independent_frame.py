@@ -1,4 +1,4 @@
-"""Frames, and the Zstandard frames within, for the independent reader: docs/format.md, section 3."""
+"""Frames, and Zstandard within, for the independent reader: docs/format.md, section 3."""
 
 from __future__ import annotations
 

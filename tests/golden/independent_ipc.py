@@ -30,7 +30,7 @@ class Flat:
         return cls(data, struct.unpack_from("<I", data)[0])
 
     def number(self, form: str, at: int) -> int:
-        need(0 <= at and at + struct.calcsize(form) <= len(self.data), "flatbuffer")
+        need(at >= 0 and at + struct.calcsize(form) <= len(self.data), "flatbuffer")
         return int(struct.unpack_from(form, self.data, at)[0])
 
     def where(self, slot: int) -> int | None:

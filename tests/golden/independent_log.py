@@ -7,9 +7,10 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from independent_content import Content
 from independent_state import Head, State, follow, head_of
 from independent_transaction import open_checkpoint, open_transaction
-from independent_view import Content, Step, View
+from independent_view import Step, View
 from independent_wire import (
     MAX_REVISION,
     Damaged,

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from independent_wire import BOOL, BYTES, ENUM, SINT, TEXT, UINT, UINT32, Field, Shape
 
 FILES, ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS = 1, 2, 3, 4
 SCHEMAS, APPLICATIONS, HISTORY, REFERENCES = 5, 6, 7, 8
 
 
-def shape(choice: tuple[int, ...] = (), /, **fields: tuple[int, object, str] | tuple[int, object]) -> Shape:
+def shape(choice: tuple[int, ...] = (), /, **fields: tuple[Any, ...]) -> Shape:
     """A message by its fields: name = (number, type) or (number, type, how often)."""
     made = {}
     for name, (number, kind, *often) in fields.items():
-        made[number] = Field(name, kind, *often)  # type: ignore[arg-type]
+        made[number] = Field(name, kind, *often)
     return Shape(made, choice)
 
 
 SEGMENT = shape(
     kind=(1, ENUM), row_count=(2, UINT), first_table=(3, TEXT), first_path=(4, TEXT),
     last_table=(5, TEXT), last_path=(6, TEXT), first_column=(7, TEXT), last_column=(8, TEXT),
-    first_revision=(9, UINT), last_revision=(10, UINT), total_rows=(11, UINT), total_bytes=(12, UINT),
+    first_revision=(9, UINT), last_revision=(10, UINT), total_rows=(11, UINT),
+    total_bytes=(12, UINT),
 )  # fmt: skip
-SEGMENT_REF = shape(
-    segment=(1, SEGMENT), offset=(2, UINT), length=(3, UINT), digest=(4, BYTES)
-)
+SEGMENT_REF = shape(segment=(1, SEGMENT), offset=(2, UINT), length=(3, UINT), digest=(4, BYTES))
 COUNTS = shape(files=(1, UINT), rows=(2, UINT), bytes=(3, UINT))
 CHECKPOINT = shape(
     revision=(1, UINT), uuid=(2, BYTES), successor_uuid=(3, BYTES), digest=(4, BYTES),

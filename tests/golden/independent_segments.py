@@ -54,7 +54,8 @@ COLUMNS: dict[int, Profile] = {
     STATISTICS: {"column": STRING, "row": INT32, **KNOWN},
     ROW_GROUP_STATISTICS: {"column": STRING, "row": INT32, "row_group": INT32, **KNOWN},
     SCHEMAS: {
-        "table": STRING, "fingerprint": (pa.binary(16), False), "arrow_schema": (pa.binary(), False),
+        "table": STRING, "fingerprint": (pa.binary(16), False),
+        "arrow_schema": (pa.binary(), False),
         "generation_columns": STRINGS, "generations": (pa.list_(pa.int32()), True),
         "key": STRINGS, "sort_order": STRINGS, "revision": INT64,
     },
@@ -177,10 +178,10 @@ def check_files(columns: Columns, facts: Mapping[str, Any], revision: int, batch
         check_table(table)
     for partition in set(columns["partition"]):
         check_partition(partition)
-    check_numbers(
-        columns, "size_bytes", "row_count", "revision", "footer_bytes", "row_groups"
+    check_numbers(columns, "size_bytes", "row_count", "revision", "footer_bytes", "row_groups")
+    right = (
+        {revision} >= set(columns["revision"]) if batch else max(columns["revision"]) <= revision
     )
-    right = {revision} >= set(columns["revision"]) if batch else max(columns["revision"]) <= revision
     need(right, "revision of a file")
     check_range(columns, facts, table="table", path="path")
     sums = [min(sum(columns[name]), BIG - 1) for name in ("row_count", "size_bytes")]
@@ -192,7 +193,9 @@ def check_groups(columns: Columns, facts: Mapping[str, Any], revision: int, batc
     check_ascending(zip(columns["row"], columns["row_group"]))
 
 
-def check_statistics(columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool) -> None:
+def check_statistics(
+    columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool
+) -> None:
     keys = [[name.encode() for name in columns["column"]], columns["row"]]
     check_ascending(zip(*keys, *([columns["row_group"]] if "row_group" in columns else [])))
     check_range(columns, facts, column="column")
@@ -281,7 +284,7 @@ def read_reference(row: Mapping[str, Any], attached: int) -> Reference:
     need(kind != REFERENCES, "references within references")
     need(1 <= rows < 1 << 31 and 0 <= row["length"] < BIG, "row count or length")
     if row["digest"] is None:
-        need(0 <= row["offset"] and row["offset"] + row["length"] <= attached, "attachments")
+        need(row["offset"] >= 0 and row["offset"] + row["length"] <= attached, "attachments")
     if kind == FILES:
         need(all(0 <= row[name] < BIG for name in ("total_rows", "total_bytes")), "totals")
     if kind == HISTORY:

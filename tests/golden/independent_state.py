@@ -1,14 +1,16 @@
-"""Replay, bases and the state of a revision for the independent reader: docs/format.md, section 4."""
+"""The chain and the state of a revision for the independent reader: docs/format.md, section 4."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from independent_content import File, Schema, Table
 from independent_ipc import decode_schema
 from independent_messages import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from independent_statistics import Known, bound_type, group_statistics, known_of, merge
-from independent_view import File, Schema, Table, View
+from independent_view import View
 from independent_wire import Damaged, Refusal, TooNew, need
 
 if TYPE_CHECKING:
@@ -133,10 +135,8 @@ class State:
             names.clear()
             names.update(found)
 
-        try:
+        with contextlib.suppress(Refusal):
             self.part(look)
-        except Refusal:
-            pass
         return sorted(filter(self._is_known, names), key=str.encode)
 
     def _is_known(self, name: str) -> bool:
@@ -236,7 +236,7 @@ def segment_statistics(
 
 
 def described(file: File, kind: int) -> Iterator[Columns]:
-    """The segments of a kind that describe the part of a file; those that are damaged say nothing."""
+    """The segments of a kind that describe the part of a file; damaged ones say nothing."""
     for ref in file.describing:
         if ref.kind == kind and file.pieces is not None:
             try:
@@ -263,4 +263,3 @@ def rows_about(
             item = {what: values[at] for what, values in columns.items()}
             found[where] = known_of(item, bound_type(schema.field(place).type), bloom)
     return {where: known for where, known in found.items() if known and where not in twice}
-

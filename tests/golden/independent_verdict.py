@@ -7,18 +7,19 @@
   `named`: [writer, database]; `sealed_for`: the incarnation that a Seal at the head names, else 0;
 - `reader_features`, `writer_features`: sorted lists;
 - `applications`: {id: version}, or "damaged" or "too-new";
-- `history`: "damaged", "too-new", or a hash of lines `revision|uuid|digest|committed_at_us|epoch|
-  guest 0/1|operation|transaction ids joined by ","|files_added|files_removed|rows_added|bytes_added|
-  summary`, in order of revision. The summary is empty if there is none; that of a HISTORY row is its
-  text as it is; that of a transaction is JSON with keys sorted, not escaped beyond need, no spaces;
+- `history`: "damaged", "too-new", or a hash of lines
+  `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
+  files_added|files_removed|rows_added|bytes_added|summary`, in order of revision. The summary is
+  empty if there is none; that of a HISTORY row is its text as it is; that of a transaction is JSON
+  with keys sorted, nothing escaped that need not be, no spaces;
 - `tables`: {name: table}, of all tables that have a schema and of those of which a SCHEMAS segment
   or a transaction tells but whose schemas can't be had. A table has
   - `files`: "damaged", "too-new", or a hash of lines `path|partition|size|rows|revision|
     fingerprint|first_clock|last_clock|footer_bytes|footer_digest|row_groups`. An unknown footer
     digest is 16 zeros, `row_groups` is 0 where they are unknown;
-  - `statistics`, `row_group_statistics`: the same word as `files` if that is no hash, else hashes of
-    lines `path|column|null_count|min|max|min_exact|max_exact|bloom_offset|bloom_bytes`, or with the
-    number of the row group after the path; `-` for what is unknown, bounds in hex in the byte form
+  - `statistics`, `row_group_statistics`: the same word as `files` if that is no hash, else hashes
+    of lines `path|column|null_count|min|max|min_exact|max_exact|bloom_offset|bloom_bytes`, or with
+    the number of the row group after the path; `-` for what is unknown, bounds in hex, in the bytes
     of section 5.2, exactness 0 or 1 (0 if the bound is unknown). A column of which nothing is known
     has no line. Row groups are those of files that have more than one;
   - `schemas`: "damaged", "too-new", or a hash of lines `fingerprint|sha256 of arrow_schema|
@@ -41,9 +42,9 @@ from independent_wire import Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from independent_content import File, Schema
     from independent_state import State
     from independent_statistics import Known
-    from independent_view import File, Schema
 
 Verdict = dict[str, Any]
 FACTS = (

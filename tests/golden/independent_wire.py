@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any, ClassVar
 
@@ -74,7 +75,8 @@ def utf8(raw: bytes) -> str:
 
 # --- Section 3.2: protobuf ------------------------------------------------------------------------
 
-UINT, UINT32, ENUM, SINT, BOOL, BYTES, TEXT = "uint uint32 enum sint bool bytes text".split()
+UINT, UINT32, ENUM, SINT = "uint", "uint32", "enum", "sint"
+BOOL, BYTES, TEXT = "bool", "bytes", "text"
 VARINTS = (UINT, UINT32, ENUM, SINT, BOOL)
 
 
@@ -199,7 +201,7 @@ def combine(field: Field, found: list[Any]) -> Any:
 
 def parse(shape: Shape, data: bytes) -> Message:
     """Decode the message of a frame."""
-    tiny = sum(1 for a, b in zip(data, data[1:]) if a & 7 == 2 and b < 8)
+    tiny = sum(1 for a, b in itertools.pairwise(data) if a & 7 == 2 and b < 8)
     need(tiny <= MAX_TINY, "too many tiny fields")
     return decode(shape, data)
 

@@ -11,11 +11,12 @@ writes N valid and M damaged logs, as
     DIR/damaged-0000/damage.txt             what was done to the log
 
 The same seed gives the same logs with the same version of pyarrow. `verdict.json` is one line of
-JSON with sorted keys and without spaces; `independent_verdict` says what stands in it. Other readers
-agree if they come to the same JSON.
+JSON with sorted keys and without spaces; `independent_verdict` says what stands in it. Other
+readers agree if they come to the same JSON.
 
 The modules: `hand_objects` (protobuf, frames, Arrow IPC), `hand_segments` (the tables of segments),
-`hand_log` (a log and its writer's state), `hand_random` (random valid logs), `hand_damage`.
+`hand_log` (a log and its writer's state), `hand_random` and `hand_values` (random valid logs),
+`hand_damage` and `hand_tables`.
 Paths and columns have no name that begins with another, so that "sorted lines" are in one order
 whether whole lines or their parts are compared.
 """
