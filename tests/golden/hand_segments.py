@@ -18,7 +18,7 @@ from independent_messages import (
 )
 from independent_segments import COLUMNS, NAMED
 from independent_statistics import Known, bound_type, from_key, key_of, merge
-from independent_wire import BIG
+from independent_wire import BIG, Damaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,10 @@ class HandFile:
 
     def whole(self) -> dict[str, Known]:
         """Statistics of the file by column name."""
-        schema = decode_schema(self.arrow_schema)
+        try:
+            schema = decode_schema(self.arrow_schema)
+        except Damaged:
+            return {}
         return {schema.field(at).name: known for at, known in merge(self.groups, schema).items()}
 
     def kind(self, name: str) -> str | None:
