@@ -6,6 +6,7 @@ Source: docs/format.md, section 6.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ from .wire_kinds import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 DIGEST_BYTES: Final = 32
@@ -82,8 +85,12 @@ class Piece:
         return first <= wanted <= last
 
 
-def describe(kind: int, rows: pa.Table) -> wire.Segment:
-    """What a segment of these rows says of itself."""
+def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Segment:
+    """What a segment of these rows says of itself.
+
+    Args:
+        columns: The names of the columns that statistics are of.
+    """
     message = wire.Segment(kind=kind, row_count=rows.num_rows)  # type: ignore[arg-type]
 
     def edge(name: str, row: int) -> str:
@@ -96,8 +103,7 @@ def describe(kind: int, rows: pa.Table) -> wire.Segment:
         message.first_path, message.last_path = edge("path", 0), edge("path", last)
         message.total_rows = min(total(rows, "row_count"), MAX_NUMBER - 1)
         message.total_bytes = min(total(rows, "size_bytes"), MAX_NUMBER - 1)
-    if kind in (STATISTICS, ROW_GROUP_STATISTICS):
-        message.first_column, message.last_column = edge("column", 0), edge("column", last)
+    message.columns.extend(columns)
     if kind == HISTORY:
         revisions = rows.column("revision")
         message.first_revision = revisions[0].as_py()
@@ -188,6 +194,17 @@ def slice_of(attachments: memoryview, offset: int, length: int, key: str) -> mem
     return attachments[offset : offset + length]
 
 
+def has_sound_columns(piece: Piece) -> bool:
+    """Whether the names of columns ascend strictly, and are there for statistics only."""
+    names = [name.encode() for name in piece.segment.columns]
+    wanted = piece.kind in (STATISTICS, ROW_GROUP_STATISTICS)
+    return (
+        bool(names) == wanted
+        and all(names)
+        and all(low < high for low, high in itertools.pairwise(names))
+    )
+
+
 class Attachments:
     """Inline pieces of one frame, laid end to end on multiples of 64 bytes."""
 
@@ -206,8 +223,8 @@ class Attachments:
     def joined(self) -> bytes:
         return b"".join(self._parts)
 
-    def add_rows(self, kind: int, rows: pa.Table) -> wire.SegmentRef:
+    def add_rows(self, kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.SegmentRef:
         """Append rows as an inline segment; returns the reference to it."""
         data = encode_ipc(rows)
-        offset = self.add(data)
-        return wire.SegmentRef(segment=describe(kind, rows), offset=offset, length=len(data))
+        segment = describe(kind, rows, columns)
+        return wire.SegmentRef(segment=segment, offset=self.add(data), length=len(data))

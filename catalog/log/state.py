@@ -256,11 +256,12 @@ class State:
 
         def part(found: tuple[Piece, memoryview]) -> Part:
             piece, data = found
-            run = Run.of_segment(data, piece.rows, piece.where)
+            again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
+            run = Run.of_segment(data, piece.rows, piece.where, again)
             check_range(run, piece)
             assert self.base is not None
             check_revisions(run, self.base.message.revision)
-            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), True)
+            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), piece.run)
 
         return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
 
