@@ -82,7 +82,7 @@ class Applications:
                 self.forgotten_before_us = max(self.forgotten_before_us, before)
                 self.recent = {a: found for a, found in self.recent.items() if found[1] >= before}
         for member in commit.members:
-            if member.app_id and member.app_version > self.version(member.app_id):
+            if member.app_id and member.app_version >= self.version(member.app_id):
                 self.recent[member.app_id] = (member.app_version, commit.committed_at_us)
 
     def rows(self) -> pa.Table:
@@ -109,13 +109,15 @@ def application_rows(recent: dict[str, tuple[int, int]]) -> pa.Table:
 
 
 def merge_applications(tables: Iterable[pa.Table], forgotten_before_us: int = 0) -> pa.Table:
-    """Several segments as one: of each id the highest version counts; what is forgotten is left
-    out."""
+    """Several segments as one: of each id the highest version counts, of equal versions the latest
+    time; what is forgotten is left out."""
     rows = pa.concat_tables(tables)
     if forgotten_before_us:
         times = numbers(rows.column("committed_at_us"))
         rows = rows.take(array(np.flatnonzero(times >= forgotten_before_us)))
-    order = [("app_id", "ascending"), ("app_version", "descending")]
+    order = [
+        ("app_id", "ascending"), ("app_version", "descending"), ("committed_at_us", "descending")
+    ]  # fmt: skip
     rows = rows.sort_by(order).combine_chunks()
     if rows.num_rows < 2:
         return rows
