@@ -1,0 +1,49 @@
+"""A test that takes long says why, with `@pytest.mark.slow("the reason")`: a plugin of pytest.
+
+In CI a run fails of a slow test without the mark.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# Worth a reason is what takes 10 s alone. In a run other tests compete for the cores.
+LIMIT_S = 20.0
+
+
+class Watch:
+    """Notes the tests that took too long and don't say why."""
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self.limit_s = limit_s
+        self.found: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        marked = {"slow", "long"} & set(report.keywords)
+        if report.when == "call" and report.duration > self.limit_s and not marked:
+            self.found.append(f"{report.nodeid}: {report.duration:.0f} s")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.found and os.environ.get("CI"):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.found:
+            terminalreporter.section(f"over {self.limit_s:.0f} s without a mark `slow(reason)`")
+            for line in self.found:
+                terminalreporter.line(line)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the workers' reports all come to their controller
+        config.pluginmanager.register(Watch(), "slow-watch")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        mark = item.get_closest_marker("slow")
+        if mark is not None and not (len(mark.args) == 1 and isinstance(mark.args[0], str)):
+            raise pytest.UsageError(f"{item.nodeid}: slow() takes the reason")
