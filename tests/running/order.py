@@ -36,6 +36,7 @@ def rank(item: pytest.Item) -> int:
     return len(FIRST) + (item.get_closest_marker("slow") is None)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         group = group_of(item)
