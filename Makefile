@@ -51,7 +51,7 @@ setup: $(VENV)/.dev $(VENV)/.node
 
 test: setup
 	$(BIN)/python -m pytest -m "not long" --durations 15 \
-	  --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder -q $(ARGS)
+	  --numprocesses $(WORKERS) -q $(ARGS)
 
 # On another seed each time; LAKELOG_SEED=<seed> make soak repeats one.
 soak: setup

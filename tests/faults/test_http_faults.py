@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakelog.store import Store
     from lakelog.testing.fault_proxy import FaultProxy
 
-pytestmark = [pytest.mark.s3, pytest.mark.timing]
+pytestmark = pytest.mark.s3
 
 W = "w"
 READ_TIMEOUT_S = 0.3

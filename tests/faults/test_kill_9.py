@@ -17,7 +17,6 @@ from lakelog.catalog.log import Log
 from lakelog.catalog.reader import Catalog
 from lakelog.store import open_store
 
-pytestmark = pytest.mark.timing
 W, D = "w", "db"
 LONGEST_S = 0.15  # from a child's first commit, or from its fork, to its death
 FRESH_EVERY = 50  # rounds on one log

@@ -16,7 +16,6 @@ from lakelog.catalog.log import Log
 from lakelog.catalog.reader import Catalog
 from lakelog.store import open_store
 
-pytestmark = pytest.mark.timing
 W, D = "w", "db"
 ENOUGH = 300  # commits: a zombie that is never told must not go on for ever
 

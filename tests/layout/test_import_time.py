@@ -6,9 +6,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
-pytestmark = pytest.mark.timing
 BUDGET_S = 0.3
 HEAVY = {
     "pyarrow", "numpy", "pandas", "polars", "google.protobuf", "fsspec", "s3fs", "botocore",

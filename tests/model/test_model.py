@@ -23,16 +23,11 @@ def explored(kind, number):
     return explore([model for model in small() if type(model) is kind][number], time_limit_s=120)
 
 
-def together(kind):
-    """One process explores all small models of a kind."""
-    return pytest.mark.xdist_group(f"model {kind.__name__}")
-
-
 def numbered():
     """Each small model's kind, and its number within it."""
     models = [[model for model in small() if type(model) is kind] for kind in REACHED]
     return [
-        pytest.param(type(m), n, id=m.name.replace(" ", "-"), marks=together(type(m)))
+        pytest.param(type(m), n, id=m.name.replace(" ", "-"))
         for found in models
         for n, m in enumerate(found)
     ]
@@ -47,9 +42,7 @@ def test_model_is_clean(kind, number):
     assert row in PROTOCOL, f"docs/protocol.md lacks: {row}"
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, id=k.__name__, marks=together(k)) for k in REACHED]
-)
+@pytest.mark.parametrize("kind", REACHED, ids=lambda kind: kind.__name__)
 def test_model_reaches_what_it_claims_to_cover(kind):
     count = sum(type(model) is kind for model in small())
     fired = {step for number in range(count) for step in explored(kind, number).fired}

@@ -25,7 +25,7 @@ settings.register_profile(
 
 def repeats(seed: int, tests: list[str]) -> str:
     """The command that runs tests again as they failed."""
-    names = " ".join(f"'{test.split('@')[0]}'" for test in tests)
+    names = " ".join(f"'{test}'" for test in tests)
     return f"{NAME}={seed} .venv/bin/python -m pytest {names}"
 
 

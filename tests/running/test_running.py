@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from order import FIRST, GROUPS, group_of, rank
 from repeat import repeats
 from seeds import NAME, ROOT, base_seed
 
@@ -23,10 +24,6 @@ def test_quick():
 @pytest.mark.slow("it sleeps")
 def test_slow():
     time.sleep(0.3)
-
-@pytest.mark.timing
-def test_late():
-    pass
 
 def test_unmarked():
     time.sleep(0.3)
@@ -45,7 +42,7 @@ pytest_plugins = ["order", "slow"]
 def run(tmp_path):
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    marks = "[pytest]\nmarkers =\n    slow\n    timing\n    spark\n    xdist_group\n"
+    marks = "[pytest]\nmarkers =\n    slow\n"
     (tmp_path / "pytest.ini").write_text(marks)
 
     def run(*options, ci="true"):
@@ -64,14 +61,34 @@ def test_a_slow_test_without_a_reason_fails_the_run_in_ci(run, workers):
     assert done.returncode == 1, done.stdout
     assert "test_unmarked: 0 s" in done.stdout
     assert "test_slow: 0 s" not in done.stdout
-    assert run("-n", workers, ci="").returncode == 0
-    assert run("-n", workers, "-k", "not unmarked").returncode == 0
 
 
-def test_groups_and_slow_tests_come_first(run):
+def test_it_fails_nothing_elsewhere_nor_for_other_tests(run):
+    assert run(ci="").returncode == 0
+    assert run("-k", "not unmarked").returncode == 0
+
+
+def test_slow_tests_come_before_quick_ones(run):
     lines = [line for line in run().stdout.splitlines() if "PASSED" in line]
     names = [line.split("::")[1].split()[0] for line in lines]
-    assert names == ["test_late", "test_slow", "test_quick", "test_unmarked"]
+    assert names == ["test_slow", "test_quick", "test_unmarked"]
+
+
+def test_groups_come_first_and_name_what_is_there():
+    assert rank("tests/spark/test_spark_reads.py::test_x", False) == 0
+    assert rank("tests/store/test_retry.py::test_x", True) == len(FIRST)
+    assert group_of("tests/spark/test_spark_wheel.py::test_x[a@b]") == "spark processes"
+    assert [start for start in GROUPS if not (ROOT / start.split("::")[0]).exists()] == []
+
+
+def test_each_group_runs_in_one_worker(run, tmp_path):
+    test = "import pytest\n@pytest.mark.parametrize('n', range(8))\ndef test_a(n): pass\n"
+    for folder in ("docs", "spark", "other"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(test)
+    lines = [line for line in run("-n", "2", "tests").stdout.splitlines() if "PASSED" in line]
+    assert len(lines) == 24
+    assert len({line.split()[0] for line in lines if "docs" in line or "spark" in line}) == 1
 
 
 def test_the_seed_comes_from_the_commit_unless_it_is_given(monkeypatch):
@@ -84,5 +101,5 @@ def test_the_seed_comes_from_the_commit_unless_it_is_given(monkeypatch):
 
 
 def test_the_command_that_repeats_a_failure():
-    command = repeats(5, ["tests/a.py::test_b[c]@spark session"])
+    command = repeats(5, ["tests/a.py::test_b[c]"])
     assert command == "LAKELOG_SEED=5 .venv/bin/python -m pytest 'tests/a.py::test_b[c]'"
