@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakelog.catalog.commit import CommitInfo
@@ -226,6 +227,7 @@ def check_rebuild(world: World) -> None:
     assert rows == info.rows
 
 
+@pytest.mark.slow("60 whole histories, each rebuilt")
 @settings(
     max_examples=int(EXAMPLES or 60),
     deadline=None,
