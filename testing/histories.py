@@ -97,7 +97,7 @@ class Cast:
         if not writer.knows_schema(TABLE, MARK):
             schema = wire.Schema(table=TABLE, fingerprint=MARK, arrow_schema=SCHEMA)
             actions.append(wire.Action(schema=schema))
-        paths = live_paths(writer._committer.state).get(TABLE, [])
+        paths = live_paths(writer._session._committer.state).get(TABLE, [])
         if paths and random.random() < 0.4:
             path = random.choice(paths)
             actions.append(wire.Action(remove=wire.Remove(path=path)))

@@ -334,7 +334,13 @@ class Committer:
     def _look_again(self, before: int) -> None:
         """Read the log anew, and judge what came after a revision."""
         asked_at_s = self._ambient.monotonic_s()
-        self.state = self.log.load()
+        self._take_in(self.log.load(), before, asked_at_s)
+
+    def _take_in(self, fresh: State, before: int, asked_at_s: float) -> None:
+        """A newer state, as the log showed it to a request that was begun then."""
+        if self.state.log is None and fresh.log is not None:
+            self.identity = fresh.log  # whoever began the log, it has the id that stands there
+        self.state = fresh
         self._seen_at_s = asked_at_s
         self._check_fencing(before)
 
@@ -349,9 +355,7 @@ class Committer:
             if fresh.revision > before or not expect_news:
                 break
             self._publisher.pause(attempt)
-        self.state = fresh
-        self._seen_at_s = asked_at_s
-        self._check_fencing(before)
+        self._take_in(fresh, before, asked_at_s)
 
     def _check_fencing(self, before: int) -> None:
         if self._fenced is not None:
