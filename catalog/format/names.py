@@ -19,6 +19,7 @@ MAX_PATH_BYTES: Final = (
 MAX_SEGMENT_BYTES: Final = 255
 MAX_REVISION: Final = 999_999_999_999  # its complement has 12 digits
 MAX_INCARNATION: Final = 999
+MAX_EPOCH: Final = (1 << 62) - 1
 LOG_ID_BYTES: Final = 16
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -224,7 +225,7 @@ class DataFile:
 def parse_data_file(path: str) -> DataFile | None:
     """Epoch, transaction id and number of a data file's path, or None for a foreign name."""
     match = _DATA_FILE.fullmatch(path.rsplit("/", 1)[-1])
-    if match is None:
+    if match is None or int(match["epoch"]) > MAX_EPOCH:
         return None
     return DataFile(int(match["epoch"]), bytes.fromhex(match["id"]), int(match["number"]))
 

@@ -13,14 +13,13 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
-from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame
+from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .messages import has_unknown_fields, parse_message
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
 from .pieces import OF_A_PART, Piece, check_kind, piece_of_ref
 from .schema import MAX_GENERATION, fingerprint
@@ -28,7 +27,6 @@ from .segments import MAX_NUMBER
 from .wire_kinds import FILES, REFERENCES
 
 MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
-MAX_TINY = 1 << 18
 MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
 MAX_FEATURE_CHARS: Final = 64
@@ -103,11 +101,12 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     name = _name(key, "transaction")
     frame = decode_frame(data, FrameKind.TRANSACTION, key)
     message = wire.Transaction()
-    _parse(message, frame, key)
+    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
+    parse_message(message, frame.message, key)
     newer = has_unknown_fields(message)
     for action in message.actions:
         _check_known(action, key, newer=newer)
-    _check_head(message, name, frame, key)
+    _check_head(message, name, key)
     _check_commit(message, key)
     batches: dict[int, tuple[Piece, ...]] = {}
     for position, action in enumerate(message.actions):
@@ -120,34 +119,14 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     return DecodedTransaction(message, frame.digest, key, frame.log, batches)
 
 
-def _parse(message: Message, frame: Frame, key: str) -> None:
-    """Parse a frame's message, unless it is of so many tiny messages that they would take a hundred
-    times its bytes."""
-    if len(frame.message) > MAX_TINY:
-        raw = np.frombuffer(frame.message, np.uint8)
-        tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
-        _require(int(np.count_nonzero(tiny)) <= MAX_TINY, key, "holds too many empty messages")
-    try:
-        message.ParseFromString(frame.message)
-    except DecodeError as error:
-        raise CorruptObject(f"{key} doesn't hold a message: {error}", key=key) from error
-
-
-def has_unknown_fields(message: Message) -> bool:
-    """Whether a message holds fields of a later version, at any depth."""
-    known = type(message)()
-    known.CopyFrom(message)
-    known.DiscardUnknownFields()  # type: ignore[attr-defined]
-    return known.ByteSize() != message.ByteSize()
-
-
 def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
     """Refuse what a later version has brought in."""
     kind = action.WhichOneof("kind")
     if newer and any(found.field_number < _OPTIONAL for found in UnknownFieldSet(action)):
-        kind = None  # each number below that of `optional` is a kind, also beside a known one
-        if action.optional:
-            action.ClearField(action.WhichOneof("kind") or "optional")
+        # Each number below that of `optional` is a kind, also beside a known one.
+        if kind is not None:
+            action.ClearField(kind)
+        kind = None
     problem = ""
     if kind == "tombstone":
         problem = "holds a soft delete, which needs the feature 'tombstones'"
@@ -165,9 +144,8 @@ def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
         )
 
 
-def _check_head(message: wire.Transaction, name: LogObject, frame: Frame, key: str) -> None:
+def _check_head(message: wire.Transaction, name: LogObject, key: str) -> None:
     _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     _require(len(message.uuid) == 16, key, "has a uuid that is not 16 bytes")
     _require(message.uuid[:4].hex() == name.uuid8, key, f"says its uuid is {message.uuid.hex()}")
     first = message.revision == 0
@@ -312,8 +290,9 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     """
     name = _name(key, "checkpoint")
     frame = decode_frame(data, FrameKind.CHECKPOINT, key)
+    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     message = checkpoint_wire.Checkpoint()
-    _parse(message, frame, key)
+    parse_message(message, frame.message, key)
     unknown = set(message.required_reader_features) - READER_FEATURES
     if unknown:
         raise UnsupportedFeature(
@@ -325,7 +304,6 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
         message.references, frame.attachments, key, folder=segments_beside(key), inline_only=False
     )
     _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     own = len(message.uuid) == 16 and message.uuid[:4].hex() == name.uuid8
     _require(own, key, "has another uuid than its name")
     _require(len(message.successor_uuid) == 16, key, "names no successor")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import CorruptObject, UnsupportedFeature
 from ..wire import lakelog_segment_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .messages import parse_message
 from .names import segment_name
 from .segment_bytes import encode_ipc
 from .segments import MAX_NUMBER, total
@@ -123,10 +124,7 @@ def open_segment(data: bytes, piece: Piece, log: LogIdentity) -> memoryview:
     if frame.log.log_id != log.log_id or frame.log.incarnation > log.incarnation:
         raise CorruptObject(f"{piece.where} belongs to another log", key=piece.where)
     message = wire.Segment()
-    try:
-        message.ParseFromString(frame.message)
-    except ValueError as error:
-        raise CorruptObject(f"{piece.where} doesn't say what it holds", key=piece.where) from error
+    parse_message(message, frame.message, piece.where)
     message.DiscardUnknownFields()
     if message != piece.segment:
         raise CorruptObject(
@@ -152,7 +150,8 @@ def piece_of_ref(
     where = key if not ref.digest else f"{folder}{segment_name(ref.digest)}"
     if len(ref.digest) not in ((0,) if inline_only else (0, DIGEST_BYTES)):
         raise CorruptObject(f"{key} refers to a segment by a wrong digest", key=key)
-    absurd = max(ref.segment.total_rows, ref.segment.total_bytes) >= MAX_NUMBER
+    sums = (ref.segment.total_rows, ref.segment.total_bytes)
+    absurd = kind == FILES and max(sums) >= MAX_NUMBER
     if absurd or not 1 <= ref.segment.row_count < 1 << 31:
         raise CorruptObject(f"{key} refers to a segment of {ref.segment.row_count} rows", key=key)
     inline = None
