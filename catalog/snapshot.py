@@ -212,12 +212,10 @@ class Snapshot:
         columns: dict[str, Any] = {
             "writer": pa.repeat(pa.scalar(state.writer, pa.string()), rows.num_rows),
             "path": rows.column("path"),
-            "url": pc.binary_join_element_wise(
-                pa.scalar(prefix), rows.column("path"), pa.scalar("")
-            ),
+            "url": _urls(prefix, rows.column("path")),
         }
         columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
-        return pa.table(columns)
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
     def _file_schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
         """A log's schemas of a table, oldest first; only those of live files, if so asked."""
@@ -226,6 +224,14 @@ class Snapshot:
             used = self._files_of(state, table).fingerprints(table) if entries else set()
             entries = [entry for entry in entries if entry.fingerprint in used]
         return [FileSchema(entry.schema, state.writer) for entry in entries]
+
+
+def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Each path behind a prefix."""
+    joined = [
+        pc.binary_join_element_wise(pa.scalar(prefix), chunk, pa.scalar("")) for chunk in paths.chunks
+    ]
+    return pa.chunked_array(joined, pa.string())
 
 
 def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequence[str]:

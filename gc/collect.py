@@ -259,7 +259,7 @@ def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Fo
     refuse_foreign_log(context, retained.state, [info.key[len(base) :] for info in listed])
     mask = retained.references([info.key[len(base) :] for info in listed])
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
-    rules = Rules(retained.state.epoch, exclusive, now, context.margins)
+    rules = Rules(retained.state.epoch, retained.first_epoch, exclusive, now, context.margins)
     verdicts = {
         info.key: rules.judge(info, info.key[len(base) :])
         for info in listed

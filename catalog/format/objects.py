@@ -21,7 +21,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
-from .pieces import OF_A_PART, Piece, check_kind, piece_of_ref
+from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, piece_of_ref
 from .schema import MAX_GENERATION, fingerprint
 from .segments import MAX_NUMBER
 from .wire_kinds import FILES, REFERENCES
@@ -269,6 +269,8 @@ def _batch(batch: wire.AddBatch, attachments: memoryview, key: str) -> tuple[Pie
     kinds = [piece.kind for piece in pieces]
     right = kinds[:1] == [FILES] and all(kind == FILES or kind in OF_A_PART for kind in kinds)
     _require(right, key, "has a batch of other segments than files")
+    sound = all(map(has_sound_columns, pieces))
+    _require(sound, key, "has statistics of columns that can't be")
     return tuple(pieces)
 
 

@@ -13,7 +13,7 @@ from ...errors import CorruptObject
 from ..wire import lakelog_segment_pb2 as wire
 from .columns import rows_to_table
 from .names import segment_name
-from .pieces import OF_A_PART, Piece, check_kind, slice_of
+from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, slice_of
 from .segment_bytes import decode_segment
 from .segments import REFERENCES_COLUMNS
 from .wire_kinds import FILES, HISTORY, REFERENCES
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SEGMENT_FIELDS = (
     "kind", "row_count", "total_rows", "total_bytes", "first_table", "first_path", "last_table",
-    "last_path", "first_column", "last_column", "first_revision", "last_revision",
+    "last_path", "columns", "first_revision", "last_revision",
 )  # fmt: skip
 
 
@@ -33,6 +33,8 @@ def reference_rows(pieces: Sequence[Piece]) -> pa.Table:
     """Pieces as rows of a REFERENCES segment, in the order given."""
 
     def value(piece: Piece, name: str) -> Any:
+        if name == "columns":
+            return list(piece.segment.columns)
         if name == "row_count":
             return piece.rows
         if name == "digest":
@@ -85,7 +87,7 @@ def decode_references(
 def _check(pieces: Sequence[Piece], key: str) -> None:
     """Whether parts and runs are numbered as they must be, and bitmaps fit their rows."""
     files = [piece for piece in pieces if piece.kind == FILES]
-    sound = (
+    sound = all(map(has_sound_columns, pieces)) and (
         all(piece.kind == FILES for piece in pieces[: len(files)])
         and [piece.part for piece in files] == list(range(len(files)))
         and all(1 <= piece.rows < 1 << 31 for piece in pieces)

@@ -60,10 +60,16 @@ _FACTS: Final = {
     "bloom_offset_or_null": pa.int64(),
     "bloom_bytes_or_null": pa.int64(),
 }
-STATISTICS_COLUMNS: Final = _schema(column=pa.string(), row=pa.int32(), **_FACTS)
+_GROUP: Final = {"row_group": pa.int32()}
+STATISTICS_COLUMNS: Final = _schema(column=pa.int32(), row_delta=pa.int32(), **_FACTS)
 ROW_GROUP_STATISTICS_COLUMNS: Final = _schema(
-    column=pa.string(), row=pa.int32(), row_group=pa.int32(), **_FACTS
+    column=pa.int32(), row_delta=pa.int32(), **_GROUP, **_FACTS
 )
+# The same as they are worked with: by name and row (see `statistics_form`).
+STATISTICS_ROWS: Final[dict[int, pa.Schema]] = {
+    STATISTICS: _schema(column=pa.string(), row=pa.int32(), **_FACTS),
+    ROW_GROUP_STATISTICS: _schema(column=pa.string(), row=pa.int32(), **_GROUP, **_FACTS),
+}
 SCHEMAS_COLUMNS: Final = _schema(
     table=pa.string(),
     fingerprint=pa.binary(16),
@@ -106,8 +112,7 @@ REFERENCES_COLUMNS: Final = _schema(
     first_path=pa.string(),
     last_table=pa.string(),
     last_path=pa.string(),
-    first_column=pa.string(),
-    last_column=pa.string(),
+    columns=pa.list_(pa.string()),
     first_revision=pa.int64(),
     last_revision=pa.int64(),
     dead_or_null=pa.binary(),
@@ -127,8 +132,8 @@ COLUMNS: Final[dict[int, pa.Schema]] = {
 COUNTS: Final[dict[int, frozenset[str]]] = {
     FILES: frozenset({"size_bytes", "row_count", "revision", "footer_bytes", "row_groups"}),
     ROW_GROUPS: frozenset({"row", "row_group", "row_count"}),
-    STATISTICS: frozenset({"row"}),
-    ROW_GROUP_STATISTICS: frozenset({"row", "row_group"}),
+    STATISTICS: frozenset({"column", "row_delta"}),
+    ROW_GROUP_STATISTICS: frozenset({"column", "row_delta", "row_group"}),
     SCHEMAS: frozenset({"revision"}),
     APPLICATIONS: frozenset({"app_version"}),
     HISTORY: frozenset(

@@ -19,11 +19,11 @@ from .segments import (
     MAX_EXACT,
     MAX_NUMBER,
     MIN_EXACT,
-    ROW_GROUP_STATISTICS_COLUMNS,
     ROW_GROUPS_COLUMNS,
-    STATISTICS_COLUMNS,
+    STATISTICS_ROWS,
 )
 from .statistics import bound_type, decode_bounds
+from .wire_kinds import ROW_GROUP_STATISTICS, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,8 +37,7 @@ class StatisticsRows:
 
     Attributes:
         row_groups: Columns of `segments.ROW_GROUPS_COLUMNS`.
-        files: Columns of `segments.STATISTICS_COLUMNS`.
-        groups: Columns of `segments.ROW_GROUP_STATISTICS_COLUMNS`.
+        files, groups: Columns of `segments.STATISTICS_ROWS`.
     """
 
     row_groups: pa.Table
@@ -88,7 +87,9 @@ def statistics_rows(
     Args:
         schemas: By table and fingerprint; of a file whose schema is missing nothing is known.
     """
-    files, groups = _Gathered(STATISTICS_COLUMNS), _Gathered(ROW_GROUP_STATISTICS_COLUMNS)
+    files, groups = (
+        _Gathered(STATISTICS_ROWS[kind]) for kind in (STATISTICS, ROW_GROUP_STATISTICS)
+    )
     numbers: list[tuple[int, int, int]] = []
     known: dict[tuple[str, bytes], list[tuple[str, Callable[[bytes], Any] | None]]] = {}
     for row, add in enumerate(adds):

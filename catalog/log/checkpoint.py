@@ -29,6 +29,7 @@ from ..format.references import decode_references, reference_rows
 from ..format.run import Run, files_rows
 from ..format.segment_bytes import decode_segment, encode_ipc
 from ..format.segments import ROWS_PER_SEGMENT, total
+from ..format.statistics_form import unpack_statistics
 from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, REFERENCES, ROW_GROUPS, SCHEMAS
 from ..wire import lakelog_checkpoint_pb2 as wire
@@ -40,9 +41,9 @@ from .merge import (
     DESCRIBING,
     Rows,
     RunSize,
-    cut_by_column,
     first_to_merge,
     merged,
+    pieces_of,
     size_of_merge,
 )
 
@@ -88,9 +89,17 @@ class _Sink:
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
 
-    def write(self, kind: int, rows: pa.Table, *, part: int = -1, run: int = -1) -> None:
+    def write(
+        self,
+        kind: int,
+        rows: pa.Table,
+        columns: Sequence[str] = (),
+        *,
+        part: int = -1,
+        run: int = -1,
+    ) -> None:
         data = encode_ipc(rows)
-        segment = describe(kind, rows)
+        segment = describe(kind, rows, columns)
         if self._spills(len(data)):
             if self.salt:
                 data = encode_ipc(rows, self.salt)
@@ -212,9 +221,8 @@ def _write_files(state: State, sink: _Sink, counts: wire.Counts) -> list[Part] |
     _keep_describing(state, sink, kept)
     for number, rows in enumerate(segments, len(kept)):
         for kind in DESCRIBING:
-            table = rows.describing[kind]
-            for rows_of_piece in _cut(table) if kind == ROW_GROUPS else cut_by_column(table):
-                sink.write(kind, rows_of_piece, part=number)
+            for table, columns in pieces_of(kind, rows.describing[kind]):
+                sink.write(kind, table, columns, part=number)
     if state._files is None:
         return None
     fresh_parts = [Part(Run.of_table(rows.files, sink.log.log_id.hex())) for rows in segments]
@@ -282,10 +290,22 @@ def _rows_of(state: State, part: Part) -> Rows:
     """The rows of a part with all that describes them."""
     describing: dict[int, pa.Table] = {}
     for piece, data in zip(part.described_by, state.bytes_of(part.described_by), strict=True):
-        rows = decode_segment(data, piece.kind, piece.rows, piece.where)
+        rows = decode_describing(data, piece)
         known = describing.get(piece.kind)
         describing[piece.kind] = rows if known is None else pa.concat_tables([known, rows])
     return Rows(part.run.full(), describing, None if part.dead is None else ~part.dead)
+
+
+def decode_describing(data: memoryview, piece: Piece) -> pa.Table:
+    """Row groups or statistics of a piece, as they are worked with.
+
+    Raises:
+        CorruptObject: Not sound.
+    """
+    if piece.kind == ROW_GROUPS:
+        return decode_segment(data, ROW_GROUPS, piece.rows, piece.where)
+    names = list(piece.segment.columns)
+    return unpack_statistics(data, piece.kind, piece.rows, names, piece.where)
 
 
 def _fresh_rows(state: State, fresh: Files) -> list[Rows]:

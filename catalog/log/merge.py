@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..format.columns import empty_table
-from ..format.segments import COLUMNS, ROWS_PER_SEGMENT, sorted_rows
+from ..format.segments import ROW_GROUPS_COLUMNS, ROWS_PER_SEGMENT, STATISTICS_ROWS, sorted_rows
+from ..format.statistics_form import pack_statistics
 from ..format.wire_kinds import FILES, ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _moved(
         if (places < 0).any():
             moved = moved.take(_array(np.flatnonzero(places >= 0)))
         parts.append(moved)
-    return pa.concat_tables(parts) if parts else empty_table(COLUMNS[kind])
+    return pa.concat_tables(parts) if parts else empty_table(rows_schema(kind))
 
 
 def _within(kind: int, table: pa.Table, start: int, end: int) -> pa.Table:
@@ -126,7 +127,12 @@ def _within(kind: int, table: pa.Table, start: int, end: int) -> pa.Table:
         rows = rows[here]
     index = table.schema.get_field_index("row")
     local = _array((rows - start).astype(np.int32))
-    return sorted_rows(table.set_column(index, COLUMNS[kind].field("row"), local), kind)
+    return sorted_rows(table.set_column(index, rows_schema(kind).field("row"), local), kind)
+
+
+def rows_schema(kind: int) -> pa.Schema:
+    """The columns of describing rows, as they are worked with."""
+    return ROW_GROUPS_COLUMNS if kind == ROW_GROUPS else STATISTICS_ROWS[kind]
 
 
 def cut_by_column(table: pa.Table) -> Iterator[pa.Table]:
@@ -145,6 +151,17 @@ def cut_by_column(table: pa.Table) -> Iterator[pa.Table]:
             first = start
         last = end
     yield table.slice(first, last - first)
+
+
+def pieces_of(kind: int, rows: pa.Table) -> Iterator[tuple[pa.Table, list[str]]]:
+    """Describing rows cut into segments, each as it stands there, with the names of its columns."""
+    if kind == ROW_GROUPS:
+        for start in range(0, rows.num_rows, ROWS_PER_SEGMENT):
+            yield rows.slice(start, ROWS_PER_SEGMENT), []
+        return
+    for part in cut_by_column(rows):
+        names, packed = pack_statistics(kind, part)
+        yield packed, names
 
 
 def size_of_merge(sizes: Sequence[int], fresh: int) -> int:
