@@ -249,6 +249,9 @@ class LogReader:
             try:
                 other, found = self._fetch(base, plan.tail_after(base), listing)
                 self._replay(other, found, listing)
+                for transaction in state.tail:  # the state may have gone on since it was read
+                    if transaction.message.revision > plan.target:
+                        apply(other, transaction)
             except (CorruptError, _Vanished):
                 continue
             if other.digest == state.digest:
