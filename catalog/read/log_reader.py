@@ -254,6 +254,9 @@ class LogReader:
             try:
                 other, found = self._fetch(base, plan.tail_after(base), listing)
                 self._replay(other, found, listing)
+                for transaction in state.tail:  # the state may have gone on since it was read
+                    if transaction.message.revision > plan.target:
+                        apply(other, transaction)
             except (CorruptError, _Vanished):
                 continue
             if other.digest == state.digest:
@@ -435,19 +438,38 @@ class LogReader:
         fresh = state.copy()
         if fresh.fetch is not None:
             fresh.fetch = partial(self._fetch_pieces, fresh)
-        self._replay(fresh, list(zip(tail, bodies, strict=True)), listing)
+        try:
+            self._replay(fresh, list(zip(tail, bodies, strict=True)), listing)
+        except BrokenChain:
+            other = self._newer(state)
+            if other.log == state.log:
+                raise
+            return other
         return fresh
 
     def _newer(self, state: State) -> State:
-        """What a fresh look shows, unless it is an older view of the same log."""
+        """What a fresh look shows, unless it is an older view of the same log: that tells nothing
+        new, and a reader's head never goes back."""
         fresh = self.load()
-        same = fresh.log is None or fresh.log == state.log
-        if not same:
-            return fresh
-        if fresh.revision <= state.revision:
-            found = self.names_down_to(state.revision)
-            return state if _stands(state, found) or found.head < 0 else fresh
-        return fresh
+        return state if _is_older_view(fresh, state) else fresh
+
+
+def _is_older_view(fresh: State, state: State) -> bool:
+    """Whether a state that was read later shows the log as it was before; another log, and a log
+    that was put back and went on otherwise, are no older view."""
+    if fresh.log is None or state.log is None:
+        return fresh.log is None
+    if fresh.log.log_id != state.log.log_id:
+        return False
+    if fresh.log.incarnation != state.log.incarnation:
+        return fresh.log.incarnation < state.log.incarnation
+    if fresh.revision >= state.revision:
+        return fresh.digest == state.digest
+    try:
+        rows = state.history.after(fresh.revision - 1)
+    except CorruptError:
+        return True
+    return rows[0]["revision"] != fresh.revision or bool(rows[0]["digest"] == fresh.digest)
 
 
 def _stands(state: State, listing: Listing) -> bool:
