@@ -40,6 +40,7 @@ from .margins import DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.log_reader import LogReader
 from .read.lost_log import rebuild_hint
+from .read.points_in_time import load_at
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ class Catalog:
         return parallel(load, cut.writers)
 
     def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
-        states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
+        states = parallel(lambda listing: load_at(self._log(listing), at_us, listing), listings)
         found = [state for state in states if state is not None]
         if not found:
             at = _iso(at_us)

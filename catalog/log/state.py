@@ -15,7 +15,7 @@ Source: docs/format.md, sections 4.2 and 4.4.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     Tail = list[DecodedTransaction]
     _Place = tuple[str, int]
 
+_T = TypeVar("_T")
 OPEN_AGAIN: Final = (
     "If the log was rebuilt or restored since it was opened here, only open it again"
 )
@@ -194,7 +195,7 @@ class State:
                 files.apply(transaction)
         self._files = files
 
-    def _sound(self, load: Callable[[], Any]) -> Any:
+    def _sound(self, load: Callable[[], _T]) -> _T:
         """What `load` gives; from an older base, if the present one turns out to be damaged."""
         while True:
             try:
