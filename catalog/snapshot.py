@@ -5,6 +5,8 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -90,6 +92,14 @@ class Snapshot:
         """
         return unify(self._file_schemas(table), table)
 
+    def column_names(self, table: str) -> list[str]:
+        """Names of the columns of a table, in order; also where types of a column conflict.
+
+        Raises:
+            TableNotFound.
+        """
+        return _names(self._file_schemas(table))
+
     def _file_schemas(self, table: str) -> list[FileSchema]:
         """The schemas of the live files of a table; those of former ones where there are none."""
         self._check_table(table)
@@ -140,10 +150,9 @@ class Snapshot:
         if columns is None:
             unified = unify(schemas, table)
         else:
-            known = list(dict.fromkeys(name for item in schemas for name in item.schema.names))
-            names = _checked(columns, known, table)
+            names = _checked(columns, _names(schemas), table)
             chosen = [
-                FileSchema(pa.schema([f for f in item.schema if f.name in names]), item.writer)
+                replace(item, schema=pa.schema([f for f in item.schema if f.name in names]))
                 for item in schemas
             ]
             unified = unify(chosen, table)
@@ -207,6 +216,10 @@ class Snapshot:
         return pa.table(columns)
 
 
+def _names(schemas: Sequence[FileSchema]) -> list[str]:
+    return list(dict.fromkeys(name for item in schemas for name in item.schema.names))
+
+
 def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequence[str]:
     """The columns asked for, if they can be."""
     if isinstance(columns, str):
@@ -240,6 +253,16 @@ def _schemas(state: State, table: str, *, live: bool) -> list[FileSchema]:
         if name == table and (fingerprints is None or fingerprint in fingerprints)
     ]
     return [
-        FileSchema(entry.schema, state.writer)
-        for _, _, entry in sorted(entries, key=lambda e: e[:2])
+        FileSchema(entry.schema, state.writer, partial(_example, state, table, fingerprint))
+        for _, fingerprint, entry in sorted(entries, key=lambda e: e[:2])
     ]
+
+
+def _example(state: State, table: str, fingerprint: bytes) -> str:
+    """The path of a live file with a schema; nothing if there is none."""
+    if table not in state.tables:
+        return ""
+    rows = state.tables[table].table()
+    same = pc.equal(rows.column("schema_fingerprint"), pa.scalar(fingerprint, pa.binary()))
+    paths = sorted(rows.filter(same).column("path").to_pylist())
+    return paths[0] if paths else ""

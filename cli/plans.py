@@ -12,6 +12,7 @@ from . import options, output
 from .opening import existing_log, only_writer, open_catalog
 from .output import Column
 from .progress import Progress
+from .streams import tell
 from .text import count, many, size
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def run(
 def say_dry_run(what: str) -> None:
     """The banner of a plan that was not executed, on stderr and after all else."""
     sys.stdout.flush()
-    sys.stderr.write(f"\nDRY RUN: {what}; add --execute\n")
+    tell(f"\nDRY RUN: {what}; add --execute\n")
 
 
 def _load(args: argparse.Namespace, catalog: Catalog, kind: str) -> Plan:

@@ -69,8 +69,8 @@ class MaintenanceContext:
         Requests: those of `store.probe`: none if this store object was probed before.
         """
         try:
-            mark = self.ambient.new_id().hex
-            return probe(self.store, f"{self.writer}/", mark=mark).put_if_absent
+            name = self.ambient.new_id().hex
+            return probe(self.store, f"{self.writer}/", new_name=name).put_if_absent
         except AccessDenied:
             return False
 

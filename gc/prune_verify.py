@@ -17,7 +17,7 @@ from ..catalog.format.run import sorted_by_path
 from ..catalog.log.checkpoint import referenced
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .log_names import check_names
-from .retained import digests_of, read_base, replay
+from .retained import SET_ASIDE, digests_of, read_base, replay
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +97,7 @@ def _compare_with_log(
     except CorruptError as error:
         return (
             f"The log before revision {goal} is damaged ({error.message}), so its checkpoint could "
-            "not be compared with it. `lakelog check` says what can still be repaired from it"
+            "not be compared with it. `lakelog doctor` names what is damaged there"
         )
     different = differences(replayed, state)
     if different:
@@ -105,8 +105,8 @@ def _compare_with_log(
             f"The checkpoint of revision {goal} doesn't hold what the log before it says: "
             f"{', '.join(different)}",
             key=listing.key(first),
-            hint="Nothing was deleted. Remove the checkpoint once `lakelog check` confirms it, and "
-            "write a new one",
+            hint="Nothing was deleted. Keep both, and plan `lakelog rebuild --replace`: its plan "
+            "shows what the data files say",
         )
     return ""
 
@@ -148,13 +148,13 @@ def _check_checkpoint(
         raise CorruptObject(
             f"Checkpoint {key} is of another history than the transaction of its revision",
             key=key,
-            hint="Nothing was deleted. Remove it once `lakelog check` confirms it",
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
     segments = {name for name, _ in referenced(decoded)}
     for name in sorted(segments - names.infos.keys()):
         raise CorruptObject(
             f"{key} refers to {name}, which is not there",
             key=names.listing.folder + name,
-            hint="Nothing was deleted. Remove the checkpoint once `lakelog check` confirms it",
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
     return segments

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError, UsageError
+from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError
 from . import answers
 from .base import ObjectInfo, Store
 from .keys import check_key, check_prefix, check_range
@@ -183,11 +183,7 @@ class ObjectStore(Store):
         if isinstance(error, LakelogError):
             return error
         if isinstance(error, (TypeError, ValueError)) and self._answer_of(error) is None:
-            # What the client's constructors say to options they don't know or can't use.
-            failure: LakelogError = UsageError(
-                f"the {self.backend} backend can't work with these storage options: {error}",
-                key=self.url,
-            )
+            failure: LakelogError = answers.options_refused(error, self.backend, self.url)
         elif (answer := self._answer_of(error)) is not None:
             failure = answers.translate(answer, str(error), key or self.url, self.url)
         else:
