@@ -107,6 +107,11 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
     return code
 
 
+def note_error(error: LakelogError) -> None:
+    """Print that part of a command failed, which goes on with the rest."""
+    _say("error", f"{error}")
+
+
 def _hint(error: LakelogError) -> str | None:
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
 

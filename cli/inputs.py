@@ -1,4 +1,4 @@
-"""Local Parquet, CSV and JSON files as Arrow data, for `lakelog write`; also from stdin or a pipe."""
+"""Local Parquet, CSV and JSON files, pipes and stdin as Arrow data, for `lakelog write`."""
 
 from __future__ import annotations
 

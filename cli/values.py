@@ -40,10 +40,8 @@ def plain(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return plain(column.dictionary_decode())
     if types.is_timestamp(kind):
         return _timestamps(column)
-    if types.is_date(kind):
-        return _dates(column)
-    if types.is_time(kind) or types.is_decimal(kind):
-        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+    if types.is_date(kind) or types.is_time(kind) or types.is_decimal(kind):
+        return _texts(column)
     if types.is_duration(kind):
         return [_duration(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
     if types.is_floating(kind):
@@ -110,13 +108,14 @@ def _far_date(days: int) -> str:
     )
 
 
-def _dates(column: pa.Array) -> list[str | None]:
+def _texts(column: pa.Array) -> list[str | None]:
+    """Dates, times and decimals by Arrow's words for them, as far as it has any."""
     import pyarrow as pa
 
     found: list[str | None] = column.cast(pa.string()).to_pylist()
     per_day = 86_400_000 if pa.types.is_date64(column.type) else 1
     for index, text in enumerate(found):
-        if text is not None and text.startswith("<"):
+        if text is not None and text.startswith("<") and pa.types.is_date(column.type):
             found[index] = _far_date(column[index].value // per_day)
     return found
 

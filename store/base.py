@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Inside a class with a method `list`, type checkers no longer take `list[...]` for the built-in.
 Names: TypeAlias = list[str]
+Keys: TypeAlias = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,14 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys | None:
         """Delete objects; one that is not there already is no error.
 
         Args:
             ordered: One after the other in the order given, so that a failure leaves a tail of
                 `keys`. False: in batches or in parallel where the backend can: much faster.
+        Returns:
+            Keys that were gone before; None where the store doesn't say, as most don't.
         Requests: 1 DELETE a key; unordered 1 per batch where the backend can (1,000 keys on S3).
         """
 

@@ -30,7 +30,7 @@ from .keys import check_key, check_prefix, check_range
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .base import Names
+    from .base import Keys, Names
 
 _TMP = "_tmp"
 _DOTS = frozenset({"", ".", ".."})
@@ -181,19 +181,22 @@ class LocalStore(Store):
             self._folders.add(done)
         self._folders.add(folder)
 
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys:
         """Remove files, always in order; see `Store.delete`.
 
         Not synced: a removal that a power cut undoes is only an object to be removed again.
         """
+        gone = set()
         for key in keys:
             try:
                 os.unlink(self._path(key))
             except ObjectNotFound:
-                pass
+                gone.add(key)
             except OSError as error:
                 if error.errno not in files.ABSENT and not os.path.isdir(self._base + key):
                     files.fail(error, key, "delete")
+                gone.add(key)
+        return frozenset(gone)
 
     # --- reading ---
 

@@ -259,7 +259,7 @@ _PERMISSIONS = "check the owner and the permissions of this file and of the fold
 _HINTS = {
     errno.EACCES: _PERMISSIONS,
     errno.EPERM: _PERMISSIONS,
-    errno.EROFS: "this file system is mounted read-only: mount it for writing, or use another place",
+    errno.EROFS: "this file system is mounted read-only: mount it for writing",
     errno.ENOSPC: "the disk is full: free some space, then repeat the call",
     errno.EDQUOT: "the disk quota is used up: free some space, then repeat the call",
     errno.EMFILE: "this process has too many files open: raise `ulimit -n`",
