@@ -36,6 +36,7 @@ from .format.cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .format.names import check_id, is_id
 from .log.history import rows_to_table, transaction_row
 from .margins import DEFAULT_MARGINS, Margins
+from .nesting import refuse_nested
 from .parallel import parallel
 from .read.log_reader import LogReader
 from .read.lost_log import rebuild_hint
@@ -158,14 +159,19 @@ class Catalog:
             checkpoint_every: Commits between automatic checkpoints; 0 for none.
         Raises:
             UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
+            NestedCatalog: The log would begin inside another catalog.
         Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
-            log that isn't there, those of `lost_log.refuse_lost_log`.
+            log that isn't there, those of `lost_log.refuse_lost_log` and of
+            `nesting.refuse_nested`.
         """
-        return Writer(
+        writer = Writer(
             self.store, writer_id, database, shared=shared,
             checkpoint_every=check_checkpoint_every(checkpoint_every),
             ambient=self._ambient, margins=self._margins,
         )  # fmt: skip
+        if writer.revision < 0:
+            refuse_nested(self.store)
+        return writer
 
     # --- Finding logs -----------------------------------------------------------------------------
 

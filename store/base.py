@@ -154,6 +154,16 @@ class Store(ABC):
     def object_url(self, key: str) -> str:
         """The URL of one object, as another engine would open it."""
 
+    def above(self, levels: int) -> Store | None:
+        """The store whose root is so many folders above this one's, by the same credentials.
+
+        Returns:
+            None if there is no such place, or if this backend has none.
+        Requests: none.
+        """
+        del levels
+        return None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 

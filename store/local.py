@@ -268,6 +268,11 @@ class LocalStore(Store):
         """The absolute path: what Spark, Arrow and DuckDB open."""
         return self._base + check_key(key)
 
+    def above(self, levels: int) -> LocalStore | None:
+        """The store of a folder above the root; see `Store.above`."""
+        parts = self._root.strip("/").split("/")
+        return None if levels > len(parts) else LocalStore("/" + "/".join(parts[:-levels]))
+
     # --- listing ---
 
     def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError
 from . import answers
@@ -146,6 +146,18 @@ class ObjectStore(Store):
     def object_url(self, key: str) -> str:
         """The URL of one object."""
         return f"{self.url}/{check_key(key)}"
+
+    def above(self, levels: int) -> Self | None:
+        """The store of a prefix above this one, with the same client; see `Store.above`."""
+        parts = self._base.split("/")[:-1]
+        if levels > len(parts):
+            return None
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        found.url = self.url.rsplit("/", levels)[0]
+        found.probed = None
+        found._base = "".join(f"{part}/" for part in parts[:-levels])
+        return found
 
     # --- machinery ---
 

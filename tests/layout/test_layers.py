@@ -24,6 +24,7 @@ ROOMS = {
     "format": 1,
     "log": 2,
     "data": 2,
+    "nesting": 2,
     "read": 3,
     "commit": 4,
     "snapshot": 4,
