@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 _FORMAT_FIELD: Final = "lakelog_plan"
 _LEAST: Final = -1  # of every number: -1 stands for "none" where a revision may be missing
+_ABOVE: Final = 1 << 64
 _SIZES: Final = ("size_bytes", "objects", "row_count")
 _T = TypeVar("_T")
 
@@ -126,7 +127,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     if kind is dt.datetime:
         return _time(value, where)
     least = 0 if where.endswith(_SIZES) else _LEAST
-    if type(value) is not kind or (isinstance(value, int) and value < least):
+    if type(value) is not kind or (isinstance(value, int) and not least <= value < _ABOVE):
         raise _bad(f"{where} is {str(value)[:60]!r}")
     return value
 

@@ -36,6 +36,7 @@ from .values import (
 )
 
 _REBUILD_ID: Final = re.compile(r"[0-9a-f]{16}")
+_LATEST_US: Final = 253_402_300_799_999_999  # the end of year 9999
 _TRANSACTION_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -174,9 +175,15 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
             raise _changed(f"{item.key!r} is no log object below {folder}", item.key)
     known = {(schema.table, schema.fingerprint) for schema in plan.schemas}
     for revision, transaction in enumerate(plan.transactions):
-        good = _TRANSACTION_ID.fullmatch(transaction.transaction_id)
-        if not good or transaction.revision != revision or transaction.operation not in OPERATIONS:
-            raise _changed(f"transaction {revision} is none", transaction.transaction_id)
+        if (
+            not _TRANSACTION_ID.fullmatch(transaction.transaction_id)
+            or transaction.revision != revision
+            or transaction.operation not in OPERATIONS
+            or transaction.committed_at_us > _LATEST_US
+        ):
+            raise _changed(
+                f"a field of transaction {revision} is wrong", transaction.transaction_id
+            )
         for file in transaction.files:
             check_path(file.path)
             if (file.table, file.fingerprint) not in known or not _fits(file):

@@ -174,7 +174,7 @@ def test_opening_a_writer(counting, filled):
         catalog.writer("A", "db")
     with Spent(counting, get=1 + 3, list=1):  # probed once for the store object
         catalog.writer("B", "db")
-    # Where there is no log, data files could say that there was, and the root lie in another catalog.
+    # Where there is no log, data files could say that there was, or the root lie inside another
     with Spent(counting, list=3):
         catalog.writer("new", "db")
 

@@ -86,6 +86,8 @@ def test_the_format_of_a_saved_plan(saved):
         (("url",), None),
         (("transactions", 0, "revision"), 1),
         (("transactions", 0, "transaction_id"), "xyz"),
+        (("transactions", 0, "committed_at_us"), 1 << 60),
+        (("transactions", 0, "app_version"), 1 << 64),
         (("transactions", 0, "operation"), "burn"),
         (("transactions", 0, "proof"), "sure"),
         (("transactions", 0, "files", 0, "path"), "../x.parquet"),
