@@ -163,6 +163,7 @@ class Catalog:
             checkpoint_every: Commits between automatic checkpoints; 0 for none.
         Raises:
             UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
+            NestedCatalog: The log would begin inside another catalog.
         Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
             log that isn't there, those of `birth.check_birth`, and for a guest that begins it 1
             PUT, 1 LIST and 1 GET.

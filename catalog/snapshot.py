@@ -5,6 +5,8 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -95,6 +97,14 @@ class Snapshot:
         """
         return unify(self._file_schemas(table), table)
 
+    def column_names(self, table: str) -> list[str]:
+        """Names of the columns of a table, in order; also where types of a column conflict.
+
+        Raises:
+            TableNotFound.
+        """
+        return _names(self._file_schemas(table))
+
     def _file_schemas(self, table: str) -> list[FileSchema]:
         """The schemas of the live files of a table; those of former ones where there are none."""
         self._check_table(table)
@@ -167,10 +177,9 @@ class Snapshot:
         if columns is None:
             unified = unify(schemas, table)
         else:
-            known = list(dict.fromkeys(name for item in schemas for name in item.schema.names))
-            names = _checked(columns, known, table)
+            names = _checked(columns, _names(schemas), table)
             chosen = [
-                FileSchema(pa.schema([f for f in item.schema if f.name in names]), item.writer)
+                replace(item, schema=pa.schema([f for f in item.schema if f.name in names]))
                 for item in schemas
             ]
             unified = unify(chosen, table)
@@ -247,7 +256,18 @@ class Snapshot:
         if live:
             used = self._files_of(state, table).fingerprints(table) if entries else set()
             entries = [entry for entry in entries if entry.fingerprint in used]
-        return [FileSchema(entry.schema, state.writer) for entry in entries]
+        return [
+            FileSchema(
+                entry.schema, state.writer, partial(self._example, state, table, entry.fingerprint)
+            )
+            for entry in entries
+        ]
+
+    def _example(self, state: State, table: str, fingerprint: bytes) -> str:
+        """The path of a live file with a schema; nothing if there is none."""
+        rows = self._files_of(state, table).table(table)
+        same = pc.equal(rows.column("schema_fingerprint"), column([fingerprint], pa.binary(16))[0])
+        return min(rows.filter(same).column("path").to_pylist(), default="")
 
 
 def _scalar(text: str) -> pa.Scalar:
@@ -260,6 +280,10 @@ def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     before, between = _scalar(prefix), _scalar("")
     joined = [pc.binary_join_element_wise(before, chunk, between) for chunk in paths.chunks]
     return pa.chunked_array(joined, pa.string())
+
+
+def _names(schemas: Sequence[FileSchema]) -> list[str]:
+    return list(dict.fromkeys(name for item in schemas for name in item.schema.names))
 
 
 def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequence[str]:

@@ -16,7 +16,7 @@ from ..catalog.format.names import segments_folder
 from ..catalog.log.outcome import foreign_error
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .log_names import check_names
-from .retained import digests_of, read_base, replay
+from .retained import SET_ASIDE, digests_of, read_base, replay
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +96,7 @@ def _compare_with_log(
     except CorruptError as error:
         return (
             f"The log before revision {goal} is damaged ({error.message}), so its checkpoint could "
-            "not be compared with it"
+            "not be compared with it. `lakelog doctor` names what is damaged there"
         )
     different = differences(replayed, state)
     if different:
@@ -104,7 +104,8 @@ def _compare_with_log(
             f"The checkpoint of revision {goal} doesn't hold what the log before it says: "
             f"{', '.join(different)}",
             key=listing.key(first),
-            hint="Nothing was deleted. Rebuild the log, or remove the checkpoint and write a new one",
+            hint="Nothing was deleted. Keep both, and plan `lakelog rebuild --replace`: its plan "
+            "shows what the data files say",
         )
     return ""
 
@@ -151,14 +152,14 @@ def _check_checkpoint(
         raise CorruptObject(
             f"Checkpoint {key} is of another history than the transaction of its revision",
             key=key,
-            hint="Nothing was deleted. Rebuild the log, or remove this checkpoint",
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
     segments = _segments(state)
     for name in sorted(segments - names.segments.keys()):
         raise CorruptObject(
             f"{key} refers to {name}, which is not there",
             key=segments_folder(context.writer, context.database) + name,
-            hint="Nothing was deleted. Rebuild the log, or remove this checkpoint",
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
     return segments
 

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from .context import MaintenanceContext
 
 _READ_AT_ONCE: Final = 256
+SET_ASIDE: Final = (
+    "Move the checkpoint elsewhere and run `lakelog doctor`: if the log can be read without it, "
+    "`lakelog checkpoint` writes a new one; else put it back"
+)
 
 
 def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | None) -> State:
@@ -89,8 +93,7 @@ def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
         raise CorruptObject(
             f"Checkpoint {key} is not that of {transaction.key}: {', '.join(wrong)} differ",
             key=key,
-            hint="Nothing was deleted. Rebuild the log, or remove the checkpoint: an older one and the "
-            "transactions after it say the same",
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
 
 

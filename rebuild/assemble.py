@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from .plan import LeftOut, RebuiltFile, RebuiltTransaction
+from .values import LeftOut, RebuiltFile, RebuiltTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -26,7 +26,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .plan import LeftOut
+from .values import LeftOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

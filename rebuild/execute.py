@@ -25,7 +25,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.commit.checkpointer import write_checkpoint
 from ..catalog.format.names import LogObject, base_folder, first_slot_uuid, log_folder
 from ..catalog.format.objects import decode_transaction
@@ -34,16 +33,21 @@ from ..catalog.log.state import State, apply, empty_state, validate
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject, NotFoundError, ObjectExists, PlanOutdated
+from ..plans import check_source, open_source
 from ..store import probe
 from .old_log import list_log
-from .plan import RebuildInfo, RebuildPlan, RebuiltTransaction
-from .rebuild import data_mark, log_exists
+from .plan import RebuildInfo, RebuildPlan, check_plan
+from .rebuild import data_digest, log_exists
 from .scan import list_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from ..catalog.ambient import Ambient
+    from ..catalog.catalog import Catalog
+    from ..plans import Progress
     from ..store import Store
+    from .values import RebuiltTransaction
 
 _PARALLEL: Final = 16
 
@@ -54,14 +58,25 @@ class _Object:
     body: bytes
 
 
-def execute_rebuild(plan: RebuildPlan, *, ambient: Ambient = SYSTEM) -> RebuildInfo:
-    """Write a planned log, then a checkpoint of it.
+def execute_rebuild(
+    source: Catalog | Store,
+    plan: RebuildPlan,
+    *,
+    ambient: Ambient | None = None,
+    progress: Progress | None = None,
+) -> RebuildInfo:
+    """Check a plan again, and write its log, then a checkpoint of it.
 
     A crash at any point leaves a log that can't be read as if it were whole and smaller; planning
     and executing again with `replace` repairs it. Objects of an old log are first copied to
     `<writer>/<database>/replaced/<rebuild id>/` and read back.
 
+    Args:
+        source: The catalog that the plan was made for, or its store.
+        ambient: Clock and identities; those of the catalog if not given.
+        progress: Called with (done, total, what).
     Raises:
+        UsageError, InvalidPath: Not a plan for this.
         NotFoundError: The plan holds no transaction; nothing was touched.
         LogExists: A log has appeared since the plan was made; nothing was touched.
         PlanOutdated: The data files or the old log changed since; plan again.
@@ -69,24 +84,31 @@ def execute_rebuild(plan: RebuildPlan, *, ambient: Ambient = SYSTEM) -> RebuildI
     Requests: 4 for the probe, 5 LIST; 1 PUT a revision, 1 for the checkpoint and each of its
         segments; with an old log 2 GET, 1 PUT and 1 DELETE an object of it.
     """
+    place = open_source(source, ambient)
+    check_source(plan, "rebuild", place.store)
+    check_plan(plan)
     if not plan.transactions:
         raise NotFoundError(
             f"No file of {plan.writer}/{plan.database} can be used: there is nothing to rebuild",
             key=f"{plan.writer}/{plan.database}",
             hint="The report says what is wrong with each file",
         )
-    exclusive = probe(plan.store, f"{plan.writer}/").put_if_absent
-    _check(plan)
-    objects, state = _build(plan, ambient)
-    kept = _copy_aside(plan)
-    _put_first(plan, objects[-1], exclusive)
-    _delete_old(plan)
+    store = place.store
+    exclusive = probe(store, f"{plan.writer}/").put_if_absent
+    _check(store, plan)
+    objects, state = _build(plan, place.ambient)
+    kept = _copy_aside(store, plan)
+    _put_first(store, plan, objects[-1], exclusive)
+    _delete_old(store, plan)
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="lakelog-rebuild") as pool:
         middle = reversed(objects[1:-1])
-        _drain(pool.map(lambda item: _put(plan.store, item, exclusive), middle))
+        puts = pool.map(lambda item: _put(store, item, exclusive), middle)
+        for done, _ in enumerate(puts, 2):
+            if progress is not None:
+                progress(done, len(objects), "objects written")
     if len(objects) > 1:
-        _put(plan.store, objects[0], exclusive)
-    log = LogReader(plan.store, plan.writer, plan.database, ambient)
+        _put(store, objects[0], exclusive)
+    log = LogReader(store, plan.writer, plan.database, place.ambient)
     checkpoint = write_checkpoint(log, state, exclusive=exclusive)
     _read_back(log, plan, state)
     live = plan.live.values()
@@ -107,14 +129,14 @@ def execute_rebuild(plan: RebuildPlan, *, ambient: Ambient = SYSTEM) -> RebuildI
 # --- Before anything is touched ------------------------------------------------------------------
 
 
-def _check(plan: RebuildPlan) -> None:
-    now = list_log(plan.store, plan.writer, plan.database)
+def _check(store: Store, plan: RebuildPlan) -> None:
+    now = list_log(store, plan.writer, plan.database)
     before = [(info.key, info.size_bytes) for info in plan.replaced]
     if [(info.key, info.size_bytes) for info in now] != before:
         if not before:
             raise log_exists(plan.writer, plan.database)
         raise _outdated(plan, "its log")
-    if data_mark(list_data(plan.store, plan.writer, plan.database)) != plan.data_mark:
+    if data_digest(list_data(store, plan.writer, plan.database)) != plan.data_digest:
         raise _outdated(plan, "what lies below data/")
 
 
@@ -132,13 +154,15 @@ def _build(plan: RebuildPlan, ambient: Ambient) -> tuple[list[_Object], State]:
     folder = log_folder(plan.writer, plan.database)
     top = len(plan.transactions) - 1 + plan.padding
     uuid = first_slot_uuid(plan.writer, plan.database)
+    promised = {name.revision: name.start for name in plan.promised}
+    schemas = {(item.table, item.fingerprint): item.message for item in plan.schemas}
     objects: list[_Object] = []
     for revision in range(top + 1):
         successor = ambient.new_id()
-        successor = plan.slots.get(revision + 1, successor[:4]) + successor[4:]
+        successor = promised.get(revision + 1, successor[:4]) + successor[4:]
         if revision < len(plan.transactions):
             item = plan.transactions[revision]
-            intent, now_us = _intent(plan, item, state), item.committed_at_us
+            intent, now_us = _intent(plan, item, schemas, state), item.committed_at_us
         else:
             intent = Intent(ambient.new_id(), plan.epoch, summary={"rebuilt": "padding"})
             now_us = 0
@@ -155,7 +179,12 @@ def _build(plan: RebuildPlan, ambient: Ambient) -> tuple[list[_Object], State]:
     return objects, state
 
 
-def _intent(plan: RebuildPlan, item: RebuiltTransaction, state: State) -> Intent:
+def _intent(
+    plan: RebuildPlan,
+    item: RebuiltTransaction,
+    schemas: Mapping[tuple[str, bytes], bytes],
+    state: State,
+) -> Intent:
     intent = Intent(
         transaction_id=bytes.fromhex(item.transaction_id),
         epoch=plan.epoch,
@@ -168,11 +197,11 @@ def _intent(plan: RebuildPlan, item: RebuiltTransaction, state: State) -> Intent
         intent.summary["original_revision"] = str(item.original_revision)
     known: set[tuple[str, bytes]] = set()
     for file in item.files:
-        mark = (file.table, file.fingerprint)
-        if mark not in known and mark not in state.schemas:
-            known.add(mark)
+        named = (file.table, file.fingerprint)
+        if named not in known and named not in state.schemas:
+            known.add(named)
             schema = wire.Schema(
-                table=file.table, fingerprint=file.fingerprint, arrow_schema=plan.schemas[mark]
+                table=file.table, fingerprint=file.fingerprint, arrow_schema=schemas[named]
             )
             intent.actions.append(wire.Action(schema=schema))
         for path in file.removes:
@@ -206,9 +235,9 @@ def _aside(plan: RebuildPlan) -> str:
     return f"{base_folder(plan.writer, plan.database)}replaced/{plan.rebuild_id}/"
 
 
-def _copy_aside(plan: RebuildPlan) -> int:
+def _copy_aside(store: Store, plan: RebuildPlan) -> int:
     """Copy the old log's objects, and read each copy back."""
-    store, aside = plan.store, _aside(plan)
+    aside = _aside(plan)
 
     def copy(key: str) -> None:
         body = store.get(key)
@@ -226,18 +255,18 @@ def _copy_aside(plan: RebuildPlan) -> int:
     return len(plan.replaced)
 
 
-def _put_first(plan: RebuildPlan, item: _Object, exclusive: bool) -> None:
+def _put_first(store: Store, plan: RebuildPlan, item: _Object, exclusive: bool) -> None:
     try:
-        _put(plan.store, item, exclusive)
+        _put(store, item, exclusive)
     except ObjectExists:
         raise _outdated(plan, "the log") from None
 
 
-def _delete_old(plan: RebuildPlan) -> None:
+def _delete_old(store: Store, plan: RebuildPlan) -> None:
     keys = [info.key for info in plan.replaced]
     first = [key for key in keys if not key.endswith(".transaction")]
     for some in (first, [key for key in keys if key.endswith(".transaction")]):
-        plan.store.delete(some, ordered=False)
+        store.delete(some, ordered=False)
 
 
 def _put(store: Store, item: _Object, exclusive: bool) -> None:
@@ -260,7 +289,7 @@ def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
         raise _outdated(plan, "the log")
     _compare(plan, found)
     folder = base_folder(plan.writer, plan.database)
-    there = {info.key[len(folder) :] for info in list_data(plan.store, plan.writer, plan.database)}
+    there = {info.key[len(folder) :] for info in list_data(log.store, plan.writer, plan.database)}
     gone = sorted(plan.live.keys() - there)
     if gone:
         raise PlanOutdated(

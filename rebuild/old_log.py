@@ -9,17 +9,16 @@ Source: docs/format.md, section 4.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..catalog.format.names import LogObject, log_folder, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.log.listing import Listing, read_listing
 from ..errors import CorruptError, ObjectNotFound
+from .values import MAX_PADDING
 
 if TYPE_CHECKING:
     from ..store import ObjectInfo, Store
-
-MAX_PADDING: Final = 1_000
 
 
 @dataclass(slots=True)

@@ -1,103 +1,43 @@
-"""What a rebuild will do, as a value: nothing is written until `execute_rebuild` gets it. Pure.
+"""What a rebuild will do: a plan (`plans`) of the log that footers prove. Pure.
 
-Source: docs/format.md, section 8; seed 002, sections 1.3 and 2.6.
+Source: docs/format.md, section 8; docs/maintenance.md.
 """
 
 from __future__ import annotations
 
+import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Final, Literal
 
-import pyarrow as pa
+from google.protobuf.message import DecodeError
 
-if TYPE_CHECKING:
-    from ..store import ObjectInfo, Store
+from ..catalog.format.names import check_id, check_path, log_folder, parse_log_object
+from ..catalog.format.objects import OPERATIONS
+from ..catalog.wire import lakelog_transaction_pb2 as wire
+from ..errors import InvalidPath
+from ..plans.contract import Effect, Group
+from ..plans.saved import decode_plan, encode_plan
+from .describe import (
+    describe_left_out,
+    describe_replaced,
+    describe_transactions,
+    describe_unproven,
+)
+from .values import (
+    MAX_EPOCH,
+    MAX_PADDING,
+    KnownSchema,
+    LeftOut,
+    OldObject,
+    PromisedName,
+    RebuiltFile,
+    RebuiltTransaction,
+)
 
-Proof = Literal["proven", "unproven", "foreign"]
-LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltFile:
-    """One file that a rebuilt transaction adds.
-
-    Attributes:
-        path: Relative to `<writer>/<database>/`.
-        table: Its table.
-        size_bytes, row_count: Of the file.
-        fingerprint: Of its schema.
-        add: Its `Add`, serialized: a million of these stay small.
-        removes: Paths taken out right before it, as its footer says; only such as are live then.
-    """
-
-    path: str
-    table: str
-    size_bytes: int
-    row_count: int
-    fingerprint: bytes = field(repr=False)
-    add: bytes = field(repr=False)
-    removes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltTransaction:
-    """One revision of the rebuilt log.
-
-    Attributes:
-        revision: Its new number.
-        transaction_id: Hex; of the footers.
-        proof: `proven`: a later footer says that it was committed. `unproven`: it may have been
-            written and never committed. `foreign`: files without lakelog metadata, taken in on
-            request.
-        original_revision: Its number in the lost log, where a footer tells; else None.
-        base_revision: The head that it was begun on.
-        epoch: Under which its files were written.
-        operation: As its footers say.
-        committed_at_us: The commit time it gets.
-        app_id, app_version: Idempotence, as its footers say.
-        files: What it adds, in order.
-        why: Why it stands at this place, in words.
-    """
-
-    revision: int
-    transaction_id: str
-    proof: Proof
-    original_revision: int | None
-    base_revision: int
-    epoch: int
-    operation: str
-    committed_at_us: int
-    app_id: str
-    app_version: int
-    files: tuple[RebuiltFile, ...]
-    why: str
-
-    @property
-    def removes(self) -> tuple[str, ...]:
-        """Paths that it takes out."""
-        return tuple(path for file in self.files for path in file.removes)
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """An object below `data/` that the rebuilt log won't name. It is never moved or deleted.
-
-    Attributes:
-        path: Relative to `<writer>/<database>/`.
-        size_bytes: Of the object.
-        kind: `quarantined` (damaged, or it belongs elsewhere), `foreign` (no lakelog metadata),
-            `disproved` (its transaction can't have been committed), `conflicting` (its transaction
-            or another unproven one was not committed; the later one is kept), `excluded` (on
-            request), `ignored` (no Parquet file by its name).
-        reason: In words.
-        transaction_id: Hex, where known.
-    """
-
-    path: str
-    size_bytes: int
-    kind: LeftOutKind
-    reason: str
-    transaction_id: str = ""
+_REBUILD_ID: Final = re.compile(r"[0-9a-f]{16}")
+_LATEST_US: Final = 253_402_300_799_999_999  # the end of year 9999
+_TRANSACTION_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +45,10 @@ class RebuildPlan:
     """A log as it will be rebuilt from footers. Immutable; `execute_rebuild` writes it.
 
     Attributes:
+        kind: `rebuild`.
         url: The catalog's root.
         writer, database: Whose log.
+        made_at: When, UTC, by the planner's clock.
         rebuild_id: Names this rebuild; old objects go to `<writer>/<database>/replaced/<it>/`.
         epoch: Of all rebuilt commits: above that of every file, so that old owners are fenced.
         transactions: The rebuilt revisions, from 0 without gaps.
@@ -114,30 +56,30 @@ class RebuildPlan:
         notes: What can't be known from footers, in words.
         replaced: Objects of the old log, which are copied aside and then deleted.
         objects_seen, bytes_seen: All objects below `data/`.
-        data_mark: A digest of names and sizes below `data/`, to see a change.
-        schemas: Arrow IPC schema messages by table and fingerprint.
-        slots: The first bytes of slot uuids of the old log that the new one takes over, by
-            revision, so that a committer that still runs finds its next name taken.
+        data_digest: Of names and sizes below `data/`, to see a change.
+        schemas: Of the files of all transactions.
+        promised: Names that the new log takes over, so that a committer that still runs finds its
+            next name taken.
         padding: Empty revisions after the last transaction, for the same reason.
-        store: Where the log is.
     """
 
+    kind: Literal["rebuild"]
     url: str
     writer: str
     database: str
+    made_at: dt.datetime
     rebuild_id: str
     epoch: int
     transactions: tuple[RebuiltTransaction, ...] = field(repr=False)
     left_out: tuple[LeftOut, ...] = field(repr=False)
     notes: tuple[str, ...] = field(repr=False)
-    replaced: tuple[ObjectInfo, ...] = field(repr=False)
+    replaced: tuple[OldObject, ...] = field(repr=False)
     objects_seen: int
     bytes_seen: int
-    data_mark: bytes = field(repr=False)
-    schemas: dict[tuple[str, bytes], bytes] = field(repr=False)
-    slots: dict[int, bytes] = field(repr=False)
+    data_digest: bytes = field(repr=False)
+    schemas: tuple[KnownSchema, ...] = field(repr=False)
+    promised: tuple[PromisedName, ...] = field(repr=False)
     padding: int
-    store: Store = field(repr=False, compare=False)
 
     @property
     def unproven(self) -> tuple[RebuiltTransaction, ...]:
@@ -159,6 +101,35 @@ class RebuildPlan:
                     files.pop(path, None)
                 files[file.path] = file
         return files
+
+    @property
+    def effect(self) -> Effect:
+        """What it writes; the size is that of the live files that the log will name."""
+        size_bytes = sum(file.size_bytes for file in self.live.values())
+        return Effect("write", "transaction", len(self.transactions), size_bytes)
+
+    def describe(self) -> tuple[Group, ...]:
+        """The new log, what it leaves out, and what becomes of the old log's objects."""
+        return (
+            describe_transactions(self.transactions),
+            describe_unproven(self.transactions),
+            describe_left_out(self.left_out),
+            describe_replaced(self.replaced, self.rebuild_id),
+        )
+
+    def to_json(self) -> str:
+        """The plan as JSON text, for `from_json`."""
+        return encode_plan(self, "transactions")
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RebuildPlan:
+        """A plan from `to_json`, checked.
+
+        Raises:
+            UsageError: Not a plan, one of another format, or one that contradicts itself.
+            InvalidName, InvalidPath: It names what no rebuild may write, copy or delete.
+        """
+        return check_plan(decode_plan(cls, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,66 +158,61 @@ class RebuildInfo:
     replaced_objects: int
 
 
-def transactions_table(plan: RebuildPlan) -> pa.Table:
-    """The rebuilt revisions, one a row.
+def check_plan(plan: RebuildPlan) -> RebuildPlan:
+    """The plan, if all that it names is what a rebuild of its writer and database may touch.
 
-    Returns:
-        revision, transaction_id, proof, original_revision (null if unknown), epoch, operation,
-        committed_at (timestamp[us, UTC]), files_added, files_removed, rows_added, bytes_added, why.
+    Raises:
+        UsageError: It contradicts itself, or a number is out of range.
+        InvalidName, InvalidPath: A writer, database, path or key that breaks the rules of names, or
+            that lies elsewhere.
     """
-    schema = pa.schema(
-        [
-            ("revision", pa.int64()),
-            ("transaction_id", pa.string()),
-            ("proof", pa.string()),
-            ("original_revision", pa.int64()),
-            ("epoch", pa.int64()),
-            ("operation", pa.string()),
-            ("committed_at", pa.timestamp("us", "UTC")),
-            ("files_added", pa.int64()),
-            ("files_removed", pa.int64()),
-            ("rows_added", pa.int64()),
-            ("bytes_added", pa.int64()),
-            ("why", pa.string()),
-        ]
-    )
-    rows = [
-        (
-            item.revision,
-            item.transaction_id,
-            item.proof,
-            item.original_revision,
-            item.epoch,
-            item.operation,
-            item.committed_at_us,
-            len(item.files),
-            len(item.removes),
-            sum(file.row_count for file in item.files),
-            sum(file.size_bytes for file in item.files),
-            item.why,
-        )
-        for item in plan.transactions
-    ]
-    columns = list(zip(*rows)) or [()] * len(schema)
-    return pa.Table.from_arrays(
-        [pa.array(list(values), entry.type) for values, entry in zip(columns, schema)],
-        schema=schema,
-    )
+    check_id(plan.writer, "writer")
+    check_id(plan.database, "database")
+    folder = log_folder(plan.writer, plan.database)
+    for item in plan.replaced:
+        name = item.key.removeprefix(folder)
+        if name == item.key or parse_log_object(name) is None:
+            raise _changed(f"{item.key!r} is no log object below {folder}", item.key)
+    known = {(schema.table, schema.fingerprint) for schema in plan.schemas}
+    for revision, transaction in enumerate(plan.transactions):
+        if (
+            not _TRANSACTION_ID.fullmatch(transaction.transaction_id)
+            or transaction.revision != revision
+            or transaction.operation not in OPERATIONS
+            or transaction.committed_at_us > _LATEST_US
+        ):
+            raise _changed(
+                f"a field of transaction {revision} is wrong", transaction.transaction_id
+            )
+        for file in transaction.files:
+            check_path(file.path)
+            if (file.table, file.fingerprint) not in known or not _fits(file):
+                raise _changed(f"{file.path!r} is not the file that its facts tell of", file.path)
+            for path in file.removes:
+                check_path(path)
+    if (
+        not _REBUILD_ID.fullmatch(plan.rebuild_id)
+        or not 1 <= plan.epoch <= MAX_EPOCH
+        or not 0 <= plan.padding <= MAX_PADDING
+        or not all(name.revision > 0 and len(name.start) == 4 for name in plan.promised)
+    ):
+        raise _changed("a number is out of range", plan.rebuild_id)
+    return plan
 
 
-def left_out_table(plan: RebuildPlan) -> pa.Table:
-    """The objects that the rebuilt log won't name, one a row, by path.
+def _fits(file: RebuiltFile) -> bool:
+    """Whether the `Add` of a file is about it."""
+    try:
+        add = wire.Add.FromString(file.add)
+    except DecodeError:
+        return False
+    said = (add.path, add.table, add.size_bytes, add.row_count, add.schema_fingerprint)
+    return said == (file.path, file.table, file.size_bytes, file.row_count, file.fingerprint)
 
-    Returns:
-        path, size_bytes, kind, transaction_id (empty if unknown), reason.
-    """
-    items = sorted(plan.left_out, key=lambda item: item.path.encode())
-    return pa.table(
-        {
-            "path": pa.array([item.path for item in items], pa.string()),
-            "size_bytes": pa.array([item.size_bytes for item in items], pa.int64()),
-            "kind": pa.array([item.kind for item in items], pa.string()),
-            "transaction_id": pa.array([item.transaction_id for item in items], pa.string()),
-            "reason": pa.array([item.reason for item in items], pa.string()),
-        }
+
+def _changed(problem: str, key: str) -> InvalidPath:
+    return InvalidPath(
+        f"This can't be a rebuild plan: {problem}",
+        key=key,
+        hint="The plan was not made by lakelog, or was changed. Make a new one",
     )

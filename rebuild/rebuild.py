@@ -1,38 +1,39 @@
 """Plan a log from the footers of its Parquet files: scan first, plan, write last.
 
-Source: docs/format.md, section 8; seed 002, sections 1.3 and 2.6.
+Source: docs/format.md, section 8.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.format.names import base_folder, check_id, parse_data_file
 from ..errors import LogExists, NotFoundError, UsageError
-from ..store import Store
+from ..plans import Source, open_source
 from .assemble import Assembled, assemble
 from .evidence import Evidence, Transaction, group, prove, rule_out
 from .notes import notes
 from .old_log import padding_after, read_old_log, usable_slots
 from .order import Ordered, order
-from .plan import LeftOut, LeftOutKind, RebuildPlan
-from .scan import MAX_EPOCH, Scan, scan_data
+from .plan import RebuildPlan
+from .scan import Scan, scan_data
+from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind, OldObject, PromisedName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
-    from ..store import ObjectInfo
+    from ..plans import Progress
+    from ..store import ObjectInfo, Store
     from .old_log import OldLog
-
-    Progress = Callable[[int, int], None]
 
 
 def plan_rebuild(
-    catalog: Catalog | Store,
+    source: Catalog | Store,
     writer: str,
     database: str,
     *,
@@ -40,19 +41,19 @@ def plan_rebuild(
     include_foreign: bool = False,
     exclude: Collection[str] = (),
     progress: Progress | None = None,
-    ambient: Ambient = SYSTEM,
+    ambient: Ambient | None = None,
 ) -> RebuildPlan:
     """Read the footers of all data files of one writer and database, and plan the log that they
     prove. Nothing is written.
 
     Args:
-        catalog: An open catalog or its store.
+        source: The catalog, or its store.
         replace: Also over an existing log: its objects are copied aside first.
         include_foreign: Also take in Parquet files without lakelog metadata, at the end, into the
             table and partition that their path names.
         exclude: Transaction ids (hex) to leave out: of those that the report calls unproven.
-        progress: Called with footers read and footers in all, from this thread.
-        ambient: Clock and identities.
+        progress: Called with (done, total, what), from this thread.
+        ambient: Clock and identities; those of the catalog if not given.
     Raises:
         LogExists: There is a log, and `replace` is not set.
         NotFoundError: There is no data file to rebuild from.
@@ -60,7 +61,8 @@ def plan_rebuild(
         StorageError: The store failed.
     Requests: 2 LIST, 1 or 2 GET a data file; with `replace` 1 GET more.
     """
-    store = catalog if isinstance(catalog, Store) else catalog.store
+    place = open_source(source, ambient)
+    store, ambient = place.store, place.ambient
     check_id(writer, "writer")
     check_id(database, "database")
     folder = base_folder(writer, database)
@@ -96,8 +98,7 @@ def plan_rebuild(
     left_out = [*scan.left_out, *disagreeing, *assembled.left_out]
     left_out += _ruled_out(transactions, evidence, excluded)
     weighed = _Weighed(transactions, evidence, ordered, assembled, left_out)
-    rebuild_id = ambient.new_id().hex()[:16]
-    return _plan(store, (writer, database), scan, old, weighed, rebuild_id=rebuild_id)
+    return _plan(place, (writer, database), scan, old, weighed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +111,9 @@ class _Weighed:
 
 
 def _plan(
-    store: Store,
-    names: tuple[str, str],
-    scan: Scan,
-    old: OldLog,
-    weighed: _Weighed,
-    *,
-    rebuild_id: str,
+    place: Source, names: tuple[str, str], scan: Scan, old: OldLog, weighed: _Weighed
 ) -> RebuildPlan:
+    at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=place.ambient.now_us())
     newest = len(weighed.assembled.transactions) - 1
     padding = padding_after(old, newest) if newest >= 0 else 0
     known = notes(
@@ -131,22 +127,25 @@ def _plan(
         take_over=newest + padding > old.head and old.names_next,
     )
     return RebuildPlan(
-        url=store.url,
+        kind="rebuild",
+        url=place.store.url,
         writer=names[0],
         database=names[1],
-        rebuild_id=rebuild_id,
+        made_at=at,
+        rebuild_id=place.ambient.new_id().hex()[:16],
         epoch=1 + max(old.epoch, _highest_epoch(scan)),
         transactions=tuple(weighed.assembled.transactions),
         left_out=tuple(sorted(weighed.left_out, key=lambda item: item.path.encode())),
         notes=known,
-        replaced=tuple(old.objects),
+        replaced=tuple(OldObject(info.key, info.size_bytes) for info in old.objects),
         objects_seen=len(scan.objects),
         bytes_seen=sum(info.size_bytes for info in scan.objects),
-        data_mark=data_mark(scan.objects),
-        schemas=scan.schemas,
-        slots=usable_slots(old, newest + padding),
+        data_digest=data_digest(scan.objects),
+        schemas=tuple(KnownSchema(*known, message) for known, message in scan.schemas.items()),
+        promised=tuple(
+            PromisedName(*item) for item in sorted(usable_slots(old, newest + padding).items())
+        ),
         padding=padding,
-        store=store,
     )
 
 
@@ -159,7 +158,7 @@ def log_exists(writer: str, database: str) -> LogExists:
     )
 
 
-def data_mark(objects: Iterable[ObjectInfo]) -> bytes:
+def data_digest(objects: Iterable[ObjectInfo]) -> bytes:
     """A digest of the names and sizes of objects."""
     digest = hashlib.sha256()
     for info in objects:

@@ -57,7 +57,7 @@ class Session:
         self.database = check_id(database, "database")
         self.store = store
         self.capabilities: Capabilities = probe(
-            store, f"{writer_id}/", mark=lambda: f"{ambient.new_id().hex()}"
+            store, f"{writer_id}/", new_name=lambda: f"{ambient.new_id().hex()}"
         )
         exclusive = self.capabilities.put_if_absent
         if shared and not exclusive:

@@ -451,7 +451,7 @@ def test_exact_survivors_of_prune(lake, commits, checkpoints, keep, survivors):
 
 def rebuild(lake, **options):
     plan = plan_rebuild(lake.catalog, W, D, **options)
-    execute_rebuild(plan)
+    execute_rebuild(lake.catalog, plan)
     return plan
 
 

@@ -160,11 +160,11 @@ def gc(store: Store, notes: Notebook) -> None:
 
 
 def rebuild(store: Store, notes: Notebook) -> None:
-    execute_rebuild(plan_rebuild(store, W, D), ambient=FakeAmbient(1).ambient)
+    execute_rebuild(store, plan_rebuild(store, W, D), ambient=FakeAmbient(1).ambient)
 
 
 def rebuild_replace(store: Store, notes: Notebook) -> None:
-    execute_rebuild(plan_rebuild(store, W, D, replace=True), ambient=FakeAmbient(1).ambient)
+    execute_rebuild(store, plan_rebuild(store, W, D, replace=True), ambient=FakeAmbient(1).ambient)
 
 
 # --- What they begin with -------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def check_death(store, before: dict[str, bytes], whole: set[str], old: set[str] 
         if not seen:
             assert not ours(now), "a log that is there reads as an empty one"
     plan = plan_rebuild(store, "EWR", "weather", replace=True)
-    execute_rebuild(plan)
+    execute_rebuild(store, plan)
     assert live_files(store) == whole
     after = everything(store)
     for name, body in {**ours(now), **ours(before)}.items():
@@ -140,7 +140,7 @@ def check_all_deaths(make_store, before: dict[str, bytes], *, every: int = 1) ->
     plan = plan_rebuild(sound, "EWR", "weather", replace=True)
     whole = set(plan.live)
     counting = CrashingStore(sound)
-    execute_rebuild(plan_rebuild(counting, "EWR", "weather", replace=True))
+    execute_rebuild(counting, plan_rebuild(counting, "EWR", "weather", replace=True))
     assert live_files(sound) == whole
     deaths = 0
     for after in (False, True):
@@ -149,7 +149,7 @@ def check_all_deaths(make_store, before: dict[str, bytes], *, every: int = 1) ->
             dying = CrashingStore(inner, at, after=after)
             plan = plan_rebuild(dying, "EWR", "weather", replace=True)
             with pytest.raises(Crash):
-                execute_rebuild(plan)
+                execute_rebuild(dying, plan)
             check_death(inner, before, whole, old)
             deaths += 1
     return deaths
@@ -186,14 +186,14 @@ def test_two_deaths_in_a_row():
                 dying = CrashingStore(store, at, after=True)
                 plan = plan_rebuild(dying, "EWR", "weather", replace=True)
                 with contextlib.suppress(Crash):  # or it had fewer requests, and is through
-                    execute_rebuild(plan)
+                    execute_rebuild(dying, plan)
             check_death(store, before, whole, whole)
 
 
 def test_without_revision_0_the_new_log_is_a_gap_not_a_smaller_log():
     before = make_history(lost="all")
     store = fill(MemoryStore(), before)
-    execute_rebuild(plan_rebuild(store, "EWR", "weather"))
+    execute_rebuild(store, plan_rebuild(store, "EWR", "weather"))
     first = min(key for key in everything(store) if key.startswith(LOG))
     store.delete([first, *(key for key in everything(store) if key.endswith("checkpoint"))])
     with pytest.raises(MissingTransaction):
@@ -208,7 +208,7 @@ def test_a_copy_that_does_not_read_back_stops_before_the_old_log_is_touched():
     before = make_history(lost="nothing")
     store = Bad(fill(MemoryStore(), before))
     with pytest.raises(CorruptError, match="not what was written"):
-        execute_rebuild(plan_rebuild(store, "EWR", "weather", replace=True))
+        execute_rebuild(store, plan_rebuild(store, "EWR", "weather", replace=True))
     now = everything(store)
     assert {key: body for key, body in now.items() if "/replaced/" not in key} == before
 
@@ -224,6 +224,7 @@ def test_a_lost_answer_to_a_put_is_no_failure(any_store):
 
     before = make_history(lost="all")
     store = fill(any_store(), before)
-    info = execute_rebuild(plan_rebuild(Deaf(store), "EWR", "weather"))
+    deaf = Deaf(store)
+    info = execute_rebuild(deaf, plan_rebuild(deaf, "EWR", "weather"))
     assert live_files(store) == set(plan_rebuild(store, "EWR", "weather", replace=True).live)
     assert info.revision == 5

@@ -212,7 +212,7 @@ def check_rebuild(world: World) -> None:
     else:
         assert rebuilt == order
         assert replayed(plan) == world.committed
-    info = execute_rebuild(plan, ambient=world.fake.ambient)
+    info = execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     assert (info.transactions, info.files) == (len(order), len(before))
     for item, (mark, live) in zip(plan.transactions, world.committed):
         assert live_files(world.store, item.revision) == live, mark

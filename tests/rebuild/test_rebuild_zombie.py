@@ -85,7 +85,7 @@ def write(writer: Writer, fake: FakeAmbient) -> str:
 @pytest.mark.parametrize("removals", [0, 1, 3])
 def test_a_zombie_is_refused_after_a_rebuild_over_a_readable_log(removals):
     world = make_world(removals=removals)
-    info = execute_rebuild(world.plan(replace=True))
+    info = execute_rebuild(world.store, world.plan(replace=True))
     head = world.load()
     with pytest.raises(BrokenChain):
         write(world.zombie, world.fake)
@@ -100,7 +100,7 @@ def test_what_a_zombie_had_begun_before_the_rebuild_is_in_it_and_is_not_called_f
     world = make_world()
     begun = world.zombie.transaction()
     (path,) = begun.write("hourly", pa.table({"n": [5]}))
-    execute_rebuild(world.plan(replace=True))
+    execute_rebuild(world.store, world.plan(replace=True))
     with pytest.raises(CommitOutcomeUnknown):
         begun.commit()
     assert path in world.live()
@@ -108,7 +108,7 @@ def test_what_a_zombie_had_begun_before_the_rebuild_is_in_it_and_is_not_called_f
 
 def test_a_zombie_from_before_the_first_commit_is_fenced():
     world = make_world()
-    execute_rebuild(world.plan(replace=True))
+    execute_rebuild(world.store, world.plan(replace=True))
     with pytest.raises(FencedError):
         write(world.early, world.fake)
     assert world.live() == set(world.paths)
@@ -117,7 +117,7 @@ def test_a_zombie_from_before_the_first_commit_is_fenced():
 def test_a_guest_is_refused_too():
     world = make_world()
     guest = Catalog(world.store, ambient=world.fake.ambient).writer("EWR", "weather", shared=True)
-    execute_rebuild(world.plan(replace=True))
+    execute_rebuild(world.store, world.plan(replace=True))
     before = {info.key for info in world.store.list(LOG)}
     with pytest.raises(LakelogError):
         write(guest, world.fake)
@@ -128,7 +128,7 @@ def test_a_reader_from_before_notices_and_a_token_from_before_is_refused():
     world = make_world()
     catalog = Catalog(world.store, ambient=world.fake.ambient)
     snapshot = catalog.snapshot("weather")
-    execute_rebuild(world.plan(replace=True))
+    execute_rebuild(world.store, world.plan(replace=True))
     with pytest.raises(LakelogError):
         snapshot.refresh()
     with pytest.raises(LakelogError, match="another transaction"):
@@ -139,7 +139,7 @@ def test_a_reader_from_before_notices_and_a_token_from_before_is_refused():
 def test_the_next_owner_has_a_higher_epoch_than_every_file():
     world = make_world()
     plan = world.plan(replace=True)
-    execute_rebuild(plan)
+    execute_rebuild(world.store, plan)
     assert plan.epoch == 2
     owner = world.new_owner()
     write(owner, world.fake)
@@ -196,7 +196,7 @@ def test_a_commit_at_any_moment_of_a_rebuild_is_refused_or_it_stops_the_rebuild(
         if acknowledged:
             pytest.fail("planning wrote something")
         try:
-            execute_rebuild(plan, ambient=world.fake.ambient)
+            execute_rebuild(store, plan, ambient=world.fake.ambient)
         except PlanOutdated:
             outcomes["stopped"] += 1
             assert acknowledged
@@ -221,14 +221,14 @@ def test_with_nothing_left_of_the_log_a_zombie_breaks_the_new_one_and_rebuild_re
     world.store.delete([info.key for info in world.store.list(LOG)])
     plan = world.plan()
     assert any("Stop every process" in note for note in plan.notes)
-    execute_rebuild(plan)
+    execute_rebuild(world.store, plan)
     zombies = write(world.zombie, world.fake)  # acknowledged: nothing tells it
     with pytest.raises((BrokenChain, ForkError, MissingTransaction)):
         world.load()
     with pytest.raises(CorruptError):
         world.new_owner()
     again = world.plan(replace=True)
-    execute_rebuild(again)
+    execute_rebuild(world.store, again)
     assert world.live() == set(plan.live) | {zombies}
     write(world.new_owner(), world.fake)
 
@@ -238,12 +238,12 @@ def test_a_zombie_that_also_writes_a_checkpoint_can_hide_commits_until_another_r
     lost, and another rebuild shows all of them."""
     world = make_world(removals=1, checkpoint_every=0)
     world.store.delete([info.key for info in world.store.list(LOG)])
-    execute_rebuild(world.plan())
+    execute_rebuild(world.store, world.plan())
     newer = write(world.new_owner(), world.fake)
     zombies = write(world.zombie, world.fake)
     world.zombie.checkpoint()
     assert newer not in world.live()
-    execute_rebuild(world.plan(replace=True))
+    execute_rebuild(world.store, world.plan(replace=True))
     assert {newer, zombies, *world.paths} <= world.live()
 
 
@@ -262,7 +262,7 @@ def test_one_transaction_over_a_log_that_cant_be_read():
     world = make_world(commits=1, checkpoint_every=0)
     (only,) = (info.key for info in world.store.list(LOG))
     world.store.put(only, world.store.get(only)[:-1])
-    info = execute_rebuild(world.plan(replace=True))
+    info = execute_rebuild(world.store, world.plan(replace=True))
     assert (info.revision, info.transactions) == (1, 1)
     assert world.live() == set(world.paths)
 
@@ -275,6 +275,6 @@ def test_a_long_old_log_is_not_padded_without_end(monkeypatch):
     assert world.plan(replace=True).padding == 0
     plan = world.plan(replace=True)
     assert any("the old log is longer" in note for note in plan.notes)
-    info = execute_rebuild(plan)
+    info = execute_rebuild(world.store, plan)
     assert info.revision == 3
     assert world.live() == set(plan.live)
