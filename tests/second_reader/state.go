@@ -58,10 +58,11 @@ func (h *head) follow(t *transaction) error {
 	}
 	readers, writers := maps.Clone(h.readerFeatures), maps.Clone(h.writerFeatures)
 	for i := range t.actions {
-		for _, name := range t.actions[i].readerFeatures {
+		a := t.actions[i].decode()
+		for _, name := range a.readerFeatures {
 			readers[name] = true
 		}
-		for _, name := range t.actions[i].writerFeatures {
+		for _, name := range a.writerFeatures {
 			writers[name] = true
 		}
 	}
@@ -70,7 +71,7 @@ func (h *head) follow(t *transaction) error {
 	}
 	h.readerFeatures, h.writerFeatures = readers, writers
 	for i := range t.actions {
-		switch a := &t.actions[i]; a.kind {
+		switch a := t.actions[i].decode(); a.kind {
 		case actionIdentity:
 			h.writer, h.database = a.writer, a.database
 		case actionSeal:

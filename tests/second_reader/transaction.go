@@ -17,7 +17,7 @@ type transaction struct {
 	previousDigest []byte
 	epoch          uint64
 	guest          bool
-	actions        []action // without those that are ignored
+	actions        []rawAction // without those that are ignored
 	hasCommit      bool
 	members        []member
 	committedAt    int64
@@ -50,10 +50,16 @@ const (
 	lastOfActions = 14
 )
 
+// A rawAction is an action as long as nobody looks at it: a message can hold very many.
+type rawAction struct {
+	kind     int // 0: unknown or none
+	optional bool
+	body     []byte
+}
+
 // An action holds what its kind needs; the fields of the other kinds are empty.
 type action struct {
-	kind           int // 0: unknown or none
-	optional       bool
+	kind           int
 	add            *add
 	path, table    string // Remove
 	schema         *schemaAction
@@ -172,7 +178,7 @@ func decodeMember(message []byte) (m member) {
 	return m
 }
 
-func decodeAction(message []byte) (a action) {
+func decodeAction(message []byte) (a rawAction) {
 	var body joined
 	kind, unknown := 0, false
 	each(message, func(f wireField) {
@@ -191,19 +197,19 @@ func decodeAction(message []byte) (a action) {
 	if unknown || kind == 0 {
 		return a
 	}
-	a.kind = kind
-	a.decode(body.bytes)
+	a.kind, a.body = kind, body.bytes
 	return a
 }
 
-func (a *action) decode(message []byte) {
+func (r *rawAction) decode() *action {
+	a := &action{kind: r.kind}
 	switch a.kind {
 	case actionAdd:
 		a.add = &add{}
 	case actionSchema:
 		a.schema = &schemaAction{}
 	}
-	each(message, func(f wireField) {
+	each(r.body, func(f wireField) {
 		switch a.kind {
 		case actionAdd:
 			a.add.field(f)
@@ -261,6 +267,7 @@ func (a *action) decode(message []byte) {
 			}
 		}
 	})
+	return a
 }
 
 func (a *add) field(f wireField) {
@@ -351,7 +358,8 @@ func openTransaction(folder string, name logName) (*transaction, error) {
 }
 
 func (t *transaction) tooNew() error {
-	for _, a := range t.actions {
+	for i := range t.actions {
+		a := t.actions[i].decode()
 		switch {
 		case a.kind == 0:
 			return newer("an action of unknown kind")
@@ -397,7 +405,7 @@ func (t *transaction) damaged(name logName) error {
 		}
 	}
 	for i := range t.actions {
-		if err := t.checkAction(&t.actions[i]); err != nil {
+		if err := t.checkAction(t.actions[i].decode()); err != nil {
 			return err
 		}
 	}

@@ -236,7 +236,7 @@ func (v *view) apply(t *transaction) {
 	row := historyRow{revision: int64(t.revision), digest: bytes.Clone(t.frame.digest[:]), uuid: bytes.Clone(t.uuid), committedAt: t.committedAt,
 		epoch: t.epoch, guest: t.guest, operation: t.operations(), summary: summary(t.members)}
 	for i := range t.actions {
-		v.act(t, &t.actions[i], &row)
+		v.act(t, t.actions[i].decode(), &row)
 	}
 	for _, m := range t.members {
 		row.ids = append(row.ids, slices.Clone(m.id))
