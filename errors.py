@@ -172,6 +172,19 @@ class FileNotLive(ConflictError):
     """A path was removed that the state doesn't have."""
 
 
+class ForeignLog(ConflictError):
+    """The log says that it is another writer's or database's: it was copied or renamed."""
+
+
+class ClockError(ConflictError):
+    """This machine's clock is far ahead of the store's: its commit times would stamp all later
+    ones."""
+
+
+class SameLogTwice(ConflictError):
+    """Two folders of a cut hold one log: its rows would count twice."""
+
+
 class LogExists(ConflictError):
     """A rebuild would write over an existing log."""
 

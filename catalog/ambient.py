@@ -37,12 +37,14 @@ class Ambient:
         new_id: A fresh random identity of 16 bytes.
         monotonic_s: Seconds on a clock that never jumps; for measuring idle time only.
         sleep_s: Waits so many seconds.
+        in_background: Whether work that nobody waits for may be done by a thread.
     """
 
     now_us: Callable[[], int] = _now_us
     new_id: Callable[[], bytes] = _new_id
     monotonic_s: Callable[[], float] = _monotonic_s
     sleep_s: Callable[[float], None] = time.sleep
+    in_background: bool = False
 
 
-SYSTEM = Ambient()
+SYSTEM = Ambient(in_background=True)

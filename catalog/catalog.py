@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import (
     CorruptError,
@@ -24,6 +23,7 @@ from ..errors import (
     NotACatalog,
     ObjectNotFound,
     RevisionNotFound,
+    SameLogTwice,
     TimeBeforeFirstCommit,
     UsageError,
     WriterNotFound,
@@ -31,10 +31,11 @@ from ..errors import (
 from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
 from .commit.arguments import check_checkpoint_every
-from .commit.writer import Writer
+from .commit.writer import CHECKPOINT_EVERY, Writer
+from .format.columns import array, column, numbers
 from .format.cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .format.names import check_id, is_id
-from .log.history import rows_to_table, transaction_row
+from .log.history import history_rows, transaction_row
 from .margins import DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.log_reader import LogReader
@@ -141,6 +142,8 @@ class Catalog:
                 )
             else:
                 states = self._states_at(wanted, listings)
+        if not isinstance(wanted, Cut):
+            _refuse_twins(states)
         return Snapshot(self.store, database, states, self._ambient)
 
     def writer(
@@ -149,7 +152,7 @@ class Catalog:
         database: str,
         *,
         shared: bool = False,
-        checkpoint_every: int = 100,
+        checkpoint_every: int = CHECKPOINT_EVERY,
     ) -> Writer:
         """Open a writer's log for committing. See `Writer`.
 
@@ -184,7 +187,8 @@ class Catalog:
         logs = [
             LogReader(self.store, writer, database, self._ambient) for writer in self._writer_ids()
         ]
-        found = [listing for listing in parallel(LogReader.names, logs) if listing.head >= 0]
+        listings = parallel(LogReader.names_for, logs)
+        found = [listing for listing in listings if listing.head >= 0 or listing.others]
         if found:
             return found
         there = sorted({name for _, name in self._logs()})
@@ -264,27 +268,21 @@ class Catalog:
             raise InvalidToken(
                 "The cut names no writer", hint="Give at least one writer and revision"
             )
-        logs = [
-            LogReader(self.store, writer, cut.database, self._ambient) for writer in cut.writers
-        ]
-        listings = parallel(LogReader.names, logs)
-        for listing in listings:
-            if listing.head < 0:
-                self._pick(self._listings(cut.database), listing.writer)
 
-        def load(listing: Listing) -> State:
-            position = cut.writers[listing.writer]
-            state = self._log(listing).load(position.revision, listing)
-            if position.digest and state.digest[:DIGEST_BYTES] != position.digest:
-                raise RevisionNotFound(
-                    f"Revision {position.revision} of {listing.writer}/{listing.database} is "
-                    "another transaction than the token names",
-                    key=f"{listing.writer}/{listing.database}",
-                    hint="The log was rebuilt or replaced since the token was made",
-                )
+        def load(writer: str) -> State:
+            position = cut.writers[writer]
+            log = LogReader(self.store, writer, cut.database, self._ambient)
+            incarnation = position.log.incarnation if position.log else 0
+            try:
+                state = log.load(position.revision, incarnation=incarnation)
+            except RevisionNotFound:
+                if log.names_for().head < 0:
+                    self._pick(self._listings(cut.database), writer)
+                raise
+            _check_position(state, position)
             return state
 
-        return parallel(load, listings)
+        return parallel(load, cut.writers)
 
     def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
         states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
@@ -306,10 +304,11 @@ class Catalog:
             table = log.load(listing=listing).history.table()
         except (CorruptError, ForkError) as error:
             warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
-            table = self._history_by_object(log, listing)
+            table = self._history_by_object(log, log.names())
+        listing = log.names()
         oldest = listing.oldest_readable()
         if oldest <= listing.head:
-            table = table.filter(pc.greater_equal(table.column("revision"), oldest))
+            table = table.filter(array(numbers(table.column("revision")) >= oldest))
         return _for_users(table, listing.writer)
 
     @staticmethod
@@ -325,7 +324,7 @@ class Catalog:
                     warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
                     continue
                 rows.append(transaction_row(found))
-        return rows_to_table(rows)
+        return history_rows(rows)
 
 
 def _iso(at_us: int) -> str:
@@ -333,6 +332,35 @@ def _iso(at_us: int) -> str:
         return (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
     except OverflowError:  # the first hours of year 1 in a zone ahead of UTC
         return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
+
+
+def _check_position(state: State, position: Position) -> None:
+    """Refuse a revision that is not the one that a token names."""
+    another = position.log is not None and state.log != position.log
+    if another or (position.digest and state.digest[:DIGEST_BYTES] != position.digest):
+        where = f"{state.writer}/{state.database}"
+        raise RevisionNotFound(
+            f"Revision {position.revision} of {where} is another transaction than the token names",
+            key=where,
+            hint="The log was replaced since the token was made",
+        )
+
+
+def _refuse_twins(states: Iterable[State]) -> None:
+    """Refuse a cut that would count one log's rows twice."""
+    seen: dict[bytes, State] = {}
+    for state in states:
+        if state.log is None:
+            continue
+        twin = seen.setdefault(state.log.log_id, state)
+        if twin is not state:
+            raise SameLogTwice(
+                f"{twin.writer}/{twin.database} and {state.writer}/{state.database} are one log: "
+                "its rows would count twice",
+                key=f"{state.writer}/{state.database}",
+                hint="One is a copy of the other: remove it, or name the writers that you want: "
+                f"as_of={{'{twin.writer}': {twin.revision}}}",
+            )
 
 
 def _position(revision: Any) -> Position:
@@ -346,7 +374,7 @@ def _position(revision: Any) -> Position:
 
 def _for_users(table: pa.Table, writer: str) -> pa.Table:
     columns = {
-        "writer": pa.array([writer] * table.num_rows, pa.string()),
+        "writer": column([writer] * table.num_rows, pa.string()),
         "revision": table.column("revision"),
         "committed_at": table.column("committed_at"),
         "operation": table.column("operation"),
@@ -356,17 +384,17 @@ def _for_users(table: pa.Table, writer: str) -> pa.Table:
         "files_removed": table.column("files_removed"),
         "rows_added": table.column("rows_added"),
         "bytes_added": table.column("bytes_added"),
-        "transaction_ids": pa.array(
+        "transaction_ids": column(
             [
                 [transaction_id.hex() for transaction_id in transaction_ids]
                 for transaction_ids in table.column("transaction_ids").to_pylist()
             ],
             pa.list_(pa.string()),
         ),
-        "uuid": pa.array([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
+        "uuid": column([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
         "summary": table.column("summary"),
     }
-    return pa.table(columns)
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
 
 def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:

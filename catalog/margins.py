@@ -15,10 +15,12 @@ class Margins:
             request can be under way, and than a reader needs from its listing to its last read.
         gc_grace_s: Data files of the live epoch, and files with foreign names, are left alone so
             long.
+        clock_ahead_s: A committer whose clock is further ahead of the store's is refused.
     """
 
     prune_floor_s: float = 86_400.0
     gc_grace_s: float = 7 * 86_400.0
+    clock_ahead_s: float = 300.0
 
     @property
     def idle_limit_s(self) -> float:

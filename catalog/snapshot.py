@@ -13,21 +13,24 @@ import pyarrow.compute as pc
 from ..errors import TableNotFound, UsageError
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
+from .format.columns import column
 from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
-from .log.state import State
-from .log.table_files import TableFiles
 from .parallel import parallel
 from .read.log_reader import LogReader
+from .read.statistics import table_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..store import Store
     from .ambient import Ambient
+    from .log.files import Files
+    from .log.known_schemas import SchemaEntry
+    from .log.state import State
 
 _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
-_MORE = ("first_clock", "last_clock")
+_DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
 
 
 class Snapshot:
@@ -46,12 +49,14 @@ class Snapshot:
         self.database = database
         self._store = store
         self._ambient = ambient
+        self._files: dict[tuple[str, str], Files] = {}
+        self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
         self._states = sorted(
             (state for state in states if state.revision >= 0), key=lambda s: s.writer
         )
         self.cut = Cut(
             database,
-            {s.writer: Position(s.revision, s.digest[:DIGEST_BYTES]) for s in self._states},
+            {s.writer: Position(s.revision, s.digest[:DIGEST_BYTES], s.log) for s in self._states},
         )
 
     def __repr__(self) -> str:
@@ -80,7 +85,7 @@ class Snapshot:
 
     def tables(self) -> list[str]:
         """Names of the tables, sorted. A table whose files were all removed is still one."""
-        return sorted({name for state in self._states for name, _ in state.schemas})
+        return sorted({name for state in self._states for name in state.schemas.tables()})
 
     def schema(self, table: str) -> pa.Schema:
         """The schema that rows of a table have: that of all its live files, unified.
@@ -93,32 +98,54 @@ class Snapshot:
     def _file_schemas(self, table: str) -> list[FileSchema]:
         """The schemas of the live files of a table; those of former ones where there are none."""
         self._check_table(table)
-        live = [item for state in self._states for item in _schemas(state, table, live=True)]
-        return distinct(live or [i for s in self._states for i in _schemas(s, table, live=False)])
 
-    def files(self, table: str, *, statistics: bool = False) -> pa.Table:
+        def found(*, live: bool) -> list[FileSchema]:
+            return [i for s in self._states for i in self._file_schemas_in(s, table, live=live)]
+
+        return distinct(found(live=True) or found(live=False))
+
+    def files(self, table: str, *, details: bool = False) -> pa.Table:
         """The live files of a table.
 
         Args:
-            statistics: Also first_clock, last_clock, and the columns of statistics as
-                docs/format.md, section 6.1 names them.
+            details: Also first_clock, last_clock, footer_bytes, row_groups and schema_fingerprint.
         Returns:
             writer, path (relative to `<writer>/<database>/`), url (as an engine opens it),
             partition, size_bytes (exact), row_count, revision (that added it). In order of writer;
             within one the order is not specified.
         Raises:
             TableNotFound: The cut doesn't know the table.
+            CorruptObject: The files of the table can't be told.
+        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time.
         """
         self._check_table(table)
         parts = [
-            self._files_of(state, table, statistics)
+            self._output(state, self._files_of(state, table).table(table, whole=details), details)
             for state in self._states
-            if table in state.tables
         ]
-        if not parts:
-            empty = State(self._states[0].writer, self.database)
-            parts = [self._output(empty, TableFiles().table({} if statistics else None))]
-        return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
+        return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+
+    def statistics(self, table: str, *, row_groups: bool = False) -> pa.Table:
+        """What the log knows of the columns of a table's live files.
+
+        Args:
+            row_groups: Of the row groups of files that have more than one, instead of whole files.
+        Returns:
+            writer, path, row_group (null for whole files), column, bound_type, null_count, min, max
+            (bytes as in docs/format.md, section 5.2), min_exact, max_exact, bloom_offset,
+            bloom_bytes; null is unknown. By writer, path, row group and column.
+        Raises:
+            TableNotFound, CorruptObject: As for `files`.
+        Requests: 1 GET for each piece of statistics that may hold the table.
+        """
+        self._check_table(table)
+        parts = []
+        for state in self._states:
+            found = table_statistics(state, table, row_groups=row_groups)
+            writers = pa.repeat(_scalar(state.writer), found.num_rows)
+            names = ["writer", *found.schema.names]
+            parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
+        return pa.concat_tables(parts)
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows of a table, as a stream: files are read ahead, and memory stays bounded.
@@ -163,48 +190,76 @@ class Snapshot:
         self._check_table(table)
         parts = []
         for state in self._states:
-            if table not in state.tables:
-                continue
-            schemas = state.arrow_schemas(table)
+            known = {entry.fingerprint: entry for entry in self._schemas_of(state, table)}
             folder = base_folder(state.writer, self.database)
             rows = (
-                state.tables[table]
-                .table()
+                self._files_of(state, table)
+                .table(table)
                 .select(["path", "size_bytes", "row_count", "schema_fingerprint"])
             )
             order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
-            for path, size, count, fingerprint in zip(
-                *(c.to_pylist() for c in rows.take(order).columns)
-            ):
-                parts.append(FilePart(folder + path, size, count, schemas[fingerprint]))
+            schemas: dict[bytes, pa.Schema] = {}
+            columns = (column.to_pylist() for column in rows.take(order).columns)
+            for path, size, count, fingerprint in zip(*columns, strict=True):
+                if fingerprint not in schemas:
+                    schemas[fingerprint] = known[fingerprint].schema
+                parts.append(
+                    FilePart(folder + path, size, count, schemas[fingerprint], fingerprint)
+                )
         return parts
 
     def _check_table(self, table: str) -> None:
-        if not any(name == table for state in self._states for name, _ in state.schemas):
+        if not any(self._schemas_of(state, table) for state in self._states):
             raise TableNotFound(
                 f"Database {self.database!r} has no table {table!r} at this point in time",
                 key=table,
                 hint=f"It has: {', '.join(self.tables()) or 'none'}",
             )
 
-    def _files_of(self, state: State, table: str, statistics: bool) -> pa.Table:
-        schemas = state.arrow_schemas(table) if statistics else None
-        return self._output(state, state.tables[table].table(schemas))
+    def _files_of(self, state: State, table: str) -> Files:
+        """The files of a table in one log, read once."""
+        key = (state.writer, table)
+        if key not in self._files:
+            self._files[key] = state.files_of(table)
+        return self._files[key]
 
-    def _output(self, state: State, rows: pa.Table) -> pa.Table:
+    def _schemas_of(self, state: State, table: str) -> list[SchemaEntry]:
+        """What one log knows of a table, oldest first, read once."""
+        key = (state.writer, table)
+        if key not in self._schemas:
+            self._schemas[key] = state.schemas_of(table).of_table(table)
+        return self._schemas[key]
+
+    def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
         folder = base_folder(state.writer, state.database)
         prefix = self._store.object_url(folder + "x")[:-1]
         columns: dict[str, Any] = {
-            "writer": pa.repeat(pa.scalar(state.writer, pa.string()), rows.num_rows),
+            "writer": pa.repeat(_scalar(state.writer), rows.num_rows),
             "path": rows.column("path"),
-            "url": pc.binary_join_element_wise(
-                pa.scalar(prefix), rows.column("path"), pa.scalar("")
-            ),
+            "url": _urls(prefix, rows.column("path")),
         }
-        columns |= {name: rows.column(name) for name in _OUTPUT}
-        more = (name for name in rows.schema.names if name in _MORE or ":" in name)
-        columns |= {name: rows.column(name) for name in more}
-        return pa.table(columns)
+        columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
+
+    def _file_schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
+        """A log's schemas of a table, oldest first; only those of live files, if so asked."""
+        entries = self._schemas_of(state, table)
+        if live:
+            used = self._files_of(state, table).fingerprints(table) if entries else set()
+            entries = [entry for entry in entries if entry.fingerprint in used]
+        return [FileSchema(entry.schema, state.writer) for entry in entries]
+
+
+def _scalar(text: str) -> pa.Scalar:
+    """A text as Arrow has it, without `pa.scalar`, which would import pandas."""
+    return column([text], pa.string())[0]
+
+
+def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Each path behind a prefix."""
+    before, between = _scalar(prefix), _scalar("")
+    joined = [pc.binary_join_element_wise(before, chunk, between) for chunk in paths.chunks]
+    return pa.chunked_array(joined, pa.string())
 
 
 def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequence[str]:
@@ -227,19 +282,3 @@ def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequen
             )
         seen.add(name)
     return columns
-
-
-def _schemas(state: State, table: str, *, live: bool) -> list[FileSchema]:
-    """A state's schemas of a table, oldest first; only those of live files, if so asked."""
-    fingerprints = state.tables[table].fingerprints() if live and table in state.tables else None
-    if live and fingerprints is None:
-        return []
-    entries = [
-        (entry.revision, fingerprint, entry)
-        for (name, fingerprint), entry in state.schemas.items()
-        if name == table and (fingerprints is None or fingerprint in fingerprints)
-    ]
-    return [
-        FileSchema(entry.schema, state.writer)
-        for _, _, entry in sorted(entries, key=lambda e: e[:2])
-    ]

@@ -253,13 +253,13 @@ _NAMED: Final = "named by a retained revision"
 
 def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Found:
     base = base_folder(context.writer, context.database)
-    listed = context.store.list(base + _DATA)  # first: see the argument above
+    listed = list(context.store.list(base + _DATA))  # first: see the argument above
     context.tell(len(listed), len(listed), "data files listed")
     retained = read_retained(context)
     refuse_foreign_log(context, retained.state, [info.key[len(base) :] for info in listed])
     mask = retained.references([info.key[len(base) :] for info in listed])
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
-    rules = Rules(retained.state.epoch, exclusive, now, context.margins)
+    rules = Rules(retained.state.epoch, retained.first_epoch, exclusive, now, context.margins)
     verdicts = {
         info.key: rules.judge(info, info.key[len(base) :])
         for info in listed

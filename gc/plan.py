@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
-from ..catalog.format.names import base_folder, check_id, check_path, log_folder, parse_log_object
+from ..catalog.format.names import (
+    base_folder,
+    check_id,
+    check_path,
+    log_folder,
+    parse_log_object,
+    parse_segment_name,
+    segments_folder,
+)
 from ..errors import InvalidPath, UsageError
 
 if TYPE_CHECKING:
@@ -254,13 +262,16 @@ def check_plan(plan: Plan) -> Plan:
 
 def _log_problem(plan: Plan, key: str) -> str:
     folder = log_folder(plan.writer, plan.database)
+    segments = segments_folder(plan.writer, plan.database)
+    if key.startswith(segments) and parse_segment_name(key[len(segments) :]) is not None:
+        return ""
     item = parse_log_object(key[len(folder) :]) if key.startswith(folder) else None
     if item is None:
-        return f"it is no log object below {folder}"
+        return f"it is no log object below {folder} or {segments}"
     first = parse_log_object(plan.facts.checkpoint.removeprefix(folder))
     if first is None or first.kind != "checkpoint":
         return "the plan names no checkpoint that survives"
-    if item.revision >= first.revision:
+    if (item.incarnation, item.revision) >= (first.incarnation, first.revision):
         return f"it is not older than the checkpoint of revision {first.revision}"
     return ""
 

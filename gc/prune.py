@@ -127,7 +127,8 @@ def execute_prune(
     for low in range(0, len(todo), _AT_ONCE):
         context.store.delete([action.key for action in todo[low : low + _AT_ONCE]])
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
-    listed = {info.key: info for info in fresh.names.infos.values()}
+    objects = (*fresh.names.infos.values(), *fresh.names.segments.values())
+    listed = {info.key: info for info in objects}
     left = planned & listed.keys() - {action.key for action in todo}
     kept = Kept.of("needed, or too young, by now", [listed[key] for key in left], named=True)
     return Report(
@@ -148,11 +149,11 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     choice = choose(context, names, retention, now)
     first = choice.first
     if first is None:
-        state, needed, note = context.log.load(listing=listing), set[str](), ""
+        state, needed, note = context.log.load(listing=listing), None, ""
     else:
         proof = prove(context, names, first)
         state, needed, note = proof.state, proof.needed, proof.note
-    selection = select(names, first, needed, now, context.margins)
+    selection = select(names, first, needed, now, context.margins, retention.days)
     facts = Facts(
         head=listing.head,
         head_digest=state.digest.hex(),

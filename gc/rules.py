@@ -32,12 +32,14 @@ class Rules:
 
     Attributes:
         epoch: Of the head.
+        first_epoch: Of lower epochs nothing is known, since a rebuild; None: of none is.
         exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
         now: The time to judge ages by.
         margins: With the grace period.
     """
 
     epoch: int
+    first_epoch: int | None
     exclusive: bool
     now: dt.datetime
     margins: Margins
@@ -53,7 +55,8 @@ class Rules:
         name = parse_data_file(path) if path.count("/") == _MADE_BY_US_SLASHES else None
         if name is not None and name.epoch > self.epoch + 1:
             return False, _OTHER_LOG
-        if self.exclusive and name is not None and name.epoch < self.epoch:
+        told = self.first_epoch is not None and name is not None and name.epoch >= self.first_epoch
+        if self.exclusive and name is not None and told and name.epoch < self.epoch:
             return True, f"orphan: written under epoch {name.epoch}, superseded by {self.epoch}"
         grace = span_text(self.margins.gc_grace_s)
         if is_old(info, self.now, self.margins.gc_grace_s):

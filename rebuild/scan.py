@@ -112,7 +112,7 @@ def list_data(store: Store, writer: str, database: str) -> list[ObjectInfo]:
 
     Requests: 1 LIST per 1,000 objects on S3.
     """
-    return store.list(base_folder(writer, database) + "data/")
+    return list(store.list(base_folder(writer, database) + "data/"))
 
 
 def scan_data(

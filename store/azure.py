@@ -16,7 +16,7 @@ from .base import ObjectInfo
 from .object_store import ObjectStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
 _STARTS_FROM = (12, 28)  # the client's version that can start a listing in the middle
 _ONCE = {"retry_total": 0, "connection_timeout": 4, "read_timeout": 15}
@@ -24,6 +24,8 @@ _ONCE = {"retry_total": 0, "connection_timeout": 4, "read_timeout": 15}
 
 class AzureStore(ObjectStore):
     """Objects of a container of Azure Blob Storage.
+
+    An account with real folders lists a folder's content at the place of the folder's name.
 
     Args:
         url: As `Store.url` gives it.
@@ -33,6 +35,7 @@ class AzureStore(ObjectStore):
     """
 
     backend = "az"
+    order = "names"
 
     def __init__(self, url: str, bucket: str, path: str, options: Mapping[str, Any]) -> None:
         container, _, host = bucket.partition("@")
@@ -43,6 +46,14 @@ class AzureStore(ObjectStore):
         return importlib.import_module("adlfs").AzureBlobFileSystem(**options)
 
     @property
+    def _once(self) -> dict[str, Any]:
+        """What every call of the client is given."""
+        return {**_ONCE, "raw_response_hook": self._saw}
+
+    def _saw(self, response: Any) -> None:
+        self._clock.saw(response.http_response.headers.get("Date"))
+
+    @property
     def _container(self) -> Any:
         return self._filesystem.service_client.get_container_client(self._bucket)
 
@@ -51,7 +62,7 @@ class AzureStore(ObjectStore):
 
     async def _put(self, key: str, body: bytes, if_absent: bool) -> None:
         async def attempt() -> None:
-            await self._blob(key).upload_blob(body, overwrite=not if_absent, **_ONCE)
+            await self._blob(key).upload_blob(body, overwrite=not if_absent, **self._once)
 
         await self._request(attempt)
 
@@ -66,7 +77,7 @@ class AzureStore(ObjectStore):
 
         async def attempt() -> bytes:
             stream = await self._blob(key).download_blob(
-                offset=first or (None if length is None else 0), length=length, **_ONCE
+                offset=first or (None if length is None else 0), length=length, **self._once
             )
             body: bytes = await stream.readall()
             return body
@@ -78,54 +89,57 @@ class AzureStore(ObjectStore):
                 raise
             return b""  # the range starts behind the end
 
-    async def _list(self, prefix: str, after: str | None) -> list[ObjectInfo]:
+    async def _page(
+        self, prefix: str, after: str | None, token: str | None, keys: int | None
+    ) -> tuple[list[ObjectInfo], str | None]:
         cut = len(self._base)
-        options: dict[str, Any] = {"include": ["metadata"]}
+        options: dict[str, Any] = {"include": ["metadata"], "results_per_page": keys}
         if after is not None and _client_version() >= _STARTS_FROM:
             options["start_from"] = self._base + after
-        pager = self._container.list_blobs(self._base + prefix, **options, **_ONCE)
-        return [
+        pager = self._container.list_blobs(self._base + prefix, **options, **self._once)
+        blobs, following = await self._list_page(pager, token)
+        found = [
             ObjectInfo(blob.name[cut:], blob.size, _utc(blob.last_modified))
-            async for blob in self._pages(pager)
+            for blob in blobs
             if blob.name.startswith(self._base) and not _is_folder(blob)
         ]
+        return found, following
 
     async def _list_folders(self, prefix: str) -> set[str]:
         full = self._base + prefix
-        pager = self._container.walk_blobs(full, delimiter="/", **_ONCE)
-        return {
-            entry.name[len(full) : -1]
-            async for entry in self._pages(pager)
-            if entry.name.startswith(full) and entry.name.endswith("/")
-        }
-
-    async def _pages(self, pager: Any) -> AsyncIterator[Any]:
-        """What all pages of a listing hold; each page with its own retries."""
+        pager = self._container.walk_blobs(full, delimiter="/", **self._once)
+        folders: set[str] = set()
         token: str | None = None
         while True:
-            sent = token
+            entries, following = await self._list_page(pager, token)
+            names = (entry.name for entry in entries if entry.name.endswith("/"))
+            folders.update(name[len(full) : -1] for name in names if name.startswith(full))
+            if following is None:
+                return folders
+            if following == token:
+                raise self._stuck()
+            token = following
 
-            async def attempt(sent: str | None = sent) -> tuple[list[Any], str | None]:
-                pages = pager.by_page(sent)
-                page = [entry async for entry in await anext(pages)]
-                return page, pages.continuation_token
+    async def _list_page(self, pager: Any, token: str | None) -> tuple[list[Any], str | None]:
+        """One page of a listing, and the token of the next."""
 
-            entries, token = await self._request(attempt)
-            for entry in entries:
-                yield entry
-            if not token:
-                return
+        async def attempt() -> tuple[list[Any], str | None]:
+            pages = pager.by_page(token)
+            page = [entry async for entry in await anext(pages)]
+            return page, pages.continuation_token or None
+
+        return await self._request(attempt)
 
     async def _head(self, key: str) -> ObjectInfo:
         async def attempt() -> Any:
-            return await self._blob(key).get_blob_properties(**_ONCE)
+            return await self._blob(key).get_blob_properties(**self._once)
 
         found = await self._request(attempt)
         return ObjectInfo(key, found.size, _utc(found.last_modified))
 
     async def _delete(self, key: str) -> None:
         async def attempt() -> None:
-            await self._blob(key).delete_blob(**_ONCE)
+            await self._blob(key).delete_blob(**self._once)
 
         try:
             await self._request(attempt)

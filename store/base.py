@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # Inside a class with a method `list`, type checkers no longer take `list[...]` for the built-in.
 Names: TypeAlias = list[str]
+PAGE_KEYS = 1000  # of a page of a listing, unless the caller asks for a smaller first one
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ class Store(ABC):
                 answer was lost.
             CapabilityMissing: The store refuses `if_absent` as such; nothing was written.
             StorageError: The outcome is unknown: the body may have been written.
-        Requests: 1 PUT (bodies over the backend's part size: one per part and 2 more).
+        Requests: 1 PUT. A large body may go in parts (one request each and 2 more), but on S3 never
+            with `if_absent`: some servers check the condition on a PUT and not on the request that
+            joins the parts.
         """
 
     @abstractmethod
@@ -99,14 +102,28 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        """All objects at any depth below `prefix`, which ends in `/` or is empty.
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
+        """All objects at any depth whose key starts with `prefix`, fetched as they are consumed.
+
+        Nothing is asked before the first object is wanted, and no page before the one it is on.
+        Whoever stops early asks for nothing more; there is nothing to close. Not one moment in
+        time: what comes and goes meanwhile may be shown or not.
 
         Args:
+            prefix: Empty; or ends in `/`; or a folder, `/` and the start of a name in it.
             after: Only keys greater than this one (a full key). Never trusted to the server alone.
+            first_page: At most so many keys in the first page; a short one is answered sooner.
         Returns:
             Sorted by key as UTF-8 bytes, without duplicates. Empty if nothing is there.
-        Requests: 1 LIST per page of the backend (1,000 keys on S3).
+        Raises:
+            StorageError: While iterating: a page can't be had, or the store's pages are not in
+                order.
+            UsageError: At once: `first_page` is less than 1.
+        Requests: 1 LIST per page that is reached (1,000 keys on S3). A store that doesn't promise
+            this order is asked for all pages before the first object of such a page is shown:
+            Azure at any depth, S3 Express.
         """
 
     @abstractmethod
@@ -150,6 +167,16 @@ class Store(ABC):
     @abstractmethod
     def object_url(self, key: str) -> str:
         """The URL of one object, as another engine would open it."""
+
+    def server_time(self) -> dt.datetime | None:
+        """What the store's own clock shows now; None if it has not told its time yet.
+
+        The time that the newest answer carried (to a second on remote stores), and what went by
+        since on this machine's steady clock.
+
+        Requests: none.
+        """
+        return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"

@@ -19,7 +19,7 @@ from .base import ObjectInfo
 from .object_store import ObjectStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
 _CONNECT_S = 4.0
 _READ_S = 15.0
@@ -78,6 +78,7 @@ class GcsStore(ObjectStore):
                 timeout=timeout,
             ) as response:
                 content = await response.read()
+                self._clock.saw(response.headers.get("Date"))
                 if response.status >= 400:
                     raise _refusal(response.status, content)
                 return response.headers, content
@@ -124,40 +125,53 @@ class GcsStore(ObjectStore):
             return b"" if start is None or start >= 0 else await self._get(key, None, None)
         return body if "Content-Range" in headers else body[start:end]
 
-    async def _list(self, prefix: str, after: str | None) -> list[ObjectInfo]:
+    async def _page(
+        self, prefix: str, after: str | None, token: str | None, keys: int | None
+    ) -> tuple[list[ObjectInfo], str | None]:
         cut = len(self._base)
-        start = {} if after is None else {"startOffset": self._base + after}
-        return [
+        parameters = {"prefix": self._base + prefix}
+        if after is not None:
+            parameters["startOffset"] = self._base + after
+        if keys is not None:
+            parameters["maxResults"] = str(keys)
+        page, following = await self._list_page(token, parameters)
+        found = [
             ObjectInfo(item["name"][cut:], int(item.get("size", 0)), _time(item.get("updated")))
-            async for page in self._pages({"prefix": self._base + prefix, **start})
             for item in page.get("items", ())
             if item["name"].startswith(self._base)
         ]
+        return found, following
 
     async def _list_folders(self, prefix: str) -> set[str]:
         full = self._base + prefix
-        return {
-            folder[len(full) : -1]
-            async for page in self._pages({"prefix": full, "delimiter": "/"})
-            for folder in page.get("prefixes", ())
-            if folder.startswith(full)
-        }
-
-    async def _pages(self, parameters: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
-        sent = {**parameters, "fields": _FIELDS}
+        folders: set[str] = set()
+        token: str | None = None
         while True:
-            try:
-                _, body = await self._call("GET", self._objects, sent)
-            except GcsRefusal as error:
-                raise _about_bucket(error) from error
-            try:
-                page = json.loads(body)
-            except ValueError:
-                raise self._no_store() from None
-            yield page
-            if not page.get("nextPageToken"):
-                return
-            sent["pageToken"] = page["nextPageToken"]
+            page, following = await self._list_page(token, {"prefix": full, "delimiter": "/"})
+            names = page.get("prefixes", ())
+            folders.update(name[len(full) : -1] for name in names if name.startswith(full))
+            if following is None:
+                return folders
+            if following == token:
+                raise self._stuck()
+            token = following
+
+    async def _list_page(
+        self, token: str | None, parameters: Mapping[str, str]
+    ) -> tuple[dict[str, Any], str | None]:
+        """One page of a listing, and the token of the next."""
+        follow = {} if token is None else {"pageToken": token}
+        try:
+            _, body = await self._call(
+                "GET", self._objects, {**parameters, "fields": _FIELDS, **follow}
+            )
+        except GcsRefusal as error:
+            raise _about_bucket(error) from error
+        try:
+            page: dict[str, Any] = json.loads(body)
+        except ValueError:
+            raise self._no_store() from None
+        return page, page.get("nextPageToken") or None
 
     async def _head(self, key: str) -> ObjectInfo:
         _, body = await self._call("GET", self._path(key), {"fields": "name,size,updated"})

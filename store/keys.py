@@ -44,6 +44,34 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
+def check_list_prefix(prefix: str) -> str:
+    """Return `prefix` if objects can be listed by it: as `check_prefix`, or the start of a name.
+
+    Raises:
+        InvalidPath: It has no `/` (then `a` would list `a-old/` too), or breaks the grammar of
+            keys.
+    """
+    if not prefix or prefix.endswith("/"):
+        return check_prefix(prefix)
+    if "/" not in prefix:
+        raise InvalidPath(
+            "a listing prefix ends in '/', or has a '/' before the start of a name",
+            key=ascii(prefix),
+        )
+    return check_key(prefix)
+
+
+def check_first_page(keys: int) -> int:
+    """Return `keys` if a page can hold so many at most.
+
+    Raises:
+        UsageError: It is less than 1.
+    """
+    if keys < 1:
+        raise UsageError(f"a page holds at least 1 key, not {keys}")
+    return keys
+
+
 def check_range(start: int | None, end: int | None) -> None:
     """Refuse the ranges that no store serves in one request.
 

@@ -19,16 +19,17 @@ import errno
 import os
 import secrets
 import stat
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CapabilityMissing, InvalidPath, ObjectExists, ObjectNotFound, StorageError
 from . import local_files as files
-from .base import ObjectInfo, Store
-from .keys import check_key, check_prefix, check_range
+from .base import PAGE_KEYS, ObjectInfo, Store
+from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range
+from .local_scan import scan
+from .server_clock import ServerClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .base import Names
 
@@ -58,6 +59,7 @@ class LocalStore(Store):
         # Device and inode of the root once it was seen or made; None before.
         self._identity: tuple[int, int] | None = None
         self._swept = False
+        self._clock = ServerClock()
 
     # --- writing ---
 
@@ -87,6 +89,7 @@ class LocalStore(Store):
         temporary = f"{self._base}{_TMP}/{secrets.token_hex(files.TMP_NAME_BYTES)}"
         try:
             written_s = files.write_file(temporary, body)
+            self._clock.saw(written_s)
             if if_absent:
                 self._link(temporary, key)
             else:
@@ -267,22 +270,23 @@ class LocalStore(Store):
 
     # --- listing ---
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        """All files below `prefix`; see `Store.list`.
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
+        """All files below `prefix`, folder by folder; see `Store.list`.
 
         Not one moment in time: the scan may miss a file that another process writes meanwhile,
         and yet show a later one.
         """
-        check_prefix(prefix)
+        check_first_page(first_page)
+        return self._listed(check_list_prefix(prefix), after, first_page)
+
+    def _listed(self, prefix: str, after: str | None, first_page: int) -> Iterator[ObjectInfo]:
         try:
-            if not self._is_folder(prefix[:-1]):
-                return []
-            found = files.scan(self._base, prefix, after, hidden=_TMP)
+            if self._is_folder(prefix.rpartition("/")[0]):
+                yield from scan(self._base, prefix, after, first_page, hidden=_TMP)
         except OSError as error:
             files.fail(error, prefix, "list")
-        # The order of code points is the order of the UTF-8 bytes.
-        found.sort(key=attrgetter("key"))
-        return found
 
     def list_folders(self, prefix: str) -> Names:
         """Names of the folders directly below `prefix`; see `Store.list_folders`."""
@@ -294,6 +298,10 @@ class LocalStore(Store):
         except OSError as error:
             files.fail(error, prefix, "list")
         return sorted(name for name in names if prefix or name != _TMP)
+
+    def server_time(self) -> dt.datetime | None:
+        """By the file system's time of the newest file written here; see `Store.server_time`."""
+        return self._clock.now()
 
     # --- paths ---
 

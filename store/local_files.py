@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import errno
 import os
 import re
@@ -12,7 +11,6 @@ import warnings
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import AccessDenied, LakelogError, ObjectNotFound, StorageError
-from .base import ObjectInfo
 from .keys import is_utf8
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ TMP_NAME_BYTES = 12
 _TMP_NAME = re.compile(rf"[0-9a-f]{{{2 * TMP_NAME_BYTES}}}")
 _TMP_AGE_S = 24 * 3600.0
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_SIZE_BYTES = 1 << 16
 _CANT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 
@@ -52,7 +50,7 @@ def write_file(path: str, body: bytes) -> float:
 
 def sync_folder(path: str) -> None:
     """Bring the names in a folder to the disk, where the file system can."""
-    descriptor = os.open(path, _FOLDER)
+    descriptor = os.open(path, FOLDER)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -127,41 +125,6 @@ def file_status(descriptor: int) -> os.stat_result:
     return status
 
 
-def scan(base: str, prefix: str, after: str | None, *, hidden: str) -> list[ObjectInfo]:
-    """All regular files below `base + prefix` whose key is greater than `after`, in no order.
-
-    Symbolic links are left out, and so are names that have no UTF-8 form. A folder that vanishes
-    meanwhile is no error.
-
-    Args:
-        base: Path of the root, with a trailing `/`.
-        prefix: A key prefix, with a trailing `/` or empty.
-        hidden: Name of a folder in the root to leave out.
-    """
-    found: list[ObjectInfo] = []
-    pending = [prefix]
-    time_of, utc = dt.datetime.fromtimestamp, dt.UTC
-    while pending:
-        folder = pending.pop()
-        for entry in _entries(base + folder):
-            name = entry.name
-            key = folder + name
-            is_file = entry.is_file(follow_symlinks=False)
-            if after is not None and key <= after and (is_file or _all_before(key + "/", after)):
-                continue
-            if not (name.isascii() or is_utf8(name)):
-                continue
-            if is_file:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                found.append(ObjectInfo(key, status.st_size, time_of(status.st_mtime, utc)))
-            elif entry.is_dir(follow_symlinks=False) and key != hidden:
-                pending.append(key + "/")
-    return found
-
-
 def folder_names(path: str) -> list[str]:
     """Names of the folders in a folder, in no order; nothing if it has just vanished.
 
@@ -169,7 +132,7 @@ def folder_names(path: str) -> list[str]:
     be meant for a writer or database of the catalog.
     """
     names = []
-    for entry in _entries(path):
+    for entry in entries(path):
         if not is_utf8(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
@@ -188,20 +151,16 @@ def _leads_to_folder(link: os.DirEntry[str]) -> bool:
         return False
 
 
-def _all_before(folder: str, after: str) -> bool:
-    """Whether no key that starts with `folder` can be greater than `after`."""
-    return folder <= after and not after.startswith(folder)
-
-
-def _entries(path: str) -> Iterator[os.DirEntry[str]]:
+def entries(path: str) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder, in no order; nothing if it is not there, or no folder."""
     try:
-        descriptor = os.open(path, _FOLDER | os.O_NOFOLLOW)
+        descriptor = os.open(path, FOLDER | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
         # By descriptor: `stat` of an entry then needs no walk from the root of the file system.
-        with os.scandir(descriptor) as entries:
-            yield from entries
+        with os.scandir(descriptor) as found:
+            yield from found
     finally:
         os.close(descriptor)
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ObjectExists, ObjectNotFound
-from .base import ObjectInfo, Store
-from .keys import check_key, check_prefix, check_range
+from .base import PAGE_KEYS, ObjectInfo, Store
+from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .base import Names
 
@@ -64,18 +64,24 @@ class MemoryStore(Store):
             found = [self._objects.get(key) for key in keys]
         return [None if entry is None else entry[0] for entry in found]
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        """All objects below `prefix`; see `Store.list`."""
-        check_prefix(prefix)
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
+        """All objects below `prefix`, of the moment the first one is wanted; see `Store.list`."""
+        check_first_page(first_page)
+        return self._listed(check_list_prefix(prefix), after)
+
+    def _listed(self, prefix: str, after: str | None) -> Iterator[ObjectInfo]:
         with self._lock:
             found = [
-                ObjectInfo(key, len(body), modified_at)
-                for key, (body, modified_at) in self._objects.items()
+                (key, entry)
+                for key, entry in self._objects.items()
                 if key.startswith(prefix) and (after is None or key > after)
             ]
         # The order of code points is the order of the UTF-8 bytes.
-        found.sort(key=attrgetter("key"))
-        return found
+        found.sort(key=itemgetter(0))
+        for key, (body, modified_at) in found:
+            yield ObjectInfo(key, len(body), modified_at)
 
     def list_folders(self, prefix: str) -> Names:
         """Names of the folders directly below `prefix`; see `Store.list_folders`."""
@@ -105,6 +111,10 @@ class MemoryStore(Store):
     def object_url(self, key: str) -> str:
         """The URL of one object; no other engine can open it."""
         return f"{self.url}/{check_key(key)}"
+
+    def server_time(self) -> dt.datetime:
+        """The store's clock."""
+        return self._now()
 
     def _find(self, key: str) -> tuple[bytes, dt.datetime]:
         check_key(key)

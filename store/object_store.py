@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError, UsageError
 from . import answers
-from .base import ObjectInfo, Store
-from .keys import check_key, check_prefix, check_range
+from .base import PAGE_KEYS, Store
+from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range
+from .paging import in_order
 from .parallel import in_parallel
 from .range_file import RangeFile
 from .retry import REPEATED, RetryPolicy, retry
 from .secret import SecretOptions
+from .server_clock import ServerClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    import datetime as dt
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from .answers import Answer
-    from .base import Names
+    from .base import Names, ObjectInfo
+    from .paging import Order
 
 T = TypeVar("T")
 PARALLEL_REQUESTS = 32
@@ -42,7 +53,10 @@ class ObjectStore(Store):
 
     Attributes:
         policy: When to stop retrying.
+        order: What the store promises of its listings.
     """
+
+    order: Order = "bytes"
 
     def __init__(
         self,
@@ -56,6 +70,7 @@ class ObjectStore(Store):
         self._base = f"{path}/" if path else ""
         self._options = SecretOptions(options)
         self.policy = RetryPolicy()
+        self._clock = ServerClock()
         self._made: tuple[int, Any] | None = None
 
     # --- what a backend adds; each request goes through `_request` ---
@@ -71,8 +86,17 @@ class ObjectStore(Store):
     async def _get(self, key: str, start: int | None, end: int | None) -> bytes: ...
 
     @abstractmethod
-    async def _list(self, prefix: str, after: str | None) -> list[ObjectInfo]:
-        """At least the objects asked for; `list` filters and sorts."""
+    async def _page(
+        self, prefix: str, after: str | None, token: str | None, keys: int | None
+    ) -> tuple[list[ObjectInfo], str | None]:
+        """One page of a listing and the token of the next; `list` filters and sorts.
+
+        Args:
+            prefix: At least what starts with it.
+            after: At least what is greater.
+            token: None for the first page.
+            keys: At most so many; None: as many as the store likes.
+        """
 
     @abstractmethod
     async def _list_folders(self, prefix: str) -> set[str]: ...
@@ -146,6 +170,10 @@ class ObjectStore(Store):
     def object_url(self, key: str) -> str:
         """The URL of one object."""
         return f"{self.url}/{check_key(key)}"
+
+    def server_time(self) -> dt.datetime | None:
+        """By the `Date` of the newest answer; see `Store.server_time`."""
+        return self._clock.now()
 
     # --- machinery ---
 
@@ -231,16 +259,28 @@ class ObjectStore(Store):
                 return None
             raise
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        """All objects below `prefix`; see `Store.list`."""
-        found = self._run(check_prefix(prefix), self._list, prefix, after)
-        # The server is trusted neither to start after `after`, nor to sort, nor to name each key
-        # once. Names that end in `/` are what some tools put for a folder.
-        kept = {
-            info.key: info
-            for info in found
-            if info.key.startswith(prefix)
-            and not info.key.endswith("/")
-            and (after is None or info.key > after)
-        }
-        return sorted(kept.values(), key=attrgetter("key"))
+    def _pages(
+        self, prefix: str, after: str | None, first_page: int
+    ) -> Iterator[Sequence[ObjectInfo]]:
+        token: str | None = None
+        keys = first_page if first_page < PAGE_KEYS else None
+        while True:
+            page, following = self._run(prefix, self._page, prefix, after, token, keys)
+            yield page
+            if following is None:
+                return
+            if following == token:
+                raise self._stuck()
+            token, keys = following, None
+
+    def _stuck(self) -> StorageError:
+        """The error for a page that says that more follows, and not where."""
+        return StorageError("the store cuts a listing and can't go on", key=self.url)
+
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
+        """All objects below `prefix`, page by page; see `Store.list`."""
+        check_list_prefix(prefix)
+        pages = self._pages(prefix, after, check_first_page(first_page))
+        return in_order(pages, prefix, after, self.order, self.url)

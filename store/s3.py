@@ -12,26 +12,39 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccessDenied, StorageError
-from . import answers
+from . import answers, s3_listing
 from .answers import Answer
 from .base import ObjectInfo
 from .object_store import PARALLEL_REQUESTS, ObjectStore
 from .parallel import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _DELETE_BATCH = 1000
+_EXPRESS = "--x-s3"  # so end the names of directory buckets, which list in no order
 _MAX_PARTS = 10_000
 _PARALLEL_PARTS = 8
 _SIGNS_OF_A_LISTING = frozenset({"IsTruncated", "Name", "KeyCount", "Contents"})
 
 
 class S3Store(ObjectStore):
-    """Objects of an S3 bucket."""
+    """Objects of an S3 bucket.
+
+    Args:
+        url: As `Store.url` gives it.
+        bucket: Its name.
+        path: Prefix of every key, or empty.
+        options: Keyword arguments of s3fs's file system.
+    """
 
     backend = "s3"
     part_size_bytes = 32 << 20  # bodies of two parts and more are sent in parts
+
+    def __init__(self, url: str, bucket: str, path: str, options: Mapping[str, Any]) -> None:
+        super().__init__(url, bucket, path, options)
+        if bucket.endswith(_EXPRESS):
+            self.order = "none"
 
     def _make_filesystem(self, options: dict[str, Any]) -> Any:
         import s3fs
@@ -51,19 +64,25 @@ class S3Store(ObjectStore):
 
     async def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One request of the S3 API, with retries."""
+        return await self._request(lambda: self._call_once(method, parameters))
 
-        async def attempt() -> dict[str, Any]:
-            answer: dict[str, Any] = await self._filesystem._call_s3(
-                method, Bucket=self._bucket, **parameters
-            )
-            return answer
-
-        return await self._request(attempt)
+    async def _call_once(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        filesystem = self._filesystem
+        if method == "list_objects_v2":
+            await filesystem.set_session()
+            s3_listing.read_quickly(filesystem._s3)
+        answer: dict[str, Any] = await filesystem._call_s3(
+            method, Bucket=self._bucket, **parameters
+        )
+        self._clock.saw(answer["ResponseMetadata"]["HTTPHeaders"].get("date"))
+        return answer
 
     async def _put(self, key: str, body: bytes, if_absent: bool) -> None:
-        condition = {"IfNoneMatch": "*"} if if_absent else {}
         full = self._base + key
-        if len(body) < 2 * self.part_size_bytes:
+        # One PUT whatever the size: some servers check the condition there, and overlook it when
+        # they are asked to join parts, which would replace an object of a log.
+        if if_absent or len(body) < 2 * self.part_size_bytes:
+            condition = {"IfNoneMatch": "*"} if if_absent else {}
             answer = await self._call("put_object", Key=full, Body=body, **condition)
             if "ETag" not in answer:
                 raise self._no_store()
@@ -72,9 +91,8 @@ class S3Store(ObjectStore):
         upload = {"Key": full, "UploadId": begun["UploadId"]}
         try:
             parts = await self._put_parts(upload, body)
-            await self._call(
-                "complete_multipart_upload", **upload, MultipartUpload={"Parts": parts}, **condition
-            )
+            joined = {"MultipartUpload": {"Parts": parts}}
+            await self._call("complete_multipart_upload", **upload, **joined)
         except BaseException:
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 await self._call("abort_multipart_upload", **upload)
@@ -113,9 +131,7 @@ class S3Store(ObjectStore):
 
     async def _read(self, key: str, parameters: dict[str, str]) -> tuple[dict[str, Any], bytes]:
         async def attempt() -> tuple[dict[str, Any], bytes]:
-            answer = await self._filesystem._call_s3(
-                "get_object", Bucket=self._bucket, Key=self._base + key, **parameters
-            )
+            answer = await self._call_once("get_object", {"Key": self._base + key, **parameters})
             stream = answer["Body"]
             try:
                 return answer, await stream.read()
@@ -124,44 +140,52 @@ class S3Store(ObjectStore):
 
         return await self._request(attempt)
 
-    async def _list(self, prefix: str, after: str | None) -> list[ObjectInfo]:
+    async def _page(
+        self, prefix: str, after: str | None, token: str | None, keys: int | None
+    ) -> tuple[list[ObjectInfo], str | None]:
         cut = len(self._base)
         start = {} if after is None else {"StartAfter": self._base + after}
-        return [
+        limit = {} if keys is None else {"MaxKeys": keys}
+        page, following = await self._list_page(token, Prefix=self._base + prefix, **start, **limit)
+        found = [
             ObjectInfo(entry["Key"][cut:], entry["Size"], _utc(entry.get("LastModified")))
-            for page in await self._pages(Prefix=self._base + prefix, **start)
             for entry in page.get("Contents", ())
             if entry["Key"].startswith(self._base)
         ]
+        return found, following
 
     async def _list_folders(self, prefix: str) -> set[str]:
         full = self._base + prefix
-        return {
-            entry["Prefix"][len(full) : -1]
-            for page in await self._pages(Prefix=full, Delimiter="/")
-            for entry in page.get("CommonPrefixes", ())
-            if entry["Prefix"].startswith(full)
-        }
-
-    async def _pages(self, **parameters: Any) -> list[dict[str, Any]]:
-        pages: list[dict[str, Any]] = []
+        folders: set[str] = set()
         token: str | None = None
         while True:
-            follow = {} if token is None else {"ContinuationToken": token}
-            try:
-                page = await self._call("list_objects_v2", **parameters, **follow)
-            except Exception as error:
-                if answers.is_absent(self._answer_of(error)):
-                    raise self._no_store() from error
-                raise
-            if page.keys().isdisjoint(_SIGNS_OF_A_LISTING):
-                raise self._no_store()  # a proxy's welcome page must not pass for an empty store
-            pages.append(page)
-            if not page.get("IsTruncated"):
-                return pages
-            last, token = token, page.get("NextContinuationToken")
-            if not token or token == last:
-                raise StorageError("the store cuts a listing and can't go on", key=self.url)
+            page, following = await self._list_page(token, Prefix=full, Delimiter="/")
+            names = (entry["Prefix"] for entry in page.get("CommonPrefixes", ()))
+            folders.update(name[len(full) : -1] for name in names if name.startswith(full))
+            if following is None:
+                return folders
+            if following == token:
+                raise self._stuck()
+            token = following
+
+    async def _list_page(
+        self, token: str | None, **parameters: Any
+    ) -> tuple[dict[str, Any], str | None]:
+        """One page of a listing, and the token of the next."""
+        follow = {} if token is None else {"ContinuationToken": token}
+        try:
+            page = await self._call("list_objects_v2", **parameters, **follow)
+        except Exception as error:
+            if answers.is_absent(self._answer_of(error)):
+                raise self._no_store() from error
+            raise
+        if page.keys().isdisjoint(_SIGNS_OF_A_LISTING):
+            raise self._no_store()  # a proxy's welcome page must not pass for an empty store
+        if not page.get("IsTruncated"):
+            return page, None
+        if not page.get("NextContinuationToken"):
+            raise self._stuck()
+        return page, page["NextContinuationToken"]
 
     async def _head(self, key: str) -> ObjectInfo:
         answer = await self._call("head_object", Key=self._base + key)

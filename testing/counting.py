@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ..store.base import ObjectInfo, Store
+from ..store.base import PAGE_KEYS, ObjectInfo, Store
 from ..store.range_file import RangeFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    import datetime as dt
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..store.base import Names
 
@@ -19,8 +20,9 @@ KINDS = ("put", "get", "list", "head", "delete")
 class CountingStore(Store):
     """Passes every call on to another store and counts the logical requests.
 
-    Logical: one GET a key, also in `get_many`; one LIST a call, whatever the pages; one DELETE a
-    key. Files from `open_input` read through this store, so their ranges count as GETs.
+    Logical: one GET a key, also in `get_many`; one LIST a page of a listing that is reached, by the
+    sizes that were asked for (so on every backend alike); one DELETE a key. Files from `open_input`
+    read through this store, so their ranges count as GETs.
 
     Args:
         store: The store that does the work.
@@ -65,10 +67,19 @@ class CountingStore(Store):
         self._count("get", len(keys))
         return self.inner.get_many(keys)
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        """Count 1 LIST."""
-        self._count("list")
-        return self.inner.list(prefix, after=after)
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
+        """Count 1 LIST a page, when its first object is wanted."""
+        return self._pages(self.inner.list(prefix, after=after, first_page=first_page), first_page)
+
+    def _pages(self, found: Iterator[ObjectInfo], first_page: int) -> Iterator[ObjectInfo]:
+        self._count("list")  # also where nothing is there
+        turn = min(first_page, PAGE_KEYS)
+        for number, info in enumerate(found):
+            if number >= turn and (number - turn) % PAGE_KEYS == 0:
+                self._count("list")
+            yield info
 
     def list_folders(self, prefix: str) -> Names:
         """Count 1 LIST."""
@@ -89,6 +100,10 @@ class CountingStore(Store):
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         """Count 1 HEAD if the size isn't given, and 1 GET per range that is read."""
         return RangeFile(self, key, self.head(key).size_bytes if size_bytes is None else size_bytes)
+
+    def server_time(self) -> dt.datetime | None:
+        """No request."""
+        return self.inner.server_time()
 
     def object_url(self, key: str) -> str:
         """No request."""

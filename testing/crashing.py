@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from ..store.base import PAGE_KEYS
 from .doubles import PassingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..store.base import ObjectInfo, Store
 
@@ -72,6 +73,10 @@ class CrashingStore(PassingStore):
         self._alive()
         return self.inner.get_many(keys)
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
         self._alive()
-        return self.inner.list(prefix, after=after)
+        for info in self.inner.list(prefix, after=after, first_page=first_page):
+            self._alive()
+            yield info

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..catalog.ambient import Ambient
 from ..errors import StorageError
-from ..store.base import ObjectInfo, Store
+from ..store.base import PAGE_KEYS, ObjectInfo, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    import datetime as dt
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..store.base import Names
 
@@ -81,8 +82,10 @@ class PassingStore(Store):
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         return self.inner.get_many(keys)
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        return self.inner.list(prefix, after=after)
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
+        return self.inner.list(prefix, after=after, first_page=first_page)
 
     def list_folders(self, prefix: str) -> Names:
         return self.inner.list_folders(prefix)
@@ -98,6 +101,9 @@ class PassingStore(Store):
 
     def object_url(self, key: str) -> str:
         return self.inner.object_url(key)
+
+    def server_time(self) -> dt.datetime | None:
+        return self.inner.server_time()
 
 
 class PlainStore(PassingStore):

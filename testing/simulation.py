@@ -20,12 +20,12 @@ from greenlet import getcurrent, greenlet
 
 from ..catalog.ambient import Ambient
 from ..errors import ObjectExists, ObjectNotFound, StorageError
-from ..store.base import ObjectInfo, Store
+from ..store.base import PAGE_KEYS, ObjectInfo, Store
 from ..store.memory import MemoryStore
 from .crashing import Crash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 START_US = 1_700_000_000_000_000
 
@@ -284,16 +284,18 @@ class SimulatedStore(Store):
             return body[:at]
         return body[:at] + bytes([body[at] ^ 1 << world.random.randrange(8)]) + body[at + 1 :]
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
         world = self._world
         world.request(self._name, f"LIST {prefix}")
         if world.chance(world.faults.before):
             raise StorageError("lost answer", key=prefix)
-        found = world.store.list(prefix, after=after)
+        found = list(world.store.list(prefix, after=after))
         if found and world.chance(world.faults.miss):
             missed = found.pop(world.random.randrange(len(found)))
             world.note(f"  ... misses {missed.key}")
-        return found
+        yield from found
 
     def list_folders(self, prefix: str) -> Any:
         self._world.request(self._name, f"LIST {prefix}")

@@ -10,6 +10,8 @@ import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
+from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
+from ..log.build import Intent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,10 +32,16 @@ def check_application(app_id: Any, app_version: Any) -> tuple[str, int]:
         raise UsageError("app_id and app_version go together", hint="Give both, or neither")
     if not _is_text(app_id) or not app_id:
         raise UsageError(f"app_id {app_id!r} is empty or no text", hint="Give a name that stays")
-    version = _number(app_version)
-    if version is None or version < 0:
+    if len(app_id.encode()) > MAX_APP_ID_BYTES:
         raise UsageError(
-            f"app_version {app_version!r} is not a whole number of 63 bits",
+            f"app_id of {len(app_id.encode())} bytes is too long",
+            key=app_id[:60],
+            hint=f"At most {MAX_APP_ID_BYTES} bytes fit",
+        )
+    version = _number(app_version)
+    if version is None or not 0 <= version < 1 << 62:
+        raise UsageError(
+            f"app_version {app_version!r} is not a whole number from 0 to 2^62 - 1",
             key=app_id,
             hint="Give a number that grows, such as the batch id",
         )
@@ -112,3 +120,38 @@ def _is_text(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def make_intent(
+    transaction_id: bytes,
+    epoch: int,
+    begun_s: float,
+    *,
+    app_id: str | None,
+    app_version: int | None,
+    operation: str | None,
+    summary: Mapping[str, str] | None,
+) -> Intent:
+    """An intent without actions yet.
+
+    Raises:
+        UsageError: An application id without a version or the other way round, an unknown
+            operation, or what the log can't hold.
+    """
+    application, version = check_application(app_id, app_version)
+    if operation is not None and operation not in OPERATIONS:
+        raise UsageError(
+            f"Unknown operation {operation!r}",
+            key=operation,
+            hint=f"One of {', '.join(sorted(OPERATIONS))}",
+        )
+    return Intent(
+        transaction_id,
+        epoch,
+        [],
+        operation or "",
+        application,
+        version,
+        check_summary(summary),
+        begun_s,
+    )

@@ -1,8 +1,7 @@
-"""Writing a checkpoint: segments first, the checkpoint that names them last.
+"""Writing checkpoints: segments first, the checkpoint that names them last, beside the commits.
 
-A crash in between leaves segments that nobody refers to; prune takes them with their revision. Two
-processes may write the checkpoint of one revision: the bytes are the same, and the first one
-stands.
+A crash in between leaves segments that nobody refers to; prune takes them. Two processes may write
+the checkpoint of one revision: the first one stands.
 
 Source: docs/format.md, sections 6 and 10.5.
 """
@@ -10,20 +9,21 @@ Source: docs/format.md, sections 6 and 10.5.
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...errors import ObjectExists, StorageError
+from ..format.names import segments_folder
 from ..log.checkpoint import EncodedCheckpoint, encode_state
-from ..read.log_reader import CheckpointWarning, LogReader
+from ..read.log_reader import CheckpointWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..log.state import State
-
-_RENAMES: Final = 5
+    from ..read.log_reader import LogReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class CheckpointInfo:
     Attributes:
         revision: Of the state it holds.
         key: Its object.
-        size_bytes: Of the object and its spilled segments.
-        segments: Number of spilled segments.
+        size_bytes: What was written for it: the object and its new segments.
+        segments: Number of new segments.
         written: False if it was there already.
     """
 
@@ -50,30 +50,30 @@ def write_checkpoint(
     state: State,
     *,
     exclusive: bool,
+    new_id: Callable[[], bytes],
+    max_age_s: float,
     retained_from: int = 0,
     is_stale: Callable[[], bool] = lambda: False,
-) -> CheckpointInfo:
+) -> tuple[CheckpointInfo, EncodedCheckpoint]:
     """Write the checkpoint of a state.
 
     Args:
         exclusive: Whether the store has put-if-absent.
+        new_id: Makes segments differ from old ones of the same content.
+        max_age_s: A segment that is there already is used up to this age: prune may be about to
+            take an older one that nobody refers to.
         retained_from: The oldest revision that can still be read; older history is left out.
         is_stale: Asked before the checkpoint itself is put: whether the view of the log is so old
             that prune may have taken this revision, and the segments with it.
     Raises:
         StorageError: It could not be written; the log is as good as before.
-    Requests: 1 PUT, and 1 for each spilled segment.
+        UnsupportedFeature, CorruptObject: See `encode_state`.
+    Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged.
     """
-    encoded, first = encode_state(state, retained_from=retained_from), 0
-    for _ in range(_RENAMES):
-        if _put_segments(log, encoded, exclusive=exclusive):
-            break
-        # A segment of such a name with other bytes: left by an attempt of another version. Take
-        # names above all of these: the next attempt numbers its segments differently.
-        first += len(encoded.spilled)
-        encoded = encode_state(state, retained_from=retained_from, first_segment=first)
-    else:
-        raise StorageError(f"No free segment names at revision {state.revision}", key=log.folder)
+    encoded = encode_state(state, retained_from=retained_from)
+    if not _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s):
+        encoded = encode_state(state, retained_from=retained_from, salt=new_id())
+        _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s)
     key = log.folder + encoded.name
     if is_stale():
         raise StorageError(
@@ -86,24 +86,30 @@ def write_checkpoint(
         written = True
     except ObjectExists:
         written = False
-    size = len(encoded.body) + sum(len(body) for _, body in encoded.spilled)
-    return CheckpointInfo(state.revision, key, size, len(encoded.spilled), written)
+    size = len(encoded.body) + sum(len(body) for _, body in encoded.segments)
+    info = CheckpointInfo(state.revision, key, size, len(encoded.segments), written)
+    return info, encoded
 
 
-def _put_segments(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool) -> bool:
-    """Put the segments; False as soon as other bytes stand under one of their names."""
-    for name, body in encoded.spilled:
+def _put_segments(
+    log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool, max_age_s: float
+) -> bool:
+    """Put the segments; False if one is there already and so old that prune may be after it."""
+    folder = segments_folder(log.writer, log.database)
+    for name, body in encoded.segments:
         try:
-            log.store.put(log.folder + name, body, if_absent=exclusive)
+            log.store.put(folder + name, body, if_absent=exclusive)
         except ObjectExists:
-            if log.store.get(log.folder + name) != body:
+            there = log.store.head(folder + name).modified_at
+            now = log.store.server_time()
+            if there is None or now is None or (now - there).total_seconds() > max_age_s:
                 return False
     return True
 
 
-class CheckpointPolicy:
-    """When to write a checkpoint: every so many commits since the last one, whatever the commits
-    were.
+class Checkpointer:
+    """When to write a checkpoint, and the thread that does: every so many commits since the last
+    one, whatever the commits were, so that jobs of one commit each make them too.
 
     A checkpoint that fails never fails the commit before it: it is a warning, and tried again a
     little later.
@@ -111,26 +117,44 @@ class CheckpointPolicy:
     Args:
         every: Commits between checkpoints; 0 switches them off.
         last_revision: Revision of the newest checkpoint, -1 for none.
+        write: Writes the checkpoint of the newest state; returns its revision.
+        in_background: Write beside the commits, in a thread.
     """
 
-    def __init__(self, every: int, last_revision: int) -> None:
+    def __init__(
+        self, every: int, last_revision: int, write: Callable[[], int], *, in_background: bool
+    ) -> None:
         self.every = every
+        self._write = write
         self._next = last_revision + every
         self._retry = max(1, every // 10)
+        self._in_background = in_background
+        self._thread: threading.Thread | None = None
 
-    def after_commit(
-        self, revision: int, write: Callable[[], CheckpointInfo]
-    ) -> CheckpointInfo | None:
-        """Write one if it is due.
+    def after_commit(self, revision: int) -> None:
+        """Write one if it is due and none is under way.
 
         Args:
             revision: Of the commit just made.
-            write: Writes the checkpoint of the present state.
         """
         if self.every <= 0 or revision < self._next:
-            return None
+            return
+        if not self._in_background:
+            self._try(revision)
+        elif self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._try, args=(revision,), name="lakelog-checkpoint"
+            )
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until none is under way."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _try(self, revision: int) -> None:
         try:
-            info = write()
+            self.written(self._write())
         except Exception as error:  # a commit that stands must not be reported as failed
             self._next = revision + self._retry
             problem = (
@@ -139,9 +163,6 @@ class CheckpointPolicy:
             )
             with contextlib.suppress(CheckpointWarning):  # even where warnings are errors
                 warnings.warn(problem, CheckpointWarning, stacklevel=2)
-            return None
-        self.written(info.revision)
-        return info
 
     def written(self, revision: int) -> None:
         """Count from here."""

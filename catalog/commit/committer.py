@@ -29,13 +29,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...errors import FencedError, ForkError, LakelogError, StorageError
+from ..format.frame import LogIdentity
 from ..format.names import LogObject, revision_of
 from ..format.objects import decode_transaction
 from ..log.admission import AdmissionLimits, Results, admit
-from ..log.build import Intent, build_transaction
+from ..log.build import Intent, build_transaction, identity_action
 from ..log.fencing import fencing_reason
-from ..log.outcome import CommitInfo, fenced_error, outcome_unknown, pruned_in_doubt
-from ..log.state import State, apply, check_next
+from ..log.history import transaction_row
+from ..log.outcome import (
+    CommitInfo,
+    clock_error,
+    fenced_error,
+    foreign_error,
+    outcome_unknown,
+    pruned_in_doubt,
+)
+from ..log.state import State, apply
+from ..log.validate import check_written
 from .publish import ATTEMPTS, Publisher
 
 if TYPE_CHECKING:
@@ -43,6 +53,7 @@ if TYPE_CHECKING:
 
     from ..ambient import Ambient
     from ..format.objects import DecodedTransaction
+    from ..log.checkpoint import EncodedCheckpoint
     from ..log.history import Row
     from ..margins import Margins
     from ..read.log_reader import LogReader
@@ -83,11 +94,13 @@ class Committer:
         self.log = log
         self.state = state
         self.guest = guest
+        self.identity = state.log or LogIdentity(ambient.new_id(), 1)
+        self.slot_seed = ambient.new_id()
         self.epoch = max(1, state.epoch) if guest else state.epoch + 1
         self._publisher = Publisher(log, ambient, exclusive=exclusive)
         self._ambient = ambient
         self._margins = margins
-        self._fenced: FencedError | None = None
+        self._fenced: str | None = None  # why
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
         self._committed = False  # whether one of them is known to stand
@@ -111,6 +124,58 @@ class Committer:
         `since_s`, or this committer's own."""
         since_s = self._seen_at_s if since_s is None else since_s
         return self._ambient.monotonic_s() - since_s > self._margins.idle_limit_s
+
+    def refuse_fenced(self) -> None:
+        """Raise if another process is known to have taken this writer over: a new error each time,
+        so that none gathers tracebacks.
+
+        Raises:
+            FencedError: It has.
+        """
+        if self._fenced is not None:
+            raise fenced_error(self.log.writer, self._fenced, self.log.folder)
+
+    def refuse_foreign(self) -> None:
+        """Raise if the log lies under another name than its own.
+
+        Raises:
+            ForeignLog: It does.
+        """
+        if self.state.is_foreign:
+            raise foreign_error(self.state)
+
+    def begin_log(self) -> None:
+        """Write revision 0, which says whose log it is and nothing else: what a guest does first,
+        since guests can't each bring an identity of their own. Whoever wins the race for it, the
+        log is there then.
+
+        Requests: 1 PUT; 1 LIST and 1 GET.
+        """
+        intent = Intent(
+            self._ambient.new_id(),
+            1,
+            [identity_action(self.log.writer, self.log.database)],
+            "maintenance",
+        )
+        attempt = self._compose([intent])
+        try:
+            self._publisher.put(attempt.item, attempt.body, attempt.ids)
+        finally:
+            self._publisher.settled(attempt.ids)
+        asked_at_s = self._ambient.monotonic_s()
+        self.state = self.log.load()
+        self._seen_at_s = asked_at_s
+        if self.state.log is not None:
+            self.identity = self.state.log
+
+    def rebase(self, encoded: EncodedCheckpoint) -> None:
+        """Go on from a checkpoint that stands."""
+        state, head = self.state, encoded.decoded.message
+        if state.log != encoded.decoded.log or state.revision < head.revision:
+            return
+        if state.base is not None and state.base.message.revision >= head.revision:
+            return
+        state.rebase(encoded.decoded, encoded.pieces, encoded.files)
 
     def catch_up(self) -> None:
         """List the log again, if this committer was idle for long or interrupted in a commit.
@@ -147,8 +212,7 @@ class Committer:
             pending = [intent for intent in pending if intent.transaction_id not in results]
             if not pending:
                 return
-            if self._fenced is not None:
-                raise self._fenced
+            self.refuse_fenced()
             admitted = admit(self.state, pending, results, self._limits())
             if not admitted:
                 continue
@@ -202,20 +266,31 @@ class Committer:
     # --- The put ----------------------------------------------------------------------------------
 
     def _compose(self, intents: list[Intent]) -> _Attempt:
-        """The object that would be the next revision."""
+        """The object that would be the next revision.
+
+        Raises:
+            ClockError: This machine's clock is far ahead of the store's.
+        """
+        now_us, server = self._ambient.now_us(), self.log.store.server_time()
+        ahead_s = 0.0 if server is None else now_us / 1e6 - server.timestamp()
+        if ahead_s > self._margins.clock_ahead_s:
+            raise clock_error(self.log.writer, ahead_s)
         uuid = self.state.next_uuid if self._publisher.exclusive else self._ambient.new_id()
         body, _ = build_transaction(
             self.state,
             intents,
+            log=self.identity,
             uuid=uuid,
-            successor=self._ambient.new_id(),
+            slot_seed=self.slot_seed,
             epoch=self.current_epoch(),
             guest=self.guest,
-            now_us=self._ambient.now_us(),
+            now_us=now_us,
         )
-        item = LogObject(self.state.revision + 1, uuid[:4].hex(), "transaction")
+        item = LogObject(
+            self.identity.incarnation, self.state.revision + 1, uuid[:4].hex(), "transaction"
+        )
         decoded = decode_transaction(body, self.log.folder + item.name)
-        check_next(self.state, decoded)  # what a reader would refuse is never written
+        check_written(self.state, decoded)  # what a reader would refuse is never written
         attempt = _Attempt(item, body, decoded, [intent.transaction_id for intent in intents])
         self._own.update(attempt.ids)
         if not self._publisher.exclusive:
@@ -247,7 +322,7 @@ class Committer:
             else:
                 apply(self.state, attempt.decoded)
                 self._seen_at_s = asked_at_s
-                row = self.state.history.rows[-1]
+                row = transaction_row(attempt.decoded)
                 for transaction_id in attempt.ids:
                     self._stands(transaction_id, row, results)
         except LakelogError:
@@ -279,13 +354,27 @@ class Committer:
         self._check_fencing(before)
 
     def _check_fencing(self, before: int) -> None:
-        if self.guest or self._fenced is not None:
+        if self._fenced is not None:
             return
-        why = fencing_reason(
+        if self.guest:
+            self._fenced = self._replaced()
+            return
+        why = self._replaced() or fencing_reason(
             self.state, before, epoch=self.epoch, own=self._own, committed=self._committed
         )
         if why is not None:
-            self._fenced = fenced_error(self.log.writer, why, self.log.folder)
+            self._fenced = why
+
+    def _replaced(self) -> str | None:
+        """Why the log is not the one that was opened, or None."""
+        found = self.state.log
+        if self.state.sealed_for:
+            return f"the log was sealed for a rebuild, which begins incarnation {self.state.sealed_for}"
+        if found is None or found == self.identity:
+            return None
+        if found.log_id == self.identity.log_id:
+            return f"the log was rebuilt and goes on as incarnation {found.incarnation}"
+        return "another log stands there now, begun or restored by another process"
 
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""

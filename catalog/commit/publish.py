@@ -31,12 +31,18 @@ if TYPE_CHECKING:
 
     from ..ambient import Ambient
     from ..format.names import LogObject
+    from ..log.listing import Listing
     from ..read.log_reader import LogReader
 
 ATTEMPTS: Final = 4
 # Answers that say that nothing was written.
 _REFUSED: Final = (AccessDenied, CapabilityMissing, NotFoundError, UsageError)
 _PAUSE_S: Final = 0.05
+
+
+def _is_over(listing: Listing, item: LogObject) -> bool:
+    """Whether the log goes on in another incarnation than that of a name."""
+    return listing.incarnation not in (0, item.incarnation)
 
 
 class Publisher:
@@ -145,23 +151,23 @@ class Publisher:
 
     def _plain(self, item: LogObject, body: bytes, ids: Sequence[bytes]) -> bool:
         key = self._log.folder + item.name
-        listing = self._log.names(after_revision=item.revision - 2)
+        listing = self._log.names_down_to(item.revision - 1)
         if len(listing.transactions.get(item.revision - 1, ())) > 1:
             raise fork_error(listing, item.revision - 1)  # a rival of the head came late
-        if listing.head >= item.revision:
+        if listing.head >= item.revision or _is_over(listing, item):
             return False
         self._put_plain(key, body, ids)
         try:
-            listing = self._log.names(after_revision=item.revision - 1)
+            listing = self._log.names_down_to(item.revision)
         except StorageError as error:
             raise outcome_unknown(key, ids[0]) from error
         names = listing.transactions.get(item.revision, [])
         if len(names) > 1:
             raise fork_error(listing, item.revision)
-        if item not in names:
+        if item not in names and not _is_over(listing, item):
             raise outcome_unknown(key, ids[0])
         # If somebody went on from here already, the replay tells whose transaction this is.
-        return listing.head == item.revision
+        return listing.head == item.revision and not _is_over(listing, item)
 
     def _put_plain(self, key: str, body: bytes, ids: Sequence[bytes]) -> None:
         unsent, cause = self._before_put(ids, key), None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...store import ObjectInfo
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
-    from .writer import Writer
+    from .session import Session
 
 
 class Transaction:
@@ -40,11 +40,12 @@ class Transaction:
         commit_info: Set once committed; None before, and for a transaction without any change.
     """
 
-    def __init__(self, writer: Writer, intent: Intent) -> None:
-        self._writer = writer
+    def __init__(self, session: Session, intent: Intent) -> None:
+        self._session = session
         self._intent = intent
-        self._base_revision, self._base_transaction_id = writer.base()
-        self._removed: list[str] = []
+        self._base_revision, self._base_transaction_id = session.base()
+        self._removed: list[tuple[str, str]] = []
+        self._named = 0  # how many of them stand in the footer of a file written before
         self._schemas: set[tuple[str, bytes]] = set()
         self._files = 0
         self._closed = False
@@ -84,10 +85,10 @@ class Transaction:
         self._check_open()
         escape_name(table, "table")
         schema, batches = to_batches(data)
-        first, last = check_clock(clock or self._writer.clock())
+        first, last = check_clock(clock or self._session.clock())
         meta = FooterMetadata(
-            writer=self._writer.writer_id,
-            database=self._writer.database,
+            writer=self._session.writer_id,
+            database=self._session.database,
             table=table,
             partition=partition,
             transaction_id=self._intent.transaction_id,
@@ -98,7 +99,11 @@ class Transaction:
             first_clock=first,
             last_clock=last,
             schema=schema,
-            replaces=tuple(self._removed),
+            log_id=self._session.log.log_id,
+            incarnation=self._session.log.incarnation,
+            slot_seed=self._session.slot_seed,
+            replaces=tuple(self._removed[self._named :]),
+            replaced=len(self._removed),
             app_id=self._intent.app_id,
             app_version=self._intent.app_version,
             operation=self._intent.operation or ("overwrite" if self._removed else "append"),
@@ -109,12 +114,11 @@ class Transaction:
         for encoded in encode_files(batches, schema, meta, file_bytes=file_bytes):
             path = self._path(replace(meta, number=self._files))
             self._files += 1
-            self._writer.store.put(self._key(path), encoded.body.to_pybytes())
+            self._named = len(self._removed)
+            self._session.store.put(self._key(path), encoded.body.to_pybytes())
             add = encoded.facts
             add.path, add.table, add.partition = path, table, partition
             add.first_clock, add.last_clock = first, last
-            if meta.number == 0 and not paths:  # once: each of many files naming many is quadratic
-                add.replaces.extend(self._removed)
             adds.append(wire.Action(add=add))
             paths.append(path)
         # Only now: of a write that broke off nothing may become visible.
@@ -147,12 +151,12 @@ class Transaction:
         if partition != "":
             escape_name(partition, "partition")
         check_path(path)
-        first, last = check_clock(clock or self._writer.clock())
-        info = self._writer.store.head(self._key(path))
+        first, last = check_clock(clock or self._session.clock())
+        info = self._session.store.head(self._key(path))
         self._check_adoptable(path, info)
-        parsed = read_footer(self._writer.store, info.key, info.size_bytes)
+        parsed = read_footer(self._session.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
-        self._learn(table, schema)
+        add.schema_fingerprint = self._learn(table, schema)
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
@@ -169,16 +173,28 @@ class Transaction:
         """
         self._check_open()
         check_path(path)
-        if (path in self._removed or not self._writer.is_live(path)) and not any(
-            a.WhichOneof("kind") == "add" and a.add.path == path for a in self._intent.actions
-        ):
+        tables = self._added_to(path) or [
+            table for table in self._session.tables_of(path) if (table, path) not in self._removed
+        ]
+        if not tables:
             raise FileNotLive(
-                f"{path} is not live in {self._writer.writer_id}/{self._writer.database}",
+                f"{path} is not live in {self._session.writer_id}/{self._session.database}",
                 key=path,
-                hint="List the live files with `files`",
+                hint="List the live files with `lakelog files`",
             )
-        self._removed.append(path)
-        self._intent.actions.append(wire.Action(remove=wire.Remove(path=path)))
+        for table in tables:
+            self._removed.append((table, path))
+            self._intent.actions.append(wire.Action(remove=wire.Remove(path=path, table=table)))
+
+    def _added_to(self, path: str) -> list[str]:
+        """The table that this very transaction has added a path to, if it is still there."""
+        table = ""
+        for action in self._intent.actions:
+            if action.WhichOneof("kind") == "add" and action.add.path == path:
+                table = action.add.table
+            elif action.WhichOneof("kind") == "remove" and action.remove.path == path:
+                table = ""
+        return [table] if table else []
 
     def commit(self) -> CommitInfo | None:
         """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never
@@ -195,7 +211,7 @@ class Transaction:
         self._check_not_over()
         self._sent = True
         if self._intent.actions or self._intent.app_id:
-            self.commit_info = self._writer.commit_intent(self._intent)
+            self.commit_info = self._session.commit(self._intent)
         self._closed = True
         return self.commit_info
 
@@ -219,19 +235,27 @@ class Transaction:
         elif not self._closed:
             self.commit()
 
-    def _learn(self, table: str, schema: pa.Schema) -> None:
-        fingerprint, message = encode_schema(schema)
-        if (table, fingerprint) in self._schemas or self._writer.knows_schema(table, fingerprint):
-            return
-        self._schemas.add((table, fingerprint))
-        item = wire.Schema(table=table, fingerprint=fingerprint, arrow_schema=message)
+    def _learn(self, table: str, schema: pa.Schema) -> bytes:
+        """Name a schema in this transaction, if the log doesn't know it; returns its fingerprint."""
+        encoded = encode_schema(schema)
+        identity = (table, encoded.fingerprint)
+        if identity in self._schemas or self._session.knows_schema(*identity):
+            return encoded.fingerprint
+        self._schemas.add(identity)
+        item = wire.Schema(
+            table=table,
+            fingerprint=encoded.fingerprint,
+            arrow_schema=encoded.message,
+            generations=[wire.Generation(column=n, generation=g) for n, g in encoded.generations],
+        )
         self._intent.actions.append(wire.Action(schema=item))
+        return encoded.fingerprint
 
     def _path(self, meta: FooterMetadata) -> str:
         return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
 
     def _key(self, path: str) -> str:
-        return base_folder(self._writer.writer_id, self._writer.database) + path
+        return base_folder(self._session.writer_id, self._session.database) + path
 
     def _check_adoptable(self, path: str, info: ObjectInfo) -> None:
         """Refuse a file that gc may take while it is being added: it judges by epoch and age."""
@@ -246,8 +270,8 @@ class Transaction:
             )
         if info.modified_at is None:
             return
-        written_at_s = self._writer.written_at_s(info.modified_at)
-        if self._writer.is_too_old(written_at_s):
+        written_at_s = self._session.written_at_s(info.modified_at)
+        if self._session.is_too_old(written_at_s):
             raise TransactionExpired(
                 f"{path} is older than half the grace period of gc, which may be about to take it",
                 key=path,

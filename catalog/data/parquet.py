@@ -6,6 +6,7 @@ Source: docs/format.md, sections 5.1, 5.2 and 8.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -41,7 +42,12 @@ class EncodedFile:
 
 
 def file_facts(
-    metadata: Any, schema: pa.Schema, size_bytes: int, *, statistics: bool = True
+    metadata: Any,
+    schema: pa.Schema,
+    size_bytes: int,
+    *,
+    fingerprint: bytes,
+    statistics: bool = True,
 ) -> wire.Add:
     """What the log keeps of a Parquet file: size, rows, footer length, schema fingerprint,
     row-group statistics.
@@ -53,11 +59,12 @@ def file_facts(
         metadata: pyarrow FileMetaData.
         schema: The file's Arrow schema with column identity.
         size_bytes: Of the whole file.
+        fingerprint: Of the schema, as the log keeps it.
     """
     add = wire.Add(
         size_bytes=size_bytes,
         row_count=metadata.num_rows,
-        schema_fingerprint=encode_schema(schema)[0],
+        schema_fingerprint=fingerprint,
         footer_bytes=metadata.serialized_size + 8,
     )
     if not statistics:
@@ -119,6 +126,7 @@ def encode_files(
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
     """
+    fingerprint = encode_schema(schema).fingerprint
     groups = _row_groups(batches)
     number = meta.number
     group = next(groups, None)
@@ -144,11 +152,21 @@ def encode_files(
                 f"Parquet can't hold this data: {error}", hint="Cast the column first"
             ) from error
         body = sink.getvalue()
-        facts = file_facts(collected[0], schema, body.size)
+        facts = file_facts(collected[0], schema, body.size, fingerprint=fingerprint)
         # Metadata that comes from a writer doesn't know its own serialized size.
         facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
+        facts.footer_digest = footer_digest(body.slice(body.size - facts.footer_bytes).to_pybytes())
         yield EncodedFile(body, facts)
         number += 1
+
+
+def footer_digest(footer: bytes) -> bytes:
+    """What the log keeps of a file's footer, to notice a file that was replaced: 8 bytes.
+
+    Args:
+        footer: The file's last bytes, from the metadata to the end.
+    """
+    return hashlib.sha256(footer).digest()[:8]
 
 
 def _row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

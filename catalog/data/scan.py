@@ -35,12 +35,14 @@ class FilePart:
         size_bytes: Exact.
         row_count: As the log says.
         schema: Its own, with column identity.
+        fingerprint: Of the schema, as the log keeps it.
     """
 
     key: str
     size_bytes: int
     row_count: int
     schema: pa.Schema
+    fingerprint: bytes = b""
 
 
 def scan_files(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> pa.RecordBatchReader:

@@ -231,7 +231,7 @@ def distinct(schemas: Iterable[FileSchema]) -> list[FileSchema]:
     seen: set[bytes] = set()
     kept = []
     for item in schemas:
-        fingerprint = encode_schema(item.schema)[0]
+        fingerprint = encode_schema(item.schema).fingerprint
         if fingerprint not in seen:
             seen.add(fingerprint)
             kept.append(item)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,8 @@ from google.protobuf.message import DecodeError
 
 from ...errors import InvalidToken
 from ..wire import lakelog_cut_pb2 as wire
-from .names import is_id
+from .frame import LogIdentity
+from .names import MAX_INCARNATION, MAX_REVISION, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +35,12 @@ class Position:
         revision: From 0.
         digest: First 8 bytes of the digest of that revision's transaction; empty where the caller
             gave a number only.
+        log: Id and incarnation of the log; None where the caller gave a number only.
     """
 
     revision: int
     digest: bytes = b""
+    log: LogIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,11 @@ class Cut:
             database=self.database,
             writers=[
                 wire.WriterRevision(
-                    writer=name, revision=at.revision, digest=at.digest[:DIGEST_BYTES]
+                    writer=name,
+                    revision=at.revision,
+                    digest=at.digest[:DIGEST_BYTES],
+                    log_id=at.log.log_id if at.log else b"",
+                    incarnation=at.log.incarnation if at.log else 0,
                 )
                 for name, at in sorted(self.writers.items())
             ],
@@ -107,11 +115,28 @@ def parse_token(token: str) -> Cut:
         message.ParseFromString(body[:-4])
     except (binascii.Error, ValueError, DecodeError) as error:
         raise problem from error
-    writers = {item.writer: Position(item.revision, item.digest) for item in message.writers}
+    names = [item.writer for item in message.writers]
     if (
         not is_id(message.database)
-        or not all(map(is_id, writers))
-        or len(writers) != len(message.writers)
+        or not all(map(is_id, names))
+        or not names
+        or any(low >= high for low, high in itertools.pairwise(names))
+        or not all(map(_is_sound, message.writers))
     ):
         raise problem
-    return Cut(message.database, dict(sorted(writers.items())))
+    return Cut(message.database, {item.writer: _position(item) for item in message.writers})
+
+
+def _is_sound(item: wire.WriterRevision) -> bool:
+    known = (16, True) if item.log_id else (0, False)
+    return (
+        len(item.digest) in (0, DIGEST_BYTES)
+        and (len(item.log_id), item.incarnation > 0) == known
+        and item.incarnation <= MAX_INCARNATION
+        and item.revision <= MAX_REVISION
+    )
+
+
+def _position(item: wire.WriterRevision) -> Position:
+    log = LogIdentity(item.log_id, item.incarnation) if item.log_id else None
+    return Position(item.revision, item.digest, log)

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .schema import decode_schema, encode_schema
+from .schema import MAX_GENERATION, decode_schema, encode_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,11 @@ class FooterMetadata:
         epoch: Of the committer.
         first_clock, last_clock: Logical clock of the first and last row.
         schema: With column identity.
-        replaces: Paths removed by the same transaction.
+        log_id, incarnation: Of the log; 16 bytes, and its number.
+        slot_seed: Of the opening that wrote the file, 16 bytes: the names that it may still commit
+            under follow from it.
+        replaces: Tables and paths that the transaction removed since its file before.
+        replaced: How many it has removed so far.
         app_id, app_version: Idempotence; empty and 0 for none.
         operation: As far as it was known when the file was written.
     """
@@ -53,7 +57,11 @@ class FooterMetadata:
     first_clock: int
     last_clock: int
     schema: pa.Schema
-    replaces: tuple[str, ...] = ()
+    log_id: bytes
+    incarnation: int
+    slot_seed: bytes
+    replaces: tuple[tuple[str, str], ...] = ()
+    replaced: int = 0
     app_id: str = ""
     app_version: int = 0
     operation: str = "append"
@@ -61,6 +69,7 @@ class FooterMetadata:
 
 def encode_footer(meta: FooterMetadata) -> dict[str, str]:
     """Key-value metadata for the file."""
+    schema = encode_schema(meta.schema)
     values = {
         "version": VERSION,
         "writer": meta.writer,
@@ -74,8 +83,13 @@ def encode_footer(meta: FooterMetadata) -> dict[str, str]:
         "epoch": str(meta.epoch),
         "first_clock": str(meta.first_clock),
         "last_clock": str(meta.last_clock),
-        "schema": base64.b64encode(encode_schema(meta.schema)[1]).decode(),
+        "schema": base64.b64encode(schema.message).decode(),
+        "generations": json.dumps(dict(schema.generations), ensure_ascii=False),
+        "log_id": meta.log_id.hex(),
+        "incarnation": str(meta.incarnation),
+        "slot_seed": meta.slot_seed.hex(),
         "replaces": json.dumps(list(meta.replaces), ensure_ascii=False),
+        "replaced": str(meta.replaced),
         "app_id": meta.app_id,
         "app_version": str(meta.app_version),
         "operation": meta.operation,
@@ -99,12 +113,12 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
     if own["version"] != VERSION:
         raise ValueError(f"footer version {own['version']}, this lakelog reads {VERSION}")
     try:
-        replaces = json.loads(own["replaces"])
-        if not isinstance(replaces, list) or not all(isinstance(path, str) for path in replaces):
-            raise ValueError("replaced paths of a wrong form")
+        replaces = _replaces(own["replaces"])
+        generations = _generations(own["generations"])
         transaction_id = bytes.fromhex(own["transaction_id"])
-        if len(transaction_id) != 16:
-            raise ValueError("transaction id of a wrong form")
+        log_id, slot_seed = bytes.fromhex(own["log_id"]), bytes.fromhex(own["slot_seed"])
+        if {len(transaction_id), len(log_id), len(slot_seed)} != {16}:
+            raise ValueError("an id of a wrong length")
         return FooterMetadata(
             writer=own["writer"],
             database=own["database"],
@@ -117,8 +131,12 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
             epoch=int(own["epoch"]),
             first_clock=int(own["first_clock"]),
             last_clock=int(own["last_clock"]),
-            schema=decode_schema(base64.b64decode(own["schema"], validate=True)),
-            replaces=tuple(replaces),
+            schema=decode_schema(base64.b64decode(own["schema"], validate=True), generations),
+            log_id=log_id,
+            incarnation=int(own["incarnation"]),
+            slot_seed=slot_seed,
+            replaces=replaces,
+            replaced=int(own["replaced"]),
             app_id=own["app_id"],
             app_version=int(own["app_version"]),
             operation=own["operation"],
@@ -127,3 +145,24 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
         raise ValueError(f"footer without {error}") from error
     except RecursionError as error:
         raise ValueError("replaced paths nested absurdly deep") from error
+
+
+def _replaces(text: str) -> tuple[tuple[str, str], ...]:
+    found = json.loads(text)
+    pairs = found if isinstance(found, list) else [None]
+    if not all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
+        for pair in pairs
+    ):
+        raise ValueError("replaced files of a wrong form")
+    return tuple((table, path) for table, path in pairs)
+
+
+def _generations(text: str) -> tuple[tuple[str, int], ...]:
+    found = json.loads(text)
+    sound = isinstance(found, dict) and all(
+        type(number) is int and 1 <= number <= MAX_GENERATION for number in found.values()
+    )
+    if not sound:
+        raise ValueError("generations of a wrong form")
+    return tuple(sorted(found.items(), key=lambda item: item[0].encode()))

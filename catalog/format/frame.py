@@ -10,8 +10,11 @@ Layout (all numbers little-endian):
     8   4  length of the message as stored
     12  4  length of the message once decoded
     16  8  length of the attachments
-    24 32  SHA-256 of bytes 0 to 24 and of all that follows the header
-    56     message, then attachments, then the end
+    24 16  id of the log
+    40  4  incarnation of the log
+    44  4  zero
+    48 32  SHA-256 of bytes 0 to 48 and of all that follows the header
+    80     message, then attachments, then the end
 
 Source: docs/format.md, section 3.
 """
@@ -25,14 +28,30 @@ from enum import IntEnum
 from typing import Any, Final
 
 from ...errors import CorruptObject, UnsupportedFeature
+from .names import MAX_INCARNATION
 
 MAGIC: Final = b"LKLG"
 VERSION: Final = 1
-HEADER_BYTES: Final = 56
+HEADER_BYTES: Final = 80
 MAX_MESSAGE_BYTES: Final = 8 << 20
 MAX_ATTACHMENT_BYTES: Final = 1 << 30
-_HEAD = struct.Struct("<4sBBBBIIQ")
+MAX_WINDOW_BYTES: Final = 8 << 20
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_HEAD = struct.Struct("<4sBBBBIIQ16sII")
 _COMPRESS_FROM: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogIdentity:
+    """Which log an object belongs to, wherever it lies.
+
+    Attributes:
+        log_id: 16 random bytes, born with revision 0.
+        incarnation: From 1; each rebuild begins the next.
+    """
+
+    log_id: bytes
+    incarnation: int
 
 
 class FrameKind(IntEnum):
@@ -53,15 +72,19 @@ class Frame:
         message: The decoded protobuf message.
         attachments: Zero-copy view of what follows the message.
         digest: SHA-256 of the frame, 32 bytes: names these very bytes.
+        log: The log it belongs to.
     """
 
     kind: FrameKind
     message: bytes
     attachments: memoryview
     digest: bytes
+    log: LogIdentity
 
 
-def encode_frame(kind: FrameKind, message: bytes, attachments: bytes = b"") -> tuple[bytes, bytes]:
+def encode_frame(
+    kind: FrameKind, log: LogIdentity, message: bytes, attachments: bytes = b""
+) -> tuple[bytes, bytes]:
     """Frame a message.
 
     Returns:
@@ -78,7 +101,8 @@ def encode_frame(kind: FrameKind, message: bytes, attachments: bytes = b"") -> t
         packed = _zstd().compress(message, asbytes=True)
         if len(packed) < len(message):
             codec, stored = 1, packed
-    head = _HEAD.pack(MAGIC, VERSION, kind, codec, 0, len(stored), len(message), len(attachments))
+    sizes = (len(stored), len(message), len(attachments))
+    head = _HEAD.pack(MAGIC, VERSION, kind, codec, 0, *sizes, log.log_id, log.incarnation, 0)
     digest = hashlib.sha256(head)
     digest.update(stored)
     digest.update(attachments)
@@ -99,7 +123,8 @@ def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
     """
     if len(data) < HEADER_BYTES:
         raise _corrupt(key, f"has {len(data)} bytes, fewer than a header")
-    magic, version, found, codec, zero, stored, decoded, attached = _HEAD.unpack_from(data)
+    head = _HEAD.unpack_from(data)
+    magic, version, found, codec, zero, stored, decoded, attached, log_id, incarnation, rest = head
     if magic != MAGIC:
         raise _corrupt(key, "does not begin with the magic of lakelog")
     if len(data) != HEADER_BYTES + stored + attached:
@@ -117,14 +142,16 @@ def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
             key=key,
             hint="Upgrade lakelog",
         )
-    if found != kind or zero != 0:
+    if found != kind or zero != 0 or rest != 0:
         raise _corrupt(key, f"is of kind {found}, its name says {kind.value} ({kind.name.lower()})")
+    if not 1 <= incarnation <= MAX_INCARNATION:
+        raise _corrupt(key, f"says it is of incarnation {incarnation}")
     if decoded > MAX_MESSAGE_BYTES or stored > MAX_MESSAGE_BYTES or attached > MAX_ATTACHMENT_BYTES:
         raise _corrupt(key, "declares sizes over the caps of the format")
     body = view[HEADER_BYTES : HEADER_BYTES + stored]
-    return Frame(
-        kind, _decode(body, codec, decoded, key), view[HEADER_BYTES + stored :], digest.digest()
-    )
+    message = _decode(body, codec, decoded, key)
+    attachments = view[HEADER_BYTES + stored :]
+    return Frame(kind, message, attachments, digest.digest(), LogIdentity(log_id, incarnation))
 
 
 def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
@@ -134,6 +161,8 @@ def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
         return bytes(body)
     if codec != 1:
         raise UnsupportedFeature(f"{key} uses codec {codec}", key=key, hint="Upgrade lakelog")
+    if not _is_one_frame(body, decoded):
+        raise _corrupt(key, "is not compressed as one zstd frame of a known size")
     try:
         message: bytes = _zstd().decompress(body, decompressed_size=decoded, asbytes=True)
     except OSError as error:
@@ -141,6 +170,40 @@ def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
     if len(message) != decoded:
         raise _corrupt(key, f"does not decompress to {decoded} bytes")
     return message
+
+
+def _is_one_frame(body: memoryview, decoded: int) -> bool:
+    """Whether zstd data is exactly one frame, without a dictionary, that declares its size and a
+    window of at most 8 MiB (RFC 8878, section 3.1.1). Decoders take several frames for one."""
+    try:
+        if bytes(body[:4]) != _ZSTD_MAGIC:
+            return False
+        descriptor = body[4]
+        single, has_checksum = descriptor >> 5 & 1, descriptor >> 2 & 1
+        size_bytes = (0, 2, 4, 8)[descriptor >> 6] or single
+        if descriptor & 0x0B or not size_bytes:  # reserved bit, dictionary; no content size
+            return False
+        at = 5
+        if not single:
+            exponent, mantissa = body[at] >> 3, body[at] & 7
+            if (8 + mantissa) << (7 + exponent) > MAX_WINDOW_BYTES:
+                return False
+            at += 1
+        size = int.from_bytes(body[at : at + size_bytes], "little") + (
+            256 if size_bytes == 2 else 0
+        )
+        if size != decoded:
+            return False
+        at += size_bytes
+        while True:
+            block = int.from_bytes(body[at : at + 3], "little")
+            at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
+            if at > len(body):
+                return False
+            if block & 1:
+                return at + 4 * has_checksum == len(body)
+    except IndexError:
+        return False
 
 
 _codec: list[Any] = []

@@ -36,6 +36,8 @@ def check_ipc_sizes(
     view = memoryview(data)
     try:
         sizes = [_batch_bytes(view, offset, size) for offset, size in _blocks(view)]
+        if len(sizes) != 1:
+            raise ValueError("not one record batch")
     except (struct.error, IndexError, ValueError) as error:
         raise CorruptObject(f"{key} holds a segment that is not Arrow IPC", key=key) from error
     decoded = sum(size for size, _ in sizes)
@@ -75,7 +77,7 @@ class _Table:
 
 
 def _blocks(view: memoryview) -> list[tuple[int, int]]:
-    """Offset and metadata length of every record batch and dictionary, from the footer."""
+    """Offset and metadata length of every record batch, from the footer."""
     if len(view) < 18 or bytes(view[:6]) != b"ARROW1" or bytes(view[-6:]) != b"ARROW1":
         raise ValueError("no Arrow magic")
     size = _int32(view, len(view) - 10)
@@ -85,13 +87,14 @@ def _blocks(view: memoryview) -> list[tuple[int, int]]:
     footer = view[start : len(view) - 10]
     table = _Table(footer, _uint32(footer, 0))
     found = []
-    for slot in (2, 3):  # dictionaries, recordBatches: vectors of 24-byte Block structs
-        first, count = table.vector(slot)
-        if count * 24 > len(footer):
-            raise ValueError("more blocks than fit")
-        for index in range(count):
-            offset, metadata = struct.unpack_from("<qi", footer, first + 24 * index)
-            found.append((offset, metadata))
+    if table.vector(2)[1]:
+        raise ValueError("dictionaries")
+    first, count = table.vector(3)
+    if count * 24 > len(footer):
+        raise ValueError("more blocks than fit")
+    for index in range(count):
+        offset, metadata = struct.unpack_from("<qi", footer, first + 24 * index)
+        found.append((offset, metadata))
     return found
 
 
@@ -107,11 +110,11 @@ def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
     if not version_at or struct.unpack_from("<h", message, version_at)[0] != _V5:
         raise ValueError("not metadata V5: V4 can hide compression from this check")
     batch = _Table(message, header)
-    if message[kind_at] == 2:  # DictionaryBatch wraps a RecordBatch
-        batch = _Table(message, batch.indirect(1))
-    elif message[kind_at] != 3:
+    if message[kind_at] != 3:
         raise ValueError("block is no record batch")
     compressed = batch.field(3) != 0
+    if compressed and not _is_zstd(_Table(message, batch.indirect(3))):
+        raise ValueError("compressed with another codec than zstd")
     first, count = batch.vector(2)
     if count * 16 > len(message):
         raise ValueError("more buffers than fit")
@@ -126,6 +129,11 @@ def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
         )
         total += declared if declared > 0 else length
     return total, count
+
+
+def _is_zstd(compression: _Table) -> bool:
+    codec = compression.field(0)
+    return bool(codec) and compression.view[codec] == 1
 
 
 def _uint16(view: memoryview, at: int) -> int:

@@ -17,20 +17,24 @@ MAX_PATH_BYTES: Final = (
     892  # object stores take keys of 1,024 bytes; `<writer>/<database>/` and a margin come before
 )
 MAX_SEGMENT_BYTES: Final = 255
-MAX_REVISION: Final = (1 << 62) - 1  # fits 64 signed bits everywhere, with room to add
+MAX_REVISION: Final = 999_999_999_999  # its complement has 12 digits
+MAX_INCARNATION: Final = 999
+LOG_ID_BYTES: Final = 16
 
-_ID = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,63}", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LOG_OBJECT = re.compile(
-    r"(?P<revision>[0-9]{20})\.(?P<uuid8>[0-9a-f]{8})\."
-    r"(?:(?P<kind>transaction|checkpoint)|(?P<number>0|[1-9][0-9]{0,8})\.segment)",
+    r"(?P<incarnation>[0-9]{3})-(?P<complement>[0-9]{12})-(?P<revision>0|[1-9][0-9]{0,11})"
+    r"\.(?P<uuid8>[0-9a-f]{8})\.(?P<kind>transaction|checkpoint)",
     re.ASCII,
 )
+_SEGMENT = re.compile(r"(?P<digest>[0-9a-f]{64})\.segment", re.ASCII)
 _DATA_FILE = re.compile(
     r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})\.parquet"
 )
-_ESCAPED: Final = frozenset("/\\%")
+# What would end a key segment or be expanded as a pattern by the engines that open the file.
+_ESCAPED: Final = frozenset("/\\%*?[]{}")
 
-Kind = Literal["transaction", "checkpoint", "segment"]
+Kind = Literal["transaction", "checkpoint"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,32 +42,52 @@ class LogObject:
     """The parsed name of an object in `transactions/`.
 
     Attributes:
+        incarnation: Of the log, from 1.
         revision: The number it belongs to.
         uuid8: First 8 hex digits of the slot uuid.
-        kind: transaction, checkpoint or segment.
-        number: Of a segment; 0 for the other kinds.
+        kind: transaction or checkpoint.
     """
 
+    incarnation: int
     revision: int
     uuid8: str
     kind: Kind
-    number: int = 0
 
     @property
     def name(self) -> str:
-        """The object's name, without its folder."""
-        stem = f"{self.revision:020d}.{self.uuid8}"
-        return f"{stem}.{self.number}.segment" if self.kind == "segment" else f"{stem}.{self.kind}"
+        """The object's name, without its folder: the newest sorts first."""
+        return f"{name_prefix(self.incarnation, self.revision)}.{self.uuid8}.{self.kind}"
+
+
+def name_prefix(incarnation: int, revision: int | None = None) -> str:
+    """How the names of an incarnation, or of one revision of it, begin."""
+    prefix = f"{MAX_INCARNATION - incarnation:03d}-"
+    return prefix if revision is None else f"{prefix}{MAX_REVISION - revision:012d}-{revision}"
 
 
 def parse_log_object(name: str) -> LogObject | None:
     """The parsed name, or None for a name that isn't ours (it is then ignored and never
     deleted)."""
     match = _LOG_OBJECT.fullmatch(name)
-    if match is None or int(match["revision"]) > MAX_REVISION:
+    if match is None:
         return None
-    kind: Kind = match["kind"] or "segment"  # type: ignore[assignment]
-    return LogObject(int(match["revision"]), match["uuid8"], kind, int(match["number"] or 0))
+    incarnation = MAX_INCARNATION - int(match["incarnation"])
+    revision = int(match["revision"])
+    if incarnation < 1 or int(match["complement"]) + revision != MAX_REVISION:
+        return None
+    kind: Kind = match["kind"]  # type: ignore[assignment]
+    return LogObject(incarnation, revision, match["uuid8"], kind)
+
+
+def segment_name(digest: bytes) -> str:
+    """The name of a segment object, without its folder, from its frame digest."""
+    return f"{digest.hex()}.segment"
+
+
+def parse_segment_name(name: str) -> bytes | None:
+    """The digest that a segment's name says, or None for a name that isn't ours."""
+    match = _SEGMENT.fullmatch(name)
+    return None if match is None else bytes.fromhex(match["digest"])
 
 
 def revision_of(key: str) -> int:
@@ -82,7 +106,7 @@ def check_id(value: str, what: str) -> str:
         raise InvalidName(
             f"{what} id {value!r} is not valid",
             key=str(value),
-            hint="Use 1 to 64 letters, digits, '-' and '_' of ASCII, not starting with '_'",
+            hint="Use 1 to 64 letters, digits, '-' and '_' of ASCII, starting with a letter or digit",
         )
     return value
 
@@ -93,8 +117,8 @@ def is_id(value: str) -> bool:
 
 
 def escape_name(name: str, what: str) -> str:
-    """A table or partition name as one key segment: UTF-8 as it is, with `/ \\ %`, control
-    characters and the whole segments `.` and `..` percent-encoded.
+    """A table or partition name as one key segment: UTF-8 as it is, with `/ \\ % * ? [ ] { }`,
+    control characters and the whole segments `.` and `..` percent-encoded.
 
     Raises:
         InvalidName: No text, empty, not encodable, or longer than 255 bytes once encoded.
@@ -127,10 +151,18 @@ def escape_name(name: str, what: str) -> str:
 
 
 def unescape_name(segment: str) -> str:
-    """The name that `escape_name` escaped."""
+    """The name that `escape_name` encoded."""
     if "%" not in segment:
         return segment
     return unquote_to_bytes(segment).decode("utf-8", errors="replace")
+
+
+def fits_name(name: str) -> bool:
+    """Whether a table or partition name is short enough to be a folder, percent-encoded."""
+    if len(name) <= MAX_SEGMENT_BYTES // 12:  # a character takes at most 12 bytes
+        return True
+    size = len(name.encode()) + 2 * sum(map(_must_escape, name))
+    return size <= MAX_SEGMENT_BYTES
 
 
 def _must_escape(char: str) -> bool:
@@ -219,6 +251,11 @@ def log_folder(writer: str, database: str) -> str:
     return f"{writer}/{database}/transactions/"
 
 
+def segments_folder(writer: str, database: str) -> str:
+    """Key prefix of the segments of a log's checkpoints."""
+    return f"{writer}/{database}/segments/"
+
+
 def base_folder(writer: str, database: str) -> str:
     """Key prefix that the paths in a log are relative to."""
     return f"{writer}/{database}/"
@@ -228,3 +265,16 @@ def first_slot_uuid(writer: str, database: str) -> bytes:
     """The slot uuid of revision 0, which any two committers derive alike (so that they race for one
     name)."""
     return hashlib.sha256(f"lakelog\n{writer}\n{database}".encode()).digest()[:16]
+
+
+def successor_uuid(slot_seed: bytes, revision: int) -> bytes:
+    """The slot uuid of the revision after `revision`, for the opening that drew `slot_seed`: whoever
+    knows the seed knows every name that this opening may still commit under."""
+    text = b"lakelog successor" + slot_seed + revision.to_bytes(8, "little")
+    return hashlib.sha256(text).digest()[:16]
+
+
+def rebuilt_slot_uuid(rebuild_id: bytes, revision: int) -> bytes:
+    """The slot uuid of a revision that a rebuild writes: the same again if it is run again."""
+    text = b"lakelog rebuild" + rebuild_id + revision.to_bytes(8, "little")
+    return hashlib.sha256(text).digest()[:16]

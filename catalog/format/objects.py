@@ -1,33 +1,40 @@
-"""Objects of the log to bytes and back: frame, protobuf and Arrow together, with every rule that
-one object can break on its own. What needs the objects before it is in `log.state`. Pure.
+"""Transactions and checkpoints to bytes and back: frame and protobuf together, with every rule
+that one object can break on its own. What needs the objects before it is in `log.state`. Pure.
+
+In an object whose digest is right, what is too new is told before what is damaged: a later version
+may have changed the rule that looks broken.
 
 Source: docs/format.md, sections 4 to 6.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
-from .frame import FrameKind, decode_frame, encode_frame
-from .names import MAX_SEGMENT_BYTES, LogObject, check_path, parse_log_object
-from .run import Batch, Run
-from .schema import fingerprint
-from .segment_bytes import REQUIRED, encode_ipc
+from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame
+from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
+from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, piece_of_ref
+from .schema import MAX_GENERATION, fingerprint
 from .segments import MAX_NUMBER
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .wire_kinds import FILES, REFERENCES
 
 MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
-DENSE_FROM_BYTES = 1 << 20
 MAX_TINY = 1 << 18
+MAX_APP_ID_BYTES: Final = 1_024
+MAX_FEATURES: Final = 256
+MAX_FEATURE_CHARS: Final = 64
+_OPTIONAL: Final = 15
+READER_FEATURES: Final[frozenset[str]] = frozenset()
+WRITER_FEATURES: Final[frozenset[str]] = frozenset()
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
 
 
@@ -39,13 +46,15 @@ class DecodedTransaction:
         message: The protobuf message.
         digest: Frame digest, 32 bytes.
         key: Its object, for messages.
-        batches: Decoded `AddBatch` actions, by their position.
+        log: The log it belongs to.
+        batches: References of `AddBatch` actions, by their position; not yet decoded.
     """
 
     message: wire.Transaction
     digest: bytes
     key: str
-    batches: dict[int, Batch] = field(default_factory=dict)
+    log: LogIdentity
+    batches: dict[int, tuple[Piece, ...]] = field(default_factory=dict)
 
     @property
     def transaction_ids(self) -> frozenset[bytes]:
@@ -60,18 +69,24 @@ class DecodedCheckpoint:
     Attributes:
         message: The protobuf message.
         key: Its object, for messages.
+        log: The log it belongs to.
+        references: The segment that names all others.
         attachments: Bytes of the inline segments.
     """
 
     message: checkpoint_wire.Checkpoint
     key: str
+    log: LogIdentity
+    references: Piece
     attachments: memoryview
 
 
-def encode_transaction(message: wire.Transaction, attachments: bytes = b"") -> tuple[bytes, bytes]:
+def encode_transaction(
+    log: LogIdentity, message: wire.Transaction, attachments: bytes = b""
+) -> tuple[bytes, bytes]:
     """The object's bytes and digest."""
     return encode_frame(
-        FrameKind.TRANSACTION, message.SerializeToString(deterministic=True), attachments
+        FrameKind.TRANSACTION, log, message.SerializeToString(deterministic=True), attachments
     )
 
 
@@ -83,93 +98,119 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
         key: Its key or name; the part after the last `/` must be a transaction's name.
     Raises:
         CorruptObject: Damaged, or breaking a rule of the format.
-        UnsupportedFeature: A format version or a kind of action of the future.
+        UnsupportedFeature: A format version, feature, or kind of action or segment of the future.
     """
     name = _name(key, "transaction")
     frame = decode_frame(data, FrameKind.TRANSACTION, key)
     message = wire.Transaction()
-    _check_density(frame.message, key)
+    _parse(message, frame, key)
+    newer = has_unknown_fields(message)
+    for action in message.actions:
+        _check_known(action, key, newer=newer)
+    _check_head(message, name, frame, key)
+    _check_commit(message, key)
+    batches: dict[int, tuple[Piece, ...]] = {}
+    for position, action in enumerate(message.actions):
+        kind = action.WhichOneof("kind")
+        if kind == "add_batch":
+            batches[position] = _batch(action.add_batch, frame.attachments, key)
+        elif kind is not None:
+            _CHECKS[kind](getattr(action, kind), key)
+    _check_special(message, frame.log.incarnation, key)
+    return DecodedTransaction(message, frame.digest, key, frame.log, batches)
+
+
+def _parse(message: Message, frame: Frame, key: str) -> None:
+    """Parse a frame's message, unless it is of so many tiny messages that they would take a hundred
+    times its bytes."""
+    if len(frame.message) > MAX_TINY:
+        raw = np.frombuffer(frame.message, np.uint8)
+        tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
+        _require(int(np.count_nonzero(tiny)) <= MAX_TINY, key, "holds too many empty messages")
     try:
         message.ParseFromString(frame.message)
     except DecodeError as error:
-        raise CorruptObject(f"{key} is not a transaction message: {error}", key=key) from error
-    _check_head(message, name, key)
-    _check_commit(message, key)
-    batches: dict[int, Batch] = {}
-    for position, action in enumerate(message.actions):
-        kind = action.WhichOneof("kind")
-        if kind == "add":
-            _check_add(action.add, key)
-        elif kind == "remove":
-            _checked_path(action.remove.path, key)
-        elif kind == "add_batch":
-            batches[position] = _decode_batch(
-                action.add_batch, frame.attachments, message.revision, key
-            )
-        elif kind == "schema":
-            _check_schema(action.schema, key)
-        elif kind == "tombstone":
-            raise UnsupportedFeature(
-                f"{key} holds a soft delete, which needs the feature 'tombstones'",
-                key=key,
-                hint="Upgrade lakelog",
-            )
-        elif kind is None and not action.optional:
-            raise UnsupportedFeature(
-                f"{key} holds an action of a kind this lakelog doesn't know",
-                key=key,
-                hint="Upgrade lakelog",
-            )
-    return DecodedTransaction(message, frame.digest, key, batches)
+        raise CorruptObject(f"{key} doesn't hold a message: {error}", key=key) from error
 
 
-def _check_density(message: bytes, key: str) -> None:
-    """Refuse a message of so many tiny messages that they would take a hundred times its bytes."""
-    if len(message) <= DENSE_FROM_BYTES:
-        return
-    raw = np.frombuffer(message, np.uint8)
-    tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
-    _require(int(np.count_nonzero(tiny)) <= MAX_TINY, key, "holds too many empty messages")
+def has_unknown_fields(message: Message) -> bool:
+    """Whether a message holds fields of a later version, at any depth."""
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()  # type: ignore[attr-defined]
+    return known.ByteSize() != message.ByteSize()
 
 
-def _check_head(message: wire.Transaction, name: LogObject, key: str) -> None:
+def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
+    """Refuse what a later version has brought in."""
+    kind = action.WhichOneof("kind")
+    if newer and any(found.field_number < _OPTIONAL for found in UnknownFieldSet(action)):
+        kind = None  # each number below that of `optional` is a kind, also beside a known one
+        if action.optional:
+            action.ClearField(action.WhichOneof("kind") or "optional")
+    problem = ""
+    if kind == "tombstone":
+        problem = "holds a soft delete, which needs the feature 'tombstones'"
+    elif kind is None and not action.optional:
+        problem = "holds an action of a kind this lakelog doesn't know"
+    elif kind == "upgrade":
+        unknown = set(action.upgrade.required_reader_features) - READER_FEATURES
+        problem = f"requires {', '.join(sorted(unknown))} from here on" if unknown else ""
+    elif kind == "add_batch":
+        for ref in action.add_batch.segments:
+            check_kind(int(ref.segment.kind), key)
+    if problem:
+        raise UnsupportedFeature(
+            f"{key} {problem}", key=key, hint="Upgrade lakelog, or read a revision before it"
+        )
+
+
+def _check_head(message: wire.Transaction, name: LogObject, frame: Frame, key: str) -> None:
     _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
+    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     _require(len(message.uuid) == 16, key, "has a uuid that is not 16 bytes")
     _require(message.uuid[:4].hex() == name.uuid8, key, f"says its uuid is {message.uuid.hex()}")
     first = message.revision == 0
-    _require(
-        len(message.previous_uuid) == (0 if first else 16),
-        key,
-        "has a wrong link to the previous uuid",
-    )
-    _require(
-        len(message.previous_digest) == (0 if first else 32),
-        key,
-        "has a wrong link to the previous digest",
-    )
-    _require(1 <= message.epoch < 1 << 62, key, f"has epoch {message.epoch}")
+    sizes = (len(message.previous_uuid), len(message.previous_digest))
+    _require(sizes == ((0, 0) if first else (16, 32)), key, "has a wrong link to the one before")
+    _require(1 <= message.epoch < MAX_NUMBER, key, f"has epoch {message.epoch}")
 
 
 def _check_commit(message: wire.Transaction, key: str) -> None:
     _require(message.HasField("commit"), key, "has no commit")
     commit = message.commit
     _require(len(commit.successor_uuid) == 16, key, "names no successor")
-    _require(
-        0 < commit.committed_at_us < MAX_TIME_US,
-        key,
-        f"has the commit time {commit.committed_at_us} µs",
-    )
+    _require(len(commit.slot_seed) == 16, key, "has a slot seed that is not 16 bytes")
+    _check_time(commit.committed_at_us, key)
     _require(len(commit.members) > 0, key, "has a commit without members")
     for member in commit.members:
         _require(len(member.transaction_id) == 16, key, "has a transaction id that is not 16 bytes")
         _require(0 < len(member.operation) <= 64, key, f"has the operation {member.operation!r}")
+        sane = member.app_version < MAX_NUMBER and len(member.app_id.encode()) <= MAX_APP_ID_BYTES
+        _require(sane, key, "has an absurd application id or version")
+
+
+def _check_special(message: wire.Transaction, incarnation: int, key: str) -> None:
+    """Where Identity and Seal must and may stand."""
+    kinds = [action.WhichOneof("kind") for action in message.actions]
+    if message.revision == 0:
+        _require(kinds[:1] == ["identity"], key, "doesn't say first whose log it begins")
+    _require("seal" not in kinds or kinds == ["seal"], key, "has a seal among other actions")
+    if kinds == ["seal"]:
+        following = message.actions[0].seal.next_incarnation
+        right = incarnation < following <= MAX_INCARNATION
+        _require(right, key, f"seals the log for incarnation {following}")
+
+
+def _check_time(time_us: int, key: str) -> None:
+    _require(0 < time_us < MAX_TIME_US, key, f"has the commit time {time_us} µs")
 
 
 def _check_add(add: wire.Add, key: str) -> None:
-    _checked_path(add.path, key)
-    _checked_table(add.table, key)
-    _require(_fits(add.partition), key, f"adds {add.path} to a partition with too long a name")
+    _check_file(add, key)
+    _require(fits_name(add.partition), key, f"adds {add.path} to a partition with too long a name")
     _require(len(add.schema_fingerprint) == 16, key, f"adds {add.path} without a schema")
+    _require(len(add.footer_digest) in (0, 8), key, f"adds {add.path} with a wrong footer digest")
     numbers = (add.size_bytes, add.row_count, add.footer_bytes)
     sane = all(number < MAX_NUMBER for number in numbers) and all(
         group.row_count < MAX_NUMBER for group in add.row_groups
@@ -177,50 +218,90 @@ def _check_add(add: wire.Add, key: str) -> None:
     _require(sane, key, f"adds {add.path} with an absurd size")
 
 
+def _check_file(file: wire.Add | wire.Remove, key: str) -> None:
+    try:
+        check_path(file.path)
+    except InvalidPath as error:
+        raise CorruptObject(
+            f"{key} names a path that no log may hold: {error.message}", key=key
+        ) from error
+    _check_table(file.table, key)
+
+
+def _check_table(table: str, key: str) -> None:
+    _require(len(table) > 0 and fits_name(table), key, "names no table, or one of too long a name")
+
+
 def _check_schema(schema: wire.Schema, key: str) -> None:
-    _checked_table(schema.table, key)
-    right = schema.fingerprint == fingerprint(schema.arrow_schema)
-    _require(right, key, "holds a schema that its fingerprint doesn't name")
+    _check_table(schema.table, key)
+    names = [item.column.encode() for item in schema.generations]
+    ascending = all(low < high for low, high in itertools.pairwise(names))
+    numbers = [item.generation for item in schema.generations]
+    sane = all(names) and all(1 <= number <= MAX_GENERATION for number in numbers)
+    _require(ascending and sane, key, "has generations of columns that can't be")
+    found = fingerprint(schema.arrow_schema, generations_of(schema))
+    _require(schema.fingerprint == found, key, "holds a schema that its fingerprint doesn't name")
 
 
-def _decode_batch(batch: wire.AddBatch, attachments: memoryview, revision: int, key: str) -> Batch:
-    _checked_table(batch.table, key)
-    run = Run.of_segment(_slice(batch.files, attachments, key), batch.files.row_count, key)
-    revisions = run.core.column("revision").unique().to_pylist()
-    _require(revisions == [revision], key, "holds a batch of other revisions")
-    groups = batch.row_groups
-    raw = (_slice(groups, attachments, key), groups.row_count, key) if groups.row_count else None
-    return Batch(run, raw)
+def generations_of(schema: wire.Schema) -> tuple[tuple[str, int], ...]:
+    """Columns and generations of a Schema action."""
+    return tuple((item.column, item.generation) for item in schema.generations)
 
 
-def _slice(piece: wire.Attachment, attachments: memoryview, key: str) -> memoryview:
-    end = piece.offset + piece.length
-    _require(end <= len(attachments), key, "names an attachment that it doesn't have")
-    return attachments[piece.offset : end]
+def _check_identity(identity: wire.Identity, key: str) -> None:
+    _require(is_id(identity.writer) and is_id(identity.database), key, "names a log that can't be")
 
 
-def frame_segment(table: pa.Table) -> tuple[bytes, bytes]:
-    """A segment object: its bytes and digest."""
-    return encode_frame(FrameKind.SEGMENT, b"", encode_ipc(table))
+def _check_seal(seal: wire.Seal, key: str) -> None:
+    _require(len(seal.rebuild_id) == 16, key, "has a seal without a rebuild id")
 
 
-def open_segment(data: bytes, digest: bytes, key: str) -> memoryview:
-    """The Arrow IPC bytes of a segment object.
+def _check_forget(forget: wire.Forget, key: str) -> None:
+    for table in (*forget.tables, *(item.table for item in forget.schemas)):
+        _check_table(table, key)
+    right = all(len(item.fingerprint) == 16 for item in forget.schemas)
+    _require(right, key, "forgets a schema by a wrong fingerprint")
 
-    Raises:
-        CorruptObject: Damaged, or not the object that the checkpoint refers to.
-    """
-    frame = decode_frame(data, FrameKind.SEGMENT, key)
-    _require(frame.digest == digest, key, "is not the segment that the checkpoint refers to")
-    return frame.attachments
+
+def _check_upgrade(upgrade: wire.Upgrade, key: str) -> None:
+    _check_features(upgrade.required_reader_features, key)
+    _check_features(upgrade.required_writer_features, key)
+
+
+def _check_features(names: Any, key: str) -> None:
+    sane = len(names) <= MAX_FEATURES and all(0 < len(n) <= MAX_FEATURE_CHARS for n in names)
+    _require(sane, key, "requires features of names that can't be")
+
+
+_CHECKS: Final[dict[str, Any]] = {
+    "add": _check_add,
+    "remove": _check_file,
+    "schema": _check_schema,
+    "upgrade": _check_upgrade,
+    "identity": _check_identity,
+    "seal": _check_seal,
+    "forget": _check_forget,
+}
+
+
+def _batch(batch: wire.AddBatch, attachments: memoryview, key: str) -> tuple[Piece, ...]:
+    pieces = [
+        piece_of_ref(ref, attachments, key, folder="", inline_only=True) for ref in batch.segments
+    ]
+    kinds = [piece.kind for piece in pieces]
+    right = kinds[:1] == [FILES] and all(kind == FILES or kind in OF_A_PART for kind in kinds)
+    _require(right, key, "has a batch of other segments than files")
+    sound = all(map(has_sound_columns, pieces))
+    _require(sound, key, "has statistics of columns that can't be")
+    return tuple(pieces)
 
 
 def encode_checkpoint(
-    message: checkpoint_wire.Checkpoint, attachments: bytes
+    log: LogIdentity, message: checkpoint_wire.Checkpoint, attachments: bytes
 ) -> tuple[bytes, bytes]:
     """The object's bytes and digest."""
     return encode_frame(
-        FrameKind.CHECKPOINT, message.SerializeToString(deterministic=True), attachments
+        FrameKind.CHECKPOINT, log, message.SerializeToString(deterministic=True), attachments
     )
 
 
@@ -234,51 +315,40 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     name = _name(key, "checkpoint")
     frame = decode_frame(data, FrameKind.CHECKPOINT, key)
     message = checkpoint_wire.Checkpoint()
-    _check_density(frame.message, key)
-    try:
-        message.ParseFromString(frame.message)
-    except DecodeError as error:
-        raise CorruptObject(f"{key} is not a checkpoint message: {error}", key=key) from error
-    _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
-    _require(
-        len(message.uuid) == 16 and message.uuid[:4].hex() == name.uuid8,
-        key,
-        "has another uuid than its name",
+    _parse(message, frame, key)
+    unknown = set(message.required_reader_features) - READER_FEATURES
+    if unknown:
+        raise UnsupportedFeature(
+            f"{key} requires {', '.join(sorted(unknown))}",
+            key=key,
+            hint="Upgrade lakelog, or read a point in time before the feature came in",
+        )
+    references = piece_of_ref(
+        message.references, frame.attachments, key, folder=segments_beside(key), inline_only=False
     )
+    _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
+    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
+    own = len(message.uuid) == 16 and message.uuid[:4].hex() == name.uuid8
+    _require(own, key, "has another uuid than its name")
     _require(len(message.successor_uuid) == 16, key, "names no successor")
     _require(len(message.digest) == 32, key, "has no chain digest")
-    _require(1 <= message.epoch < 1 << 62, key, f"has epoch {message.epoch}")
-    _require(
-        0 < message.committed_at_us < MAX_TIME_US,
-        key,
-        f"has the commit time {message.committed_at_us} µs",
-    )
-    for ref in message.segments:
-        _check_ref(ref, frame.attachments, key)
-    return DecodedCheckpoint(message, key, frame.attachments)
+    _require(len(message.transaction_id) == 16, key, "has a transaction id that is not 16 bytes")
+    _require(1 <= message.epoch < MAX_NUMBER, key, f"has epoch {message.epoch}")
+    _check_time(message.committed_at_us, key)
+    _require(is_id(message.writer) and is_id(message.database), key, "names a log that can't be")
+    _check_features(message.required_reader_features, key)
+    _check_features(message.required_writer_features, key)
+    for names in (message.required_reader_features, message.required_writer_features):
+        ordered = [name.encode() for name in names]
+        ascending = all(low < high for low, high in itertools.pairwise(ordered))
+        _require(ascending, key, "requires features out of order")
+    _require(references.kind == REFERENCES, key, "doesn't refer to its segments")
+    return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)
 
 
-def _check_ref(ref: checkpoint_wire.SegmentRef, attachments: memoryview, key: str) -> None:
-    if ref.kind not in REQUIRED:
-        raise UnsupportedFeature(
-            f"{key} holds a segment of kind {ref.kind}, which this lakelog doesn't know",
-            key=key,
-            hint="Upgrade lakelog",
-        )
-    if ref.name:
-        name = parse_log_object(ref.name)
-        _require(
-            name is not None and name.kind == "segment",
-            key,
-            f"refers to a segment named {ref.name[:80]!r}",
-        )
-        _require(len(ref.digest) == 32, key, f"refers to {ref.name} without its digest")
-    else:
-        _require(
-            ref.offset + ref.length <= len(attachments),
-            key,
-            "names an inline segment that it doesn't have",
-        )
+def segments_beside(key: str) -> str:
+    """The folder of the segments that a checkpoint of this key refers to."""
+    return f"{key.rpartition('transactions/')[0]}segments/"
 
 
 def _name(key: str, kind: str) -> LogObject:
@@ -286,23 +356,6 @@ def _name(key: str, kind: str) -> LogObject:
     if name is None or name.kind != kind:
         raise CorruptObject(f"{key} is not the name of a {kind}", key=key)
     return name
-
-
-def _checked_path(path: str, key: str) -> None:
-    try:
-        check_path(path)
-    except InvalidPath as error:
-        raise CorruptObject(
-            f"{key} names a path that no log may hold: {error.message}", key=key
-        ) from error
-
-
-def _checked_table(table: str, key: str) -> None:
-    _require(len(table) > 0 and _fits(table), key, "names no table, or one with too long a name")
-
-
-def _fits(name: str) -> bool:
-    return len(name) <= MAX_SEGMENT_BYTES and len(name.encode()) <= MAX_SEGMENT_BYTES
 
 
 def _require(condition: bool, key: str, problem: str) -> None:

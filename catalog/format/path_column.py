@@ -1,45 +1,99 @@
-"""Columns of paths, by array operations and raw bytes: the path grammar over a whole column, and
-finding one path among a million. Pure.
+"""Columns of tables and paths, by array operations and raw bytes: the grammar over a whole column,
+where each table's rows are, and finding one path among a million. Pure.
 
-Source: docs/format.md, section 2.
+Source: docs/format.md, sections 2 and 6.1.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptObject, InvalidPath
-from .names import MAX_PATH_BYTES, MAX_SEGMENT_BYTES, check_path
+from .names import MAX_PATH_BYTES, MAX_SEGMENT_BYTES, check_path, fits_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _AT_ONCE = 8_192  # rows: what is computed of them stays in the processor's cache
 _SLASH, _DOT, _BACKSLASH, _DELETE = 0x2F, 0x2E, 0x5C, 0x7F
 
 
 def check_paths(paths: pa.ChunkedArray, key: str) -> None:
-    """Check every path of a column against the grammar, and that they ascend strictly.
+    """Check every path of a column against the grammar.
 
     Args:
         paths: Strings without nulls.
         key: The object they stand in, named in errors.
     Raises:
-        CorruptObject: A path breaks the grammar, or the order is wrong.
+        CorruptObject: A path breaks the grammar.
     """
-    last: str | None = None
-    pieces = (
-        chunk.slice(start, _AT_ONCE)
-        for chunk in paths.chunks
-        for start in range(0, len(chunk), _AT_ONCE)
-    )
-    for chunk in pieces:
+    for chunk in _pieces(paths):
         if not _surely_good(chunk):
             _check_each(chunk, key)
-        ascending = len(chunk) == 1 or pc.all(pc.less(chunk[:-1], chunk[1:])).as_py()
-        first = chunk[0].as_py()
-        if not ascending or (last is not None and not last.encode() < first.encode()):
-            raise CorruptObject(f"{key} holds paths that do not ascend", key=key)
+
+
+def check_tables(tables: pa.ChunkedArray, key: str) -> None:
+    """Check the names of a column of tables.
+
+    Raises:
+        CorruptObject: One of them is empty, or too long once it is encoded.
+    """
+    for name in pc.unique(tables).to_pylist():
+        if not name or not fits_name(name):
+            raise CorruptObject(f"{key} names a table {name[:60]!r} that can't be", key=key)
+
+
+def table_ranges(tables: pa.ChunkedArray) -> dict[str, tuple[int, int]]:
+    """Where the rows of each table are in a column that ascends: first row, and the one after the
+    last."""
+    column = tables.combine_chunks() if tables.num_chunks != 1 else tables.chunk(0)
+    count = len(column)
+    if not count:
+        return {}
+    if column[0].equals(column[count - 1]):
+        return {column[0].as_py(): (0, count)}
+    encoded = pc.run_end_encode(column)
+    ends = encoded.run_ends.to_pylist()
+    return {
+        name: (start, end)
+        for name, start, end in zip(encoded.values.to_pylist(), [0, *ends], ends, strict=False)
+    }
+
+
+def ascending_files(tables: pa.ChunkedArray, paths: pa.ChunkedArray) -> bool:
+    """Whether rows ascend strictly by table, then path, in the order of UTF-8 bytes."""
+    column = tables.combine_chunks() if tables.num_chunks != 1 else tables.chunk(0)
+    if pc.all(pc.equal(column, column[0])).as_py():
+        return _ascends(paths)
+    last = ""
+    for name, (start, end) in table_ranges(pa.chunked_array([column])).items():
+        if name.encode() < last.encode() or not _ascends(paths.slice(start, end - start)):
+            return False
+        last = name
+    # A table that stands in two places has but one range, so that the ranges don't add up.
+    runs = len(pc.run_end_encode(column).values)
+    return runs == pc.count_distinct(column).as_py()
+
+
+def _ascends(paths: pa.ChunkedArray) -> bool:
+    last: str | None = None
+    for chunk in _pieces(paths):
+        if len(chunk) > 1 and not pc.all(pc.less(chunk[:-1], chunk[1:])).as_py():
+            return False
+        if last is not None and not last.encode() < chunk[0].as_py().encode():
+            return False
         last = chunk[-1].as_py()
+    return True
+
+
+def _pieces(paths: pa.ChunkedArray) -> Iterator[pa.StringArray]:
+    for chunk in paths.chunks:
+        for start in range(0, len(chunk), _AT_ONCE):
+            yield chunk.slice(start, _AT_ONCE)
 
 
 def _surely_good(chunk: pa.StringArray) -> bool:
@@ -73,45 +127,36 @@ def _check_each(chunk: pa.StringArray, key: str) -> None:
             ) from error
 
 
+class PathIndex:
+    """Binary search in a column of strings of one chunk, without nulls; no column is copied.
+
+    Args:
+        column: `pa.string()`; it is looked at in place. What is searched ascends by UTF-8 bytes.
+    """
+
+    __slots__ = ("_ends", "_shift", "_text")
+
+    def __init__(self, column: pa.StringArray) -> None:
+        _, offsets, data = column.buffers()
+        self._ends = memoryview(offsets).cast("B").cast("i")
+        self._text = memoryview(data if data is not None else b"").cast("B")
+        self._shift = column.offset
+
+    def find(self, path: str, start: int, end: int) -> int:
+        """The row of a path between two rows, or -1."""
+        wanted, ends, text = path.encode(), self._ends, self._text
+        low, high = self._shift + start, self._shift + end
+        stop = high
+        while low < high:
+            middle = (low + high) // 2
+            if text[ends[middle] : ends[middle + 1]].tobytes() < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        same = low < stop and text[ends[low] : ends[low + 1]] == wanted
+        return low - self._shift if same else -1
+
+
 assert (
     MAX_SEGMENT_BYTES < MAX_PATH_BYTES
 )  # a path short enough for one segment is short enough as a whole
-
-
-class PathIndex:
-    """Binary search in a column of strings that ascends by UTF-8 bytes, without nulls.
-
-    Args:
-        column: `pa.string()`; it is looked at in place.
-    """
-
-    __slots__ = ("_chunks",)
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        start = 0
-        self._chunks: list[tuple[int, int, int, memoryview, memoryview, bytes]] = []
-        for chunk in column.chunks:
-            if len(chunk):
-                _, offsets, data = chunk.buffers()
-                ends = memoryview(offsets).cast("B").cast("i")
-                text = memoryview(data if data is not None else b"").cast("B")
-                last = chunk[-1].as_py().encode()
-                self._chunks.append((start, chunk.offset, len(chunk), ends, text, last))
-            start += len(chunk)
-
-    def find(self, path: str) -> int:
-        """The row of a path, or -1."""
-        wanted = path.encode()
-        for start, shift, count, ends, text, last in self._chunks:
-            if wanted > last:
-                continue
-            low, high = shift, shift + count
-            while low < high:
-                middle = (low + high) // 2
-                if text[ends[middle] : ends[middle + 1]].tobytes() < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            same = text[ends[low] : ends[low + 1]] == wanted
-            return start + low - shift if same else -1
-        return -1

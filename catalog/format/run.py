@@ -1,29 +1,32 @@
-"""A sorted run of the files of one table, and what a large commit brings as one. Pure.
+"""A run's piece: the files of one FILES segment, sorted by table and path, decoded as far as they
+are asked for. Pure.
 
-A run comes from a checkpoint or a large commit and may hold a million rows; it is never rewritten
-in memory.
+It comes from a checkpoint or a large commit and may hold 131,072 rows; it is never changed. Which
+of its rows are still live is kept beside it.
+
+Source: docs/format.md, section 6.1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ..wire.lakelog_checkpoint_pb2 import SegmentRef
-from . import segments
-from .path_column import PathIndex
+from .columns import column
+from .path_column import PathIndex, table_ranges
 from .segment_bytes import decode_segment
+from .segments import FILES_COLUMNS
+from .wire_kinds import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..wire import lakelog_transaction_pb2 as wire
 
 # What opening a snapshot and listing its files needs; the rest is decoded when it is asked for.
 CORE_COLUMNS: Final = (
+    "table",
     "path",
     "partition",
     "size_bytes",
@@ -34,91 +37,87 @@ CORE_COLUMNS: Final = (
 
 
 class Run:
-    """Files sorted by path, without repeats.
+    """The rows of one FILES segment.
 
-    Statistics columns are decoded from the segment's bytes only when somebody asks for them.
+    Attributes:
+        core: Columns of `CORE_COLUMNS` but `table`; one chunk, in the segment's order.
+        ranges: Per table the first of its rows and the one after the last.
+        key: Named in errors.
     """
 
-    __slots__ = ("_index", "_raw", "_rows", "core", "key")
+    __slots__ = ("_index", "_whole", "core", "key", "ranges")
 
-    def __init__(self, core: pa.Table, raw: memoryview | bytes | pa.Table, key: str) -> None:
-        self.core = core
+    def __init__(self, core: pa.Table, whole: Callable[[], pa.Table], key: str) -> None:
+        self.ranges = table_ranges(core.column("table"))
+        self.core = core.drop_columns(["table"])
         self.key = key
-        self._raw = raw
-        self._rows = core.num_rows
+        self._whole = whole
         self._index: PathIndex | None = None
 
     @classmethod
-    def of_segment(cls, data: memoryview | bytes, rows: int, key: str) -> Run:
-        """A run from Arrow IPC bytes; only the core columns are decoded now.
+    def of_segment(
+        cls,
+        data: memoryview | bytes,
+        rows: int,
+        key: str,
+        again: Callable[[], memoryview | bytes] | None = None,
+    ) -> Run:
+        """A piece from Arrow IPC bytes; only the core columns are kept.
 
+        Args:
+            again: Reads the bytes once more when other columns are asked for; None: they are kept.
         Raises:
             CorruptObject: Not a segment of files, or not sorted.
         """
-        core = decode_segment(data, SegmentRef.FILES, rows, key, columns=CORE_COLUMNS)
-        return cls(core, data, key)
+        whole = decode_segment(data, FILES, rows, key)  # what is damaged anywhere is not used
+        read = again or (lambda: data)
+        return cls(
+            whole.select(CORE_COLUMNS), lambda: decode_segment(read(), FILES, rows, key), key
+        )
 
     @classmethod
     def of_table(cls, table: pa.Table, key: str) -> Run:
-        """A run from a table with the columns of `segments.FILES` and any statistics columns,
-        sorted by path."""
-        return cls(table.select(CORE_COLUMNS), table, key)
+        """A piece from a table with the columns of FILES, sorted, of one chunk a column."""
+        return cls(table.select(CORE_COLUMNS), lambda: table, key)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, live or not."""
+        return int(self.core.num_rows)
 
     def full(self) -> pa.Table:
-        """All columns, statistics included."""
-        if isinstance(self._raw, pa.Table):
-            return self._raw
-        return decode_segment(self._raw, SegmentRef.FILES, self._rows, self.key)
+        """All columns of FILES.
 
-    def without(self, gone: pa.Array) -> Run:
-        """This run, or one without these paths."""
-        hit = pc.is_in(self.core.column("path"), gone)
-        if not pc.any(hit).as_py():
-            return self
-        return Run.of_table(self.full().filter(pc.invert(hit)), self.key)
+        Raises:
+            CorruptObject: A column that was not decoded before is not sound.
+        """
+        return self._whole()
 
-    def find(self, path: str) -> int:
-        """Row of a path, or -1."""
+    def find(self, table: str, path: str) -> int:
+        """Row of a file, or -1."""
+        start, end = self.ranges.get(table, (0, 0))
+        if start == end:
+            return -1
         if self._index is None:
-            self._index = PathIndex(self.core.column("path"))
-        return self._index.find(path)
+            self._index = PathIndex(self.core.column("path").chunk(0))
+        return self._index.find(path, start, end)
 
 
-RawSegment = tuple[memoryview | bytes, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A decoded `AddBatch`.
-
-    Attributes:
-        run: Its files.
-        row_groups: Its ROW_GROUPS segment, raw: bytes, row count, key; None if it has none.
-    """
-
-    run: Run
-    row_groups: RawSegment | None
-
-
-def sorted_by_path(table: pa.Table, *more: str) -> pa.Table:
-    """The table in ascending order of path (as UTF-8 bytes), then of `more`; untouched if it is so
-    already."""
-    paths = table.column("path").combine_chunks()
-    if isinstance(paths, pa.ChunkedArray):
-        paths = pa.concat_arrays(paths.chunks)
-    if not more and (len(paths) < 2 or pc.all(pc.less(paths[:-1], paths[1:])).as_py()):
-        return table
-    keys = [("path", "ascending"), *((name, "ascending") for name in more)]
-    return table.take(pc.sort_indices(table, sort_keys=keys))
-
-
-def batch_rows(
-    adds: Sequence[wire.Add], revision: int, schemas: dict[bytes, pa.Schema]
-) -> tuple[pa.Table, pa.Table]:
-    """Adds of one transaction as the two tables of an `AddBatch`: files (sorted by path, with
-    statistics), row groups."""
-    ordered = sorted(adds, key=lambda add: add.path.encode())
-    table = segments.files_table(ordered, [revision] * len(ordered))
-    return segments.with_statistics(table, ordered, schemas), segments.row_groups_table(
-        ordered, schemas
-    )
+def files_rows(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:
+    """Added files as rows of FILES, in the order given."""
+    columns = [
+        [add.table for add in adds],
+        [add.path for add in adds],
+        [add.partition for add in adds],
+        [add.size_bytes for add in adds],
+        [add.row_count for add in adds],
+        revisions,
+        [add.schema_fingerprint for add in adds],
+        [add.first_clock for add in adds],
+        [add.last_clock for add in adds],
+        [add.footer_bytes for add in adds],
+        [add.footer_digest or b"\0" * 8 for add in adds],
+        [len(add.row_groups) for add in adds],
+    ]
+    arrays = [column(part, item.type) for part, item in zip(columns, FILES_COLUMNS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=FILES_COLUMNS)

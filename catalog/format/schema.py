@@ -6,15 +6,33 @@ Source: docs/format.md, section 5.3; design of column identity from seed 003.
 from __future__ import annotations
 
 import hashlib
-import re
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ...errors import InvalidSchema
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 GENERATION: Final = b"lakelog.generation"
-_GENERATION: Final = re.compile(rb"0|[1-9][0-9]{0,8}")
+MAX_GENERATION: Final = 999_999_999
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSchema:
+    """A schema as the log keeps it.
+
+    Attributes:
+        fingerprint: 16 bytes that name it.
+        message: Arrow IPC schema message, without metadata.
+        generations: Top-level columns whose generation isn't 0, ascending by name (UTF-8 order).
+    """
+
+    fingerprint: bytes
+    message: bytes
+    generations: tuple[tuple[str, int], ...] = ()
 
 
 def generation(field: pa.Field) -> int:
@@ -22,44 +40,54 @@ def generation(field: pa.Field) -> int:
     return int((field.metadata or {}).get(GENERATION, b"0"))
 
 
-def normalize(schema: pa.Schema) -> pa.Schema:
-    """The schema as the log keeps it: without metadata, but for a generation that isn't 0."""
-    fields = []
-    for field in schema:
-        number = generation(field)
-        fields.append(field.with_metadata({GENERATION: str(number)} if number else None))
-    return pa.schema(fields)
+def fingerprint(message: bytes, generations: Sequence[tuple[str, int]] = ()) -> bytes:
+    """The name of a schema in a log, 16 bytes. Source: docs/format.md, section 5.3."""
+    digest = hashlib.sha256(len(message).to_bytes(4, "little") + message)
+    for name, number in generations:
+        raw = name.encode()
+        digest.update(len(raw).to_bytes(4, "little") + raw + number.to_bytes(4, "little"))
+    return digest.digest()[:16]
 
 
-def fingerprint(message: bytes) -> bytes:
-    """The name of a schema in a log: the first 16 bytes of the SHA-256 of its message."""
-    return hashlib.sha256(message).digest()[:16]
+def encode_schema(schema: pa.Schema) -> EncodedSchema:
+    """A schema as the log keeps it: metadata is left out, generations stand beside it."""
+    found = {field.name: generation(field) for field in schema}
+    numbers = sorted(((n, g) for n, g in found.items() if g), key=lambda item: item[0].encode())
+    plain = pa.schema([field.remove_metadata() for field in schema])
+    message: bytes = plain.serialize().to_pybytes()
+    return EncodedSchema(fingerprint(message, numbers), message, tuple(numbers))
 
 
-def encode_schema(schema: pa.Schema) -> tuple[bytes, bytes]:
-    """The fingerprint (16 bytes) and the Arrow IPC schema message of a schema."""
-    message: bytes = normalize(schema).serialize().to_pybytes()
-    return fingerprint(message), message
-
-
-def decode_schema(message: bytes) -> pa.Schema:
+def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -> pa.Schema:
     """The schema of an Arrow IPC schema message.
 
+    Returns:
+        With the generations that aren't 0 in the metadata of its fields.
     Raises:
-        ValueError: Not a schema message, or one with an invalid name or generation.
+        ValueError: Not an Arrow schema, or one with a name that is no text.
     """
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))
-        names = schema.names
-        for kind in schema.types:
-            _read_text(kind)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        numbers = dict(generations)
+        fields = []
+        for field in schema:
+            _read_text(field.type)
+            number = numbers.get(field.name)
+            fields.append(field.with_metadata({GENERATION: str(number)} if number else None))
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
         raise ValueError(f"not an Arrow schema: {error}") from error
-    for name, field in zip(names, schema):
-        number = (field.metadata or {}).get(GENERATION, b"0")
-        if _GENERATION.fullmatch(number) is None:
-            raise ValueError(f"column {name!r} has the generation {number!r}")
-    return schema
+    return pa.schema(fields)
+
+
+def pack_schema(schema: pa.Schema) -> bytes:
+    """A schema with its generations as bytes, to be handed to another process."""
+    packed: bytes = schema.serialize().to_pybytes()
+    return packed
+
+
+def unpack_schema(packed: bytes) -> pa.Schema:
+    """The schema that `pack_schema` packed."""
+    return pa.ipc.read_schema(pa.py_buffer(packed))
 
 
 def _read_text(kind: pa.DataType) -> None:

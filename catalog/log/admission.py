@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import LakelogError
-from .outcome import CommitInfo, epoch_changed, expired_error
-from .state import check_features, validate
+from .outcome import CommitInfo, epoch_changed, expired_error, foreign_error
+from .state import check_writer_features
+from .validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,12 +50,13 @@ def admit(
     Raises:
         UnsupportedFeature: Nobody may write to this log with this lakelog.
     """
-    check_features(state, writing=True)
+    check_writer_features(state)
+    pending = _refuse_foreign(state, pending, results)
     candidates: list[Intent] = []
     claimed: dict[str, int] = {}
     for intent in pending:
         if intent.app_id:
-            if state.app_versions.get(intent.app_id, -1) >= intent.app_version:
+            if state.applications.version(intent.app_id) >= intent.app_version:
                 results[intent.transaction_id] = _skipped(state, intent)
                 continue
             if claimed.get(intent.app_id, -1) >= intent.app_version:
@@ -66,6 +68,16 @@ def admit(
         return candidates
     except LakelogError:
         return _each_that_fits(state, candidates, results, limits)
+
+
+def _refuse_foreign(state: State, pending: Sequence[Intent], results: Results) -> list[Intent]:
+    """Only its new name may be committed to a log that was copied or renamed."""
+    if not state.is_foreign:
+        return list(pending)
+    for intent in pending:
+        if [action.WhichOneof("kind") for action in intent.actions] != ["identity"]:
+            results[intent.transaction_id] = foreign_error(state)
+    return [intent for intent in pending if intent.transaction_id not in results][:1]
 
 
 def _each_that_fits(
@@ -88,7 +100,8 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
         age_s = limits.now_s - intent.begun_s
         if intent.adds and age_s > limits.file_age_limit_s:
             raise expired_error(intent.transaction_id, age_s)
-    validate(state, [action for intent in intents for action in intent.actions])
+    own = {intent.transaction_id for intent in intents}
+    validate(state, [action for intent in intents for action in intent.actions], own)
 
 
 def _skipped(state: State, intent: Intent) -> CommitInfo:

@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import UsageError
 from ..format.frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
-from ..format.objects import encode_transaction
-from ..format.run import batch_rows
-from ..format.segment_bytes import encode_ipc
-from ..format.segments import rows_per_segment
+from ..format.names import successor_uuid
+from ..format.objects import encode_transaction, generations_of
+from ..format.pieces import Attachments
+from ..format.run import files_rows
+from ..format.schema import decode_schema
+from ..format.statistics_rows import statistics_rows
+from ..format.wire_kinds import FILES
 from ..wire import lakelog_transaction_pb2 as wire
+from .known_schemas import KnownSchemas
+from .merge import DESCRIBING, Rows, merged, pieces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    import pyarrow as pa
+
+    from ..format.frame import LogIdentity
     from .state import State
 
 BATCH_FROM_FILES: Final = 256
@@ -77,8 +85,9 @@ def build_transaction(
     state: State,
     intents: Sequence[Intent],
     *,
+    log: LogIdentity,
     uuid: bytes,
-    successor: bytes,
+    slot_seed: bytes,
     epoch: int,
     guest: bool,
     now_us: int,
@@ -87,8 +96,9 @@ def build_transaction(
 
     Args:
         state: The head it follows.
+        log: The log it belongs to: the state's, or a new one that it begins.
         uuid: Its slot uuid.
-        successor: The slot uuid of the one after it.
+        slot_seed: Of this opening: the slot uuid of the one after it follows from it.
         now_us: The clock; the commit time is later than the head's in any case.
     Returns:
         Bytes and digest.
@@ -105,17 +115,21 @@ def build_transaction(
         commit=wire.Commit(
             members=[intent.member() for intent in intents],
             committed_at_us=max(state.committed_at_us + 1, now_us),
-            successor_uuid=successor,
+            successor_uuid=successor_uuid(slot_seed, state.revision + 1),
+            slot_seed=slot_seed,
         ),
     )
     actions = [action for intent in intents for action in intent.actions]
-    attachments = b""
+    attachments = Attachments()
     files = sum(action.WhichOneof("kind") == "add" for action in actions)
     if files and (
         files > BATCH_FROM_FILES or sum(a.ByteSize() for a in actions) > BATCH_FROM_BYTES
     ):
-        actions, attachments = _batched(state, actions)
+        actions = _batched(state, actions, attachments)
         _recount(message, actions)
+    if state.revision < 0 and [action.WhichOneof("kind") for action in actions[:1]] != ["identity"]:
+        actions.insert(0, identity_action(state.writer, state.database))
+        message.commit.members[0].action_count += 1
     message.actions.extend(actions)
     if message.ByteSize() > MAX_MESSAGE_BYTES:
         raise UsageError(
@@ -123,64 +137,69 @@ def build_transaction(
             hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes "
             "over several transactions",
         )
-    if len(attachments) > MAX_ATTACHMENT_BYTES:
+    if attachments.length > MAX_ATTACHMENT_BYTES:
         raise UsageError(
-            f"The statistics of the added files take {len(attachments)} bytes",
+            f"The statistics of the added files take {attachments.length} bytes",
             hint=f"At most {MAX_ATTACHMENT_BYTES} bytes fit: add fewer files per transaction",
         )
-    return encode_transaction(message, attachments)
+    return encode_transaction(log, message, attachments.joined())
 
 
-def _batched(state: State, actions: Sequence[wire.Action]) -> tuple[list[wire.Action], bytes]:
-    """The same actions with adds in columns: schemas first, then removes and the odd add, then the
-    batches of each table."""
-    removed = {action.remove.path for action in actions if action.WhichOneof("kind") == "remove"}
-    by_table: dict[str, list[wire.Add]] = {}
+def identity_action(writer: str, database: str) -> wire.Action:
+    """The action that says whose log it is."""
+    return wire.Action(identity=wire.Identity(writer=writer, database=database))
+
+
+def _batched(
+    state: State, actions: Sequence[wire.Action], attachments: Attachments
+) -> list[wire.Action]:
+    """The same actions with adds in columns: schemas first, then removes and the odd add, then one
+    batch of all tables."""
+    removed = {
+        (action.remove.table, action.remove.path)
+        for action in actions
+        if action.WhichOneof("kind") == "remove"
+    }
+    adds: list[wire.Add] = []
     rest: list[wire.Action] = []
     for action in actions:
-        if action.WhichOneof("kind") == "add" and action.add.path not in removed:
-            by_table.setdefault(action.add.table, []).append(action.add)
+        add = action.add
+        if action.WhichOneof("kind") == "add" and (add.table, add.path) not in removed:
+            adds.append(add)
         else:
             rest.append(action)
-    schemas = _schemas(state, actions)
-    attachments = bytearray()
-    pieces = [(table, adds) for table, all_adds in by_table.items() for adds in _split(all_adds)]
-    for table, adds in pieces:
-        files, groups = batch_rows(adds, state.revision + 1, schemas)
-        batch = wire.AddBatch(table=table)
-        for piece, rows in ((batch.files, files), (batch.row_groups, groups)):
-            if not rows.num_rows:
-                continue
-            attachments.extend(b"\0" * (-len(attachments) % 64))
-            data = encode_ipc(rows)
-            piece.offset, piece.length, piece.row_count = len(attachments), len(data), rows.num_rows
-            attachments.extend(data)
-        rest.append(wire.Action(add_batch=batch))
-    return rest, bytes(attachments)
+    batch = wire.AddBatch()
+    files = files_rows(adds, [state.revision + 1] * len(adds))
+    found = statistics_rows(adds, _schemas(state, actions, adds))
+    describing = dict(zip(DESCRIBING, (found.row_groups, found.files, found.groups), strict=True))
+    for rows in merged([Rows(files, describing)]):
+        batch.segments.append(attachments.add_rows(FILES, rows.files))
+        for kind, table in rows.describing.items():
+            for piece, columns in pieces_of(kind, table):
+                batch.segments.append(attachments.add_rows(kind, piece, columns))
+    rest.append(wire.Action(add_batch=batch))
+    return rest
 
 
-def _split(adds: Sequence[wire.Add]) -> Iterator[list[wire.Add]]:
-    """Adds in pieces that decode in bounded memory, as the segments of a checkpoint do."""
-    part: list[wire.Add] = []
-    rows = columns = 0
-    for add in adds:
-        rows += max(1, len(add.row_groups))
-        columns = max(columns, *(5 * len(group.columns) for group in add.row_groups), 0)
-        if part and rows > rows_per_segment(columns):
-            yield part
-            part, rows = [], max(1, len(add.row_groups))
-        part.append(add)
-    yield part
-
-
-def _schemas(state: State, actions: Sequence[wire.Action]) -> dict[bytes, object]:
-    from ..format.schema import decode_schema
-
-    found = {fingerprint: entry.schema for (_, fingerprint), entry in state.schemas.items()}
-    for action in actions:
-        if action.WhichOneof("kind") == "schema":
-            found[action.schema.fingerprint] = decode_schema(action.schema.arrow_schema)
-    return found
+def _schemas(
+    state: State, actions: Sequence[wire.Action], adds: Sequence[wire.Add]
+) -> dict[tuple[str, bytes], pa.Schema]:
+    """Arrow schemas of added files, by table and fingerprint."""
+    known = KnownSchemas()
+    fresh = {
+        (item.schema.table, item.schema.fingerprint): item.schema
+        for item in actions
+        if item.WhichOneof("kind") == "schema"
+    }
+    wanted = {(add.table, add.schema_fingerprint) for add in adds}
+    found = {
+        identity: decode_schema(schema.arrow_schema, generations_of(schema))
+        for identity, schema in fresh.items()
+    }
+    missing = wanted - found.keys()
+    if missing:
+        known = state.schemas
+    return found | known.arrow_schemas(missing)
 
 
 def _recount(message: wire.Transaction, actions: Sequence[wire.Action]) -> None:

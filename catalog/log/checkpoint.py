@@ -1,40 +1,60 @@
-"""A checkpoint from a state, and a state from a checkpoint. Pure.
+"""The checkpoint of a state: it refers to the pieces of the one before and writes only what has
+changed since. Pure.
 
-The bytes are deterministic: rows are sorted, segments are cut at fixed row counts, and nothing
-reads a clock.
+The bytes follow from the state and its base alone: rows are sorted, runs are merged by their sizes,
+and nothing reads a clock.
 
 Source: docs/format.md, section 6.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ...errors import CorruptObject
-from ..format import segments
-from ..format.frame import MAX_ATTACHMENT_BYTES
-from ..format.names import LogObject
-from ..format.objects import MAX_TIME_US, DecodedCheckpoint, encode_checkpoint, frame_segment
-from ..format.run import RawSegment, Run, sorted_by_path
-from ..format.schema import decode_schema, fingerprint
+from ...errors import CorruptObject, UnsupportedFeature
+from ..format.columns import array, numbers
+from ..format.names import LogObject, log_folder, segment_name
+from ..format.objects import (
+    DecodedCheckpoint,
+    decode_checkpoint,
+    encode_checkpoint,
+    has_unknown_fields,
+)
+from ..format.pieces import Attachments, Piece, describe, frame_segment
+from ..format.references import decode_references, reference_rows
+from ..format.run import Run, files_rows
 from ..format.segment_bytes import decode_segment, encode_ipc
+from ..format.segments import ROWS_PER_SEGMENT, total
+from ..format.statistics_form import unpack_statistics
+from ..format.statistics_rows import statistics_rows
+from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, REFERENCES, ROW_GROUPS, SCHEMAS
 from ..wire import lakelog_checkpoint_pb2 as wire
-from ..wire.lakelog_checkpoint_pb2 import SegmentRef
-from .history import History
-from .state import SchemaEntry, State
-from .table_files import TableFiles
+from .applications import Applications, application_rows, merge_applications
+from .files import Files, Part
+from .history import history_rows, transaction_row
+from .known_schemas import KnownSchemas, schema_rows
+from .merge import (
+    DESCRIBING,
+    Rows,
+    RunSize,
+    first_to_merge,
+    merged,
+    pieces_of,
+    size_of_merge,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Sequence
 
-SPILL_FROM_BYTES: Final = 1 << 20
-MAX_INLINE_BYTES: Final = 16 << 20
-THREADS_FROM_BYTES: Final = 1 << 20
+    from ..format.frame import LogIdentity
+    from .state import State
+
+SPILL_FROM_BYTES: Final = 32 << 10
+MAX_INLINE_BYTES: Final = 256 << 10
 MAX_COUNT: Final = (1 << 64) - 1
 
 
@@ -45,38 +65,79 @@ class EncodedCheckpoint:
     Attributes:
         name: The checkpoint object's name.
         body: Its bytes.
-        spilled: Segment objects, which must be durable before it: name and bytes.
+        segments: Segment objects, which must be durable before it: name and bytes.
+        decoded: What the body says: the base of states from here on.
+        pieces: Its pieces.
+        files: The live files in the pieces of this checkpoint; None if they were not loaded.
     """
 
     name: str
     body: bytes
-    spilled: tuple[tuple[str, bytes], ...]
+    segments: tuple[tuple[str, bytes], ...]
+    decoded: DecodedCheckpoint
+    pieces: tuple[Piece, ...]
+    files: Files | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    kind: int
-    table: str
-    rows: pa.Table
+@dataclass(slots=True)
+class _Sink:
+    """Gathers pieces: small ones inline, others as objects."""
 
-    @property
-    def bounds(self) -> tuple[str, str]:
-        if "path" not in self.rows.schema.names or not self.rows.num_rows:
-            return "", ""
-        column = self.rows.column("path")
-        return column[0].as_py(), column[-1].as_py()
+    log: LogIdentity
+    salt: bytes = b""
+    attachments: Attachments = field(default_factory=Attachments)
+    segments: list[tuple[str, bytes]] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+
+    def write(
+        self,
+        kind: int,
+        rows: pa.Table,
+        columns: Sequence[str] = (),
+        *,
+        part: int = -1,
+        run: int = -1,
+    ) -> None:
+        data = encode_ipc(rows)
+        segment = describe(kind, rows, columns)
+        if self._spills(len(data)):
+            if self.salt:
+                data = encode_ipc(rows, self.salt)
+            body, digest = frame_segment(self.log, segment, data)
+            self.segments.append((segment_name(digest), body))
+            self.pieces.append(Piece(segment, digest, len(body), "", None, part, run))
+        else:
+            offset = self.attachments.add(data)
+            self.pieces.append(
+                Piece(segment, b"", len(data), "", memoryview(data), part, run, None, offset)
+            )
+
+    def keep(
+        self, piece: Piece, *, part: int = -1, run: int = -1, dead: bytes | None = None
+    ) -> None:
+        """Refer to a piece of the checkpoint before; an inline one is copied."""
+        offset = 0 if piece.inline is None else self.attachments.add(bytes(piece.inline))
+        self.pieces.append(replace(piece, part=part, run=run, dead=dead, offset=offset))
+
+    def _spills(self, size: int) -> bool:
+        return size > SPILL_FROM_BYTES or self.attachments.length + size > MAX_INLINE_BYTES
 
 
-def encode_state(
-    state: State, *, retained_from: int = 0, first_segment: int = 0
-) -> EncodedCheckpoint:
+def encode_state(state: State, *, retained_from: int = 0, salt: bytes = b"") -> EncodedCheckpoint:
     """The checkpoint of a state.
 
     Args:
-        retained_from: History rows of lower revisions are left out: prune took them.
-        first_segment: Number of the first spilled segment (higher when a name was found taken).
+        state: Based on the checkpoint before, if there is one.
+        retained_from: History of lower revisions may be left out: prune took them.
+        salt: Makes new segments differ from others of the same content.
+    Raises:
+        UnsupportedFeature: A later version has written what this one can't carry over.
+        CorruptObject: Files of a table don't fit: a checkpoint would hide it.
     """
-    stem = LogObject(state.revision, state.uuid[:4].hex(), "checkpoint")
+    assert state.log is not None and state.revision >= 0, "there is nothing to checkpoint"
+    assert not state.sealed_for, "a checkpoint can't say that the log is sealed"
+    _refuse_unknown(state)
+    sink = _Sink(state.log, salt)
     message = wire.Checkpoint(
         revision=state.revision,
         uuid=state.uuid,
@@ -84,247 +145,282 @@ def encode_state(
         digest=state.digest,
         epoch=state.epoch,
         committed_at_us=state.committed_at_us,
-        transaction_ids=list(state.transaction_ids),
+        transaction_id=state.transaction_id,
         required_reader_features=sorted(state.reader_features),
         required_writer_features=sorted(state.writer_features),
-        app_versions=[
-            wire.AppVersion(app_id=app, app_version=version)
-            for app, version in sorted(state.app_versions.items())
-        ],
+        writer=state.named[0],
+        database=state.named[1],
     )
-    inline: list[bytes] = []
-    inline_bytes = 0
-    spilled: list[tuple[str, bytes]] = []
-    for piece in _pieces(state, retained_from):
-        data = encode_ipc(piece.rows)
-        low, high = piece.bounds
-        ref = message.segments.add(
-            kind=piece.kind,
-            table=piece.table,
-            row_count=piece.rows.num_rows,
-            first_path=low,
-            last_path=high,
+    new_parts = _write_files(state, sink, message.counts)
+    _write_schemas(state, sink)
+    _write_applications(state, sink)
+    _write_history(state, sink, retained_from)
+    references = reference_rows(sink.pieces)
+    message.references.CopyFrom(sink.attachments.add_rows(REFERENCES, references))
+    body, _ = encode_checkpoint(state.log, message, sink.attachments.joined())
+    name = LogObject(state.log.incarnation, state.revision, state.uuid[:4].hex(), "checkpoint").name
+    decoded = decode_checkpoint(body, log_folder(state.writer, state.database) + name)
+    pieces = _decoded_pieces(state, decoded)
+    files = None if new_parts is None else Files(None, _with_pieces(new_parts, pieces))
+    return EncodedCheckpoint(name, body, tuple(sink.segments), decoded, pieces, files)
+
+
+def _decoded_pieces(state: State, decoded: DecodedCheckpoint) -> tuple[Piece, ...]:
+    assert decoded.references.inline is not None, "references are written inline"
+    folder = f"{state.writer}/{state.database}/segments/"
+    return decode_references(
+        decoded.references.inline, decoded.references.rows, decoded.attachments, decoded.key, folder
+    )
+
+
+def _refuse_unknown(state: State) -> None:
+    newer = [t.key for t in state.tail if has_unknown_fields(t.message)]
+    if state.base is not None and has_unknown_fields(state.base.message):
+        newer.append(state.base.key)
+    if newer:
+        raise UnsupportedFeature(
+            f"{newer[0]} holds fields that this lakelog doesn't know, so it writes no checkpoint",
+            key=newer[0],
+            hint="Upgrade lakelog. Nothing is lost: the log can be read and committed to",
         )
-        if len(data) > SPILL_FROM_BYTES or inline_bytes + len(data) > MAX_INLINE_BYTES:
-            number = first_segment + len(spilled)
-            ref.name = LogObject(stem.revision, stem.uuid8, "segment", number).name
-            body, ref.digest = frame_segment(piece.rows)
-            ref.length = len(body)
-            spilled.append((ref.name, body))
-        else:
-            # Arrow wants its buffers on 8-byte boundaries to read them without a copy.
-            padding = -inline_bytes % 64
-            inline.append(b"\0" * padding)
-            ref.offset, ref.length = inline_bytes + padding, len(data)
-            inline.append(data)
-            inline_bytes += padding + len(data)
-    _count(message.counts, state)
-    body, _ = encode_checkpoint(message, b"".join(inline))
-    return EncodedCheckpoint(stem.name, body, tuple(spilled))
 
 
-def _count(counts: wire.Counts, state: State) -> None:
-    for files in state.tables.values():
-        table = files.table()
-        counts.files += table.num_rows
-        counts.rows = min(counts.rows + segments.total(table, "row_count"), MAX_COUNT)
-        counts.bytes = min(counts.bytes + segments.total(table, "size_bytes"), MAX_COUNT)
+# --- Files ----------------------------------------------------------------------------------------
 
 
-def _pieces(state: State, retained_from: int) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    for name in sorted(state.tables, key=str.encode):
-        files = state.tables[name]
-        schemas = state.arrow_schemas(name)
-        table = _without_empty_statistics(sorted_by_path(files.table(schemas)), segments.FILES)
-        pieces += _cut(SegmentRef.FILES, name, table)
-    for name in sorted(state.tables, key=str.encode):
-        groups = state.tables[name].row_groups_table(state.arrow_schemas(name))
-        if groups.num_rows:
-            groups = sorted_by_path(groups, "row_group")
-            pieces += _cut(
-                SegmentRef.ROW_GROUPS, name, _without_empty_statistics(groups, segments.ROW_GROUPS)
-            )
-    pieces.append(_Piece(SegmentRef.SCHEMAS, "", _schemas_table(state)))
-    history = state.history.table()
-    kept = history.filter(pc.greater_equal(history.column("revision"), retained_from))
-    pieces += _cut(SegmentRef.HISTORY, "", kept)
-    return pieces
+def _write_files(state: State, sink: _Sink, counts: wire.Counts) -> list[Part] | None:
+    """Runs of the base, as far as they stay, and one run of what has come since.
 
-
-def _without_empty_statistics(table: pa.Table, core: pa.Schema) -> pa.Table:
-    """Statistics columns sorted by name, without those that say nothing: equal states give equal
-    bytes."""
-    extra = sorted(
-        name
-        for name in table.schema.names
-        if name not in core.names and table.column(name).null_count < table.num_rows
-    )
-    return table.select([*core.names, *extra]).replace_schema_metadata(None)
-
-
-def _cut(kind: int, name: str, table: pa.Table) -> list[_Piece]:
-    size = segments.rows_per_segment(table.num_columns)
-    count = max(1, -(-table.num_rows // size))
-    return [
-        _Piece(kind, name, table.slice(index * size, size).combine_chunks())
-        for index in range(count)
-    ]
-
-
-def _schemas_table(state: State) -> pa.Table:
-    order = sorted(state.schemas, key=lambda name: (name[0].encode(), name[1]))
-    entries = [state.schemas[name] for name in order]
-    columns = [
-        [entry.table for entry in entries],
-        [name[1] for name in order],
-        [entry.message for entry in entries],
-        [list(entry.key) for entry in entries],
-        [list(entry.sort_order) for entry in entries],
-        [entry.revision for entry in entries],
-    ]
-    return pa.Table.from_arrays(
-        [pa.array(values, item.type) for values, item in zip(columns, segments.SCHEMAS)],
-        schema=segments.SCHEMAS,
-    )
-
-
-def referenced(checkpoint: DecodedCheckpoint) -> list[tuple[str, bytes]]:
-    """Names and digests of the segment objects that a checkpoint needs."""
-    return [(ref.name, ref.digest) for ref in checkpoint.message.segments if ref.name]
-
-
-def decode_state(
-    checkpoint: DecodedCheckpoint,
-    fetched: dict[str, memoryview],
-    writer: str,
-    database: str,
-    *,
-    map_large: Callable[..., Iterable[Any]] = map,
-) -> State:
-    """The state that a checkpoint holds.
-
-    Args:
-        fetched: Arrow IPC bytes of the segments by reference, by name.
-        map_large: Decodes the segments of a large checkpoint, in order, as `map` does: perhaps
-            several at a time.
-    Raises:
-        CorruptObject: A segment isn't what the checkpoint says of it.
+    Returns:
+        The parts of the new checkpoint, if the state's files were loaded.
     """
-    message, key = checkpoint.message, checkpoint.key
-    state = State(
-        writer,
-        database,
-        revision=message.revision,
-        uuid=message.uuid,
-        successor_uuid=message.successor_uuid,
-        digest=message.digest,
-        epoch=message.epoch,
-        committed_at_us=message.committed_at_us,
-        transaction_ids=tuple(message.transaction_ids),
-        reader_features=frozenset(message.required_reader_features),
-        writer_features=frozenset(message.required_writer_features),
-        app_versions={item.app_id: item.app_version for item in message.app_versions},
-    )
-    history: list[pa.Table] = []
-    for ref, found in zip(
-        message.segments, _decode_all(checkpoint, fetched, map_large), strict=True
-    ):
-        files = state.tables.setdefault(ref.table, TableFiles()) if ref.table else TableFiles()
-        where = f"{key} ({ref.name or 'inline'})"
-        if isinstance(found, Run):
-            if ref.row_count:
-                _check_run(found, ref, files, where)
-                files.runs.append(found)
-        elif ref.kind == SegmentRef.ROW_GROUPS:
-            files.row_groups.append(found)
-        elif ref.kind == SegmentRef.SCHEMAS:
-            _load_schemas(state, found, where)
-        else:
-            history.append(found)
-    state.history = History(_check_history(message, history, key))
-    _check_whole(message, state, key)
-    return state
+    old = [piece for piece in state.pieces if piece.kind == FILES]
+    recent = _recent_files(state)
+    if recent is None:  # something of the base was removed
+        files = state.files
+        _refuse_broken(files)
+        based = [part for part in files.parts if part.in_run is not None]
+        fresh = Files(None, [part for part in files.parts if part.in_run is None], files.added)
+        old = [replace(p, dead=_bitmap(part.dead)) for p, part in zip(old, based, strict=True)]
+    else:
+        fresh = recent
+        loaded = state._files
+        based = [] if loaded is None else [part for part in loaded.parts if part.in_run is not None]
+    _count(state, fresh, old, based, counts)
+    runs = [[piece for piece in old if piece.run == run] for run in range(_runs(old))]
+    start = first_to_merge([_size(run) for run in runs], fresh.count)
+    kept = [piece for run in runs[:start] for piece in run]
+    going = [piece for run in runs[start:] for piece in run]
+    parts = based[len(kept) :] if based else state.parts_of(going)
+    sources = [_rows_of(state, part) for part in parts] + _fresh_rows(state, fresh)
+    segments = list(merged(sources))
+    for number, piece in enumerate(kept):
+        sink.keep(piece, part=number, run=piece.run, dead=piece.dead)
+    for number, rows in enumerate(segments, len(kept)):
+        sink.write(FILES, rows.files, part=number, run=start)
+    _keep_describing(state, sink, kept)
+    for number, rows in enumerate(segments, len(kept)):
+        for kind in DESCRIBING:
+            for table, columns in pieces_of(kind, rows.describing[kind]):
+                sink.write(kind, table, columns, part=number)
+    if state._files is None:
+        return None
+    fresh_parts = [Part(Run.of_table(rows.files, sink.log.log_id.hex())) for rows in segments]
+    return [*based[: len(kept)], *fresh_parts]
 
 
-def _decode_all(
-    checkpoint: DecodedCheckpoint,
-    fetched: dict[str, memoryview],
-    map_large: Callable[..., Iterable[Any]],
-) -> list[Run | RawSegment | pa.Table]:
-    """Each segment in its form, in order."""
-
-    def decode(ref: wire.SegmentRef) -> Run | RawSegment | pa.Table:
-        where = f"{checkpoint.key} ({ref.name or 'inline'})"
-        if ref.name:
-            data = fetched[ref.name]
-        else:
-            data = checkpoint.attachments[ref.offset : ref.offset + ref.length]
-        if ref.kind == SegmentRef.FILES:
-            return Run.of_segment(data, ref.row_count, where)
-        if ref.kind == SegmentRef.ROW_GROUPS:
-            return data, ref.row_count, where
-        return decode_segment(data, ref.kind, ref.row_count, where)
-
-    size = sum(ref.length for ref in checkpoint.message.segments)
-    run = map_large if size > THREADS_FROM_BYTES else map
-    return list(run(decode, checkpoint.message.segments))
-
-
-def _check_run(run: Run, ref: wire.SegmentRef, files: TableFiles, where: str) -> None:
-    paths = run.core.column("path")
-    if (paths[0].as_py(), paths[-1].as_py()) != (ref.first_path, ref.last_path):
-        raise CorruptObject(f"{where} holds other paths than its reference says", key=where)
-    if (
-        files.runs
-        and not files.runs[-1].core.column("path")[-1].as_py().encode() < ref.first_path.encode()
-    ):
-        raise CorruptObject(f"{where} overlaps the segment before it", key=where)
-
-
-def _load_schemas(state: State, table: pa.Table, where: str) -> None:
-    for row in table.to_pylist():
-        try:
-            schema = decode_schema(row["arrow_schema"])
-            if row["fingerprint"] != fingerprint(row["arrow_schema"]):
-                raise ValueError("it is not the one that its fingerprint names")
-        except ValueError as error:
-            raise CorruptObject(f"{where} holds an invalid schema", key=where) from error
-        state.schemas[row["table"], row["fingerprint"]] = SchemaEntry(
-            row["table"],
-            schema,
-            row["arrow_schema"],
-            tuple(row["key"] or ()),
-            tuple(row["sort_order"] or ()),
-            row["revision"],
+def _recent_files(state: State) -> Files | None:
+    """What the tail added and has left live; None if it removed more than that."""
+    if state._files is not None:
+        files = state._files
+        _refuse_broken(files)
+        untouched = all(
+            part.dead is None or _bitmap(part.dead) == piece.dead
+            for part, piece in zip(
+                (part for part in files.parts if part.in_run is not None),
+                (piece for piece in state.pieces if piece.kind == FILES),
+                strict=True,
+            )
         )
+        if not untouched:
+            return None
+        return Files(None, [part for part in files.parts if part.in_run is None], files.added)
+    files = Files()
+    for transaction in state.tail:
+        files.apply(transaction)
+    return None if files.broken or files.broken_ranges else files
 
 
-def _check_history(message: wire.Checkpoint, parts: list[pa.Table], key: str) -> pa.Table:
-    """The history, if it ends with the checkpoint's own revision, in order and without gaps."""
-    table = pa.concat_tables(parts) if parts else segments.HISTORY.empty_table()
-    revisions = table.column("revision").to_numpy()
-    times = table.column("committed_at").cast(pa.int64()).to_numpy()
-    digests = table.column("digest")
-    if not (
-        table.num_rows
-        and (revisions[-1], digests[-1].as_py()) == (message.revision, message.digest)
-        and (np.diff(revisions) == 1).all()
-        and (times[:-1] < times[1:]).all()
-        and times[0] > 0
-        and times[-1] < MAX_TIME_US
-    ):
-        raise CorruptObject(f"{key} holds a history that is not that of its revision", key=key)
-    return table
+def _refuse_broken(files: Files) -> None:
+    for error in (*files.broken.values(), *(error for _, error in files.broken_ranges)):
+        raise CorruptObject(
+            f"No checkpoint: {error.message}", key=error.key, hint=error.hint
+        ) from error
 
 
-def _check_whole(message: wire.Checkpoint, state: State, key: str) -> None:
-    found = sum(files.count for files in state.tables.values())
-    if found != message.counts.files:
-        raise CorruptObject(f"{key} counts {message.counts.files} files and holds {found}", key=key)
-    for table, files in state.tables.items():
-        if any((table, name) not in state.schemas for name in files.fingerprints()):
-            raise CorruptObject(f"{key} holds a file of {table!r} without its schema", key=key)
+def _count(
+    state: State, fresh: Files, old: Sequence[Piece], based: Sequence[Part], counts: wire.Counts
+) -> None:
+    """Files, rows and bytes that are live."""
+    before = state.base.message.counts if state.base is not None else wire.Counts()
+    tables = [part.rows(None) for part in fresh.parts]
+    tables.append(
+        files_rows(
+            [add for added in fresh.added.values() for add, _ in added.values()],
+            [0] * sum(map(len, fresh.added.values())),
+        )
+    )
+    if based and any(part.dead is not None for part in based):
+        tables += [part.rows(None) for part in based]
+        before = wire.Counts()
+    counts.files = before.files + sum(table.num_rows for table in tables)
+    counts.rows = min(before.rows + sum(total(t, "row_count") for t in tables), MAX_COUNT)
+    counts.bytes = min(before.bytes + sum(total(t, "size_bytes") for t in tables), MAX_COUNT)
 
 
-assert MAX_INLINE_BYTES < MAX_ATTACHMENT_BYTES
+def _runs(pieces: Sequence[Piece]) -> int:
+    return pieces[-1].run + 1 if pieces else 0
+
+
+def _size(run: Sequence[Piece]) -> RunSize:
+    return RunSize(sum(piece.rows for piece in run), sum(piece.dead_rows for piece in run))
+
+
+def _rows_of(state: State, part: Part) -> Rows:
+    """The rows of a part with all that describes them."""
+    describing: dict[int, pa.Table] = {}
+    for piece, data in zip(part.described_by, state.bytes_of(part.described_by), strict=True):
+        rows = decode_describing(data, piece)
+        known = describing.get(piece.kind)
+        describing[piece.kind] = rows if known is None else pa.concat_tables([known, rows])
+    return Rows(part.run.full(), describing, None if part.dead is None else ~part.dead)
+
+
+def decode_describing(data: memoryview, piece: Piece) -> pa.Table:
+    """Row groups or statistics of a piece, as they are worked with.
+
+    Raises:
+        CorruptObject: Not sound.
+    """
+    if piece.kind == ROW_GROUPS:
+        return decode_segment(data, ROW_GROUPS, piece.rows, piece.where)
+    names = list(piece.segment.columns)
+    return unpack_statistics(data, piece.kind, piece.rows, names, piece.where)
+
+
+def _fresh_rows(state: State, fresh: Files) -> list[Rows]:
+    sources = [_rows_of(state, part) for part in fresh.parts]
+    added = [found for files in fresh.added.values() for found in files.values()]
+    if added:
+        adds = [add for add, _ in added]
+        identities = {(add.table, add.schema_fingerprint) for add in adds if add.row_groups}
+        found = statistics_rows(adds, state.schemas.arrow_schemas(identities) if identities else {})
+        describing = dict(
+            zip(DESCRIBING, (found.row_groups, found.files, found.groups), strict=True)
+        )
+        sources.append(Rows(files_rows(adds, [revision for _, revision in added]), describing))
+    return sources
+
+
+def _keep_describing(state: State, sink: _Sink, kept: Sequence[Piece]) -> None:
+    new_number = {piece.part: number for number, piece in enumerate(kept)}
+    for piece in state.pieces:
+        if piece.kind in DESCRIBING and piece.part in new_number:
+            sink.keep(piece, part=new_number[piece.part])
+
+
+def _with_pieces(parts: Sequence[Part], pieces: Sequence[Piece]) -> list[Part]:
+    """Parts as they are once the pieces stand: each with the pieces that describe it."""
+    described: dict[int, list[Piece]] = {}
+    runs = [piece.run for piece in pieces if piece.kind == FILES]
+    for piece in pieces:
+        if piece.kind in DESCRIBING:
+            described.setdefault(piece.part, []).append(piece)
+    return [
+        replace(part, described_by=tuple(described.get(number, ())), in_run=runs[number])
+        for number, part in enumerate(parts)
+    ]
+
+
+def _bitmap(dead: np.ndarray | None) -> bytes | None:
+    if dead is None or not dead.any():
+        return None
+    return np.packbits(dead, bitorder="little").tobytes()
+
+
+# --- The other parts ------------------------------------------------------------------------------
+
+
+def _of_kind(state: State, kind: int) -> list[Piece]:
+    return [piece for piece in state.pieces if piece.kind == kind]
+
+
+def _forgets(state: State) -> bool:
+    return any(
+        action.WhichOneof("kind") == "forget" for t in state.tail for action in t.message.actions
+    )
+
+
+def _write_schemas(state: State, sink: _Sink) -> None:
+    """Pieces of the base, and one of what has come since; all anew once something is forgotten."""
+    if _forgets(state):
+        for table in _cut(schema_rows(state.schemas.entries.values())):
+            sink.write(SCHEMAS, table)
+        return
+    recent = KnownSchemas()
+    for transaction in state.tail:
+        recent.apply(transaction)
+    old = _of_kind(state, SCHEMAS)
+    start = size_of_merge([piece.rows for piece in old], len(recent.entries))
+    for piece in old[:start]:
+        sink.keep(piece)
+    known = KnownSchemas()
+    for piece, data in zip(old[start:], state.bytes_of(old[start:]), strict=True):
+        known.load(decode_segment(data, SCHEMAS, piece.rows, piece.where), piece.where)
+    for transaction in state.tail:
+        known.apply(transaction)
+    for table in _cut(schema_rows(known.entries.values())):
+        sink.write(SCHEMAS, table)
+
+
+def _write_applications(state: State, sink: _Sink) -> None:
+    old = _of_kind(state, APPLICATIONS)
+    recent = Applications()
+    if _forgets(state):
+        for table in _cut(state.applications.rows()):
+            sink.write(APPLICATIONS, table)
+        return
+    for transaction in state.tail:
+        recent.apply(transaction)
+    start = size_of_merge([piece.rows for piece in old], len(recent.recent))
+    for piece in old[:start]:
+        sink.keep(piece)
+    tables = [
+        decode_segment(data, APPLICATIONS, piece.rows, piece.where)
+        for piece, data in zip(old[start:], state.bytes_of(old[start:]), strict=True)
+    ]
+    for table in _cut(merge_applications([*tables, application_rows(recent.recent)])):
+        sink.write(APPLICATIONS, table)
+
+
+def _write_history(state: State, sink: _Sink, retained_from: int) -> None:
+    retained_from = min(retained_from, state.revision)
+    old = [p for p in _of_kind(state, HISTORY) if p.segment.last_revision >= retained_from]
+    rows = [transaction_row(transaction) for transaction in state.tail]
+    start = size_of_merge([piece.rows for piece in old], len(rows))
+    for piece in old[:start]:
+        sink.keep(piece)
+    tables = [
+        decode_segment(data, HISTORY, piece.rows, piece.where)
+        for piece, data in zip(old[start:], state.bytes_of(old[start:]), strict=True)
+    ]
+    table = pa.concat_tables([*tables, history_rows(rows)])
+    if start == 0:
+        table = table.filter(array(numbers(table.column("revision")) >= retained_from))
+    for part in _cut(table):
+        sink.write(HISTORY, part)
+
+
+def _cut(table: pa.Table) -> Iterable[pa.Table]:
+    for start in range(0, table.num_rows, ROWS_PER_SEGMENT):
+        yield table.slice(start, ROWS_PER_SEGMENT)

@@ -1,5 +1,5 @@
-"""The history of one log: a row a revision, from a checkpoint's segment and from transactions
-since. Pure.
+"""The history of one log: a row a revision, from the pieces of a checkpoint and from transactions
+since. Pieces are read when they are asked for, newest first. Pure: the reading is handed in.
 
 Source: docs/format.md, section 6.3.
 """
@@ -7,29 +7,41 @@ Source: docs/format.md, section 6.3.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..format import segments
+from ...errors import CorruptObject
+from ..format.columns import array, column, empty_table, numbers, rows_to_table
+from ..format.objects import MAX_TIME_US
+from ..format.segment_bytes import decode_segment
+from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER
+from ..format.wire_kinds import HISTORY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ..format.objects import DecodedTransaction
+    from ..format.pieces import Piece
 
 Row = dict[str, Any]
+Fetch = "Callable[[Sequence[Piece]], list[memoryview]]"
 
 
 def transaction_row(found: DecodedTransaction) -> Row:
-    """The history row of one transaction, with the fields of `segments.HISTORY`."""
+    """The history row of one transaction, with the fields of `HISTORY_COLUMNS`; times in µs."""
     message = found.message
     adds = [action.add for action in message.actions if action.WhichOneof("kind") == "add"]
     removed = sum(action.WhichOneof("kind") == "remove" for action in message.actions)
-    batches = [batch.run.core for batch in found.batches.values()]
+    batches = [p.segment for pieces in found.batches.values() for p in pieces if p.kind == 1]
     members = message.commit.members
     summary = {key: value for member in members for key, value in sorted(member.summary.items())}
     operations = list(dict.fromkeys(member.operation for member in members))
+    rows = sum(add.row_count for add in adds) + sum(batch.total_rows for batch in batches)
+    size = sum(add.size_bytes for add in adds) + sum(batch.total_bytes for batch in batches)
     return {
         "revision": message.revision,
         "uuid": message.uuid,
@@ -39,72 +51,83 @@ def transaction_row(found: DecodedTransaction) -> Row:
         "guest": message.guest,
         "operation": "+".join(operations),
         "transaction_ids": [member.transaction_id for member in members],
-        "files_added": len(adds) + sum(batch.num_rows for batch in batches),
+        "files_added": len(adds) + sum(batch.row_count for batch in batches),
         "files_removed": removed,
-        "rows_added": sum(add.row_count for add in adds) + _sum(batches, "row_count"),
-        "bytes_added": sum(add.size_bytes for add in adds) + _sum(batches, "size_bytes"),
+        "rows_added": min(rows, MAX_NUMBER - 1),
+        "bytes_added": min(size, MAX_NUMBER - 1),
         "summary": json.dumps(summary, sort_keys=True, ensure_ascii=False) if summary else None,
     }
 
 
-def _sum(batches: list[pa.Table], column: str) -> int:
-    return sum(pc.sum(batch.column(column)).as_py() or 0 for batch in batches)
-
-
-def rows_to_table(rows: list[Row]) -> pa.Table:
-    """History rows as a table with the columns of `segments.HISTORY`."""
-    return pa.Table.from_arrays(
-        [pa.array([row[column.name] for row in rows], column.type) for column in segments.HISTORY],
-        schema=segments.HISTORY,
+def history_rows(rows: Sequence[Row]) -> pa.Table:
+    """History rows as a table with the columns of `HISTORY_COLUMNS`."""
+    return rows_to_table(
+        [[row[name] for name in HISTORY_COLUMNS.names] for row in rows], HISTORY_COLUMNS
     )
 
 
 @dataclass(slots=True)
 class History:
-    """Rows in ascending revision order: a table from a checkpoint, then rows of transactions
-    since."""
+    """Rows in ascending revision order.
 
-    base: pa.Table | None = None
+    Attributes:
+        pieces: Of a checkpoint, ascending, without gaps.
+        fetch: Reads pieces.
+        rows: Of transactions since.
+        expected: Revision, digest and commit time (µs) of the last row of the pieces.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    fetch: Any = None
     rows: list[Row] = field(default_factory=list)
+    expected: tuple[int, bytes, int] | None = None
+    _tables: dict[int, pa.Table] = field(default_factory=dict)
 
     def copy(self) -> History:
-        """An independent copy; the table is shared."""
-        return History(self.base, list(self.rows))
+        """An independent copy; tables are shared."""
+        return replace(self, rows=list(self.rows))
 
-    def append(self, row: Row) -> None:
+    def apply(self, transaction: DecodedTransaction) -> None:
         """One more revision."""
-        self.rows.append(row)
+        self.rows.append(transaction_row(transaction))
 
     def table(self) -> pa.Table:
-        """All rows, with the columns of `segments.HISTORY`."""
-        if self.base is None:
-            return rows_to_table(self.rows)
-        if not self.rows:
-            return self.base
-        return pa.concat_tables([self.base, rows_to_table(self.rows)])
+        """All rows, with the columns of `HISTORY_COLUMNS`."""
+        tables = [self._piece(place) for place in range(len(self.pieces))]
+        if self.rows or not tables:
+            tables.append(history_rows(self.rows))
+        return pa.concat_tables(tables)
 
     def after(self, revision: int) -> list[Row]:
-        """The rows of later revisions."""
-        late = [row for row in self.rows if row["revision"] > revision]
-        if self.base is None:
-            return late
-        return _base_rows(self.base.filter(pc.greater(self.base["revision"], revision))) + late
+        """The rows of later revisions, ascending."""
+        found = [row for row in self.rows if row["revision"] > revision]
+        for place, piece in reversed(list(enumerate(self.pieces))):
+            if piece.segment.last_revision <= revision:
+                break
+            table = self._piece(place)
+            found[:0] = _python_rows(table.filter(array(numbers(table["revision"]) > revision)))
+        return found
 
-    def of_transactions(self, wanted: set[bytes]) -> dict[bytes, Row]:
-        """The rows that some transactions stand in, by transaction id."""
-        rows = list(self.rows)
-        if self.base is not None and self.base.num_rows:
-            ids = self.base["transaction_ids"].combine_chunks()
-            hit = pc.is_in(ids.flatten(), pa.array(sorted(wanted), pa.binary(16)))
-            rows += _base_rows(self.base.take(pc.list_parent_indices(ids).filter(hit)))
-        return {each: row for row in rows for each in row["transaction_ids"] if each in wanted}
+    def of_transactions(self, wanted: set[bytes], after: int = -1) -> dict[bytes, Row]:
+        """The rows that some transactions stand in, by transaction id; newest looked at first."""
+        found: dict[bytes, Row] = {}
+        for row in self.rows:
+            found |= {own: row for own in row["transaction_ids"] if own in wanted}
+        for place in reversed(range(len(self.pieces))):
+            if len(found) == len(wanted) or self.pieces[place].segment.last_revision <= after:
+                break
+            table = self._piece(place)
+            ids = table["transaction_ids"].combine_chunks()
+            hit = pc.is_in(ids.flatten(), column(sorted(wanted), pa.binary(16)))
+            for row in _python_rows(table.take(pc.list_parent_indices(ids).filter(hit))):
+                found |= {own: row for own in row["transaction_ids"] if own in wanted}
+        return found
 
     def holds(self, revision: int) -> bool:
         """Whether the row of a revision is still there."""
-        if any(row["revision"] == revision for row in self.rows):
-            return True
-        return self.base is not None and bool(
-            pc.any(pc.equal(self.base["revision"], revision)).as_py()
+        return any(row["revision"] == revision for row in self.rows) or any(
+            piece.segment.first_revision <= revision <= piece.segment.last_revision
+            for piece in self.pieces
         )
 
     def revision_at(self, at_us: int) -> int | None:
@@ -112,15 +135,61 @@ class History:
         for row in reversed(self.rows):
             if row["committed_at"] <= at_us:
                 return int(row["revision"])
-        if self.base is None:
-            return None
-        times = self.base.column("committed_at").cast(pa.int64())
-        count = pc.sum(pc.less_equal(times, at_us)).as_py() or 0
-        return int(self.base.column("revision")[count - 1].as_py()) if count else None
+        for place in reversed(range(len(self.pieces))):
+            table = self._piece(place)
+            times = numbers(table.column("committed_at"))
+            count = int(np.searchsorted(times, at_us, side="right"))
+            if count:
+                return int(table.column("revision")[count - 1].as_py())
+        return None
+
+    def newest_first(self) -> Iterator[Row]:
+        """All rows, the newest first."""
+        yield from reversed(self.rows)
+        for place in reversed(range(len(self.pieces))):
+            yield from reversed(_python_rows(self._piece(place)))
+
+    def _piece(self, place: int) -> pa.Table:
+        if place not in self._tables:
+            piece = self.pieces[place]
+            table = decode_segment(self.fetch([piece])[0], HISTORY, piece.rows, piece.where)
+            self._check(table, place)
+            self._tables[place] = table
+        return self._tables[place]
+
+    def _check(self, table: pa.Table, place: int) -> None:
+        """A piece ascends without gaps, goes on where the one before ends, and ends as it should."""
+        piece = self.pieces[place]
+        revisions = numbers(table.column("revision"))
+        times = numbers(table.column("committed_at"))
+        last = len(revisions) - 1
+        sound = (
+            (np.diff(revisions) == 1).all()
+            and (times[:-1] < times[1:]).all()
+            and times[0] > 0
+            and times[-1] < MAX_TIME_US
+            and numbers(table.column("epoch")).min() > 0
+            and (revisions[0], revisions[-1])
+            == (piece.segment.first_revision, piece.segment.last_revision)
+        )
+        if place + 1 < len(self.pieces):
+            follows = self.pieces[place + 1].segment.first_revision == revisions[-1] + 1
+        else:
+            end = (int(revisions[-1]), table.column("digest")[last].as_py(), int(times[-1]))
+            follows = self.expected is None or end == self.expected
+        if not (sound and follows):
+            raise CorruptObject(
+                f"{piece.where} holds a history that is not that of its revisions", key=piece.where
+            )
 
 
-def _base_rows(table: pa.Table) -> list[Row]:
+def _python_rows(table: pa.Table) -> list[Row]:
     """Rows of a table as `transaction_row` gives them: times in µs."""
     place = table.schema.get_field_index("committed_at")
     times = table.column(place).cast(pa.int64())
     return list(table.set_column(place, "committed_at", times).to_pylist())
+
+
+def no_history() -> pa.Table:
+    """A history without rows."""
+    return empty_table(HISTORY_COLUMNS)

@@ -1,4 +1,7 @@
-"""From the names in `transactions/` to what must be read for one revision. Pure.
+"""From the names in `transactions/`, newest first, to what must be read for one revision. Pure.
+
+A listing is taken in only as far down as is needed: the newest checkpoint is among the first names,
+however long the log is.
 
 Source: docs/format.md, section 4.3.
 """
@@ -9,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...errors import ForkError, MissingTransaction, RevisionNotFound, SnapshotPruned
-from ..format.names import LogObject, log_folder, parse_log_object
+from ..format.names import LogObject, log_folder, name_prefix, parse_log_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,27 +26,83 @@ REPAIR: Final = (
 
 @dataclass(slots=True)
 class Listing:
-    """The names of one log.
+    """The names of one log, of the incarnation that counts, from some revision downwards.
 
     Attributes:
         writer, database: Whose log.
+        incarnation: The highest one that has a checkpoint, or else 1; 0 while nobody knows.
         transactions: Names by revision; more than one name on a revision is a fork.
         checkpoints: Names by revision.
-        segments: Names, ascending.
+        others: Names of other incarnations, as far as they were met.
         unknown: Names that aren't ours.
+        lowest: The lowest revision down to which no name is missing; 0 once all were seen.
+        head: The highest revision of any transaction or checkpoint; -1 if there is none.
     """
 
     writer: str
     database: str
+    incarnation: int = 0
     transactions: dict[int, list[LogObject]] = field(default_factory=dict)
     checkpoints: dict[int, list[LogObject]] = field(default_factory=dict)
-    segments: list[LogObject] = field(default_factory=list)
+    others: list[LogObject] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    lowest: int = 1 << 62
+    head: int = -1
+    _passed: list[LogObject] = field(default_factory=list)
 
-    @property
-    def head(self) -> int:
-        """The highest revision of any transaction or checkpoint; -1 if there is none."""
-        return max(max(self.transactions, default=-1), max(self.checkpoints, default=-1))
+    # --- Taking names in --------------------------------------------------------------------------
+
+    def take(self, name: str) -> None:
+        """Take in the next name; they come in the order of a listing."""
+        item = parse_log_object(name)
+        if item is None:
+            self.unknown.append(name)
+            return
+        if not self.incarnation:
+            self._choose(item)
+        elif item.incarnation == self.incarnation:
+            self._add(item)
+        else:
+            self.others.append(item)
+            self.lowest = 0
+
+    def _choose(self, item: LogObject) -> None:
+        """An incarnation counts once a checkpoint of it is seen; the first one does without."""
+        if item.kind != "checkpoint" and item.incarnation > 1:
+            self._passed.append(item)
+            return
+        self.incarnation = item.incarnation
+        for earlier in self._passed:
+            if earlier.incarnation == item.incarnation:
+                self._add(earlier)
+            else:
+                self.others.append(earlier)
+        self._passed = []
+        self._add(item)
+
+    def _add(self, item: LogObject) -> None:
+        names = self.transactions if item.kind == "transaction" else self.checkpoints
+        names.setdefault(item.revision, []).append(item)
+        self.head = max(self.head, item.revision)
+        self.lowest = min(self.lowest, item.revision + 1)  # another name may stand on it
+
+    def end(self) -> None:
+        """There are no more names."""
+        self.others += self._passed
+        self._passed = []
+        self.lowest = 0
+
+    def is_complete_for(self, target: int | None) -> bool:
+        """Whether a base for a revision (None: the head), and all above it, were taken in."""
+        if self.lowest == 0:
+            return True
+        if not self.incarnation:
+            return False
+        goal = self.head if target is None else target
+        start = self.run_start(goal)
+        return any(self.lowest <= base <= goal and base >= start - 1 for base in self.checkpoints)
+
+    # --- What it shows ----------------------------------------------------------------------------
 
     @property
     def folder(self) -> str:
@@ -59,11 +118,12 @@ class Listing:
         found = [*self.transactions.get(revision, ()), *self.checkpoints.get(revision, ())]
         return sorted(found)
 
-    def forks(self) -> list[int]:
-        """Revisions whose transactions and checkpoints don't all have one uuid, ascending."""
-        many = {r for r, names in self.transactions.items() if len(names) > 1}
+    def forks(self, first: int = 0) -> list[int]:
+        """Revisions from `first` upwards whose transactions and checkpoints don't all have one
+        uuid, ascending."""
+        many = {r for r, names in self.transactions.items() if r >= first and len(names) > 1}
         for revision in self.checkpoints:
-            if len({item.uuid8 for item in self.names_at(revision)}) > 1:
+            if revision >= first and len({i.uuid8 for i in self.names_at(revision)}) > 1:
                 many.add(revision)
         return sorted(many)
 
@@ -129,18 +189,11 @@ class ReadPlan:
 
 
 def read_listing(writer: str, database: str, names: Iterable[str]) -> Listing:
-    """Sort names (of objects in `transactions/`, without the folder) into a listing."""
+    """A listing of all names (of objects in `transactions/`, without the folder), in order."""
     listing = Listing(writer, database)
     for name in names:
-        item = parse_log_object(name)
-        if item is None:
-            listing.unknown.append(name)
-        elif item.kind == "transaction":
-            listing.transactions.setdefault(item.revision, []).append(item)
-        elif item.kind == "checkpoint":
-            listing.checkpoints.setdefault(item.revision, []).append(item)
-        else:
-            listing.segments.append(item)
+        listing.take(name)
+    listing.end()
     return listing
 
 
@@ -150,7 +203,7 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
     Args:
         target: The revision; None for the head. The listing must not be empty then.
     Raises:
-        ForkError: Objects with two uuids stand on a revision up to the target.
+        ForkError: Objects with two uuids stand on a revision that must be read.
         RevisionNotFound: The log ends before the target.
         SnapshotPruned: The target lies before what prune has left.
         MissingTransaction: A transaction in the middle is not there (list once more before
@@ -164,21 +217,30 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
             key=where,
             hint=f"Its newest revision is {listing.head}",
         )
-    for revision in listing.forks():
-        if revision <= goal:
-            raise fork_error(listing, revision)
     start = listing.run_start(goal)
-    usable = [c for c in listing.checkpoints if start - 1 <= c <= goal]
+    usable = sorted((c for c in listing.checkpoints if start - 1 <= c <= goal), reverse=True)
     bases: list[LogObject | None] = [
-        item for c in sorted(usable, reverse=True) for item in sorted(listing.checkpoints[c])
+        item for c in usable for item in sorted(listing.checkpoints[c])
     ]
     if start == 0:
         bases.append(None)
+    forks = listing.forks(usable[0] if usable else 0)
+    if forks and forks[0] <= goal:
+        raise fork_error(listing, forks[0])
     if not bases:
         raise _unreadable(listing, goal, start - 1)
-    oldest = -1 if bases[-1] is None else bases[-1].revision
+    sound = _above_forks(listing, bases)
+    oldest = -1 if sound[-1] is None else sound[-1].revision
     tail = tuple(listing.transactions[r][0] for r in range(oldest + 1, goal + 1))
-    return ReadPlan(goal, tuple(bases), tail)
+    return ReadPlan(goal, tuple(sound), tail)
+
+
+def _above_forks(listing: Listing, bases: list[LogObject | None]) -> list[LogObject | None]:
+    """The bases from which no fork lies on the way up."""
+    forks = listing.forks()
+    if not forks:
+        return bases
+    return [base for base in bases if base is not None and base.revision > forks[-1]] or bases[:1]
 
 
 def fork_error(listing: Listing, revision: int) -> ForkError:
@@ -210,7 +272,7 @@ def _unreadable(listing: Listing, goal: int, missing: int) -> SnapshotPruned | M
     readable = listing.readable()
     return MissingTransaction(
         f"Transaction {missing} of {where} is missing, so revision {goal} can't be read",
-        key=f"{listing.folder}{missing:020d}",
+        key=listing.folder + name_prefix(listing.incarnation, missing),
         readable=readable,
         hint=f"Readable revisions: {readable}. {REPAIR}",
     )

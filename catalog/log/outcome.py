@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ...errors import CommitOutcomeUnknown, EpochChanged, FencedError, TransactionExpired
+from ...errors import (
+    ClockError,
+    CommitOutcomeUnknown,
+    EpochChanged,
+    FencedError,
+    ForeignLog,
+    TransactionExpired,
+)
+
+if TYPE_CHECKING:
+    from .state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +87,25 @@ def pruned_in_doubt(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
         transaction_id=transaction_id.hex(),
         hint="Look whether its files are live (`lakelog files`); if not, run it again as another "
         "transaction",
+    )
+
+
+def foreign_error(state: State) -> ForeignLog:
+    """The error of a log that lies under another name than its own."""
+    named, folder = "/".join(state.named), f"{state.writer}/{state.database}"
+    return ForeignLog(
+        f"The log in {folder} says that it is that of {named}: it was copied or renamed",
+        key=folder,
+        hint=f"It can be read. To write to it or maintain it here, give it its new name: `lakelog "
+        f"adopt-name URL {state.database} --writer {state.writer} --execute`",
+    )
+
+
+def clock_error(writer: str, ahead_s: float) -> ClockError:
+    """The error of a machine whose clock is far ahead."""
+    return ClockError(
+        f"This machine's clock is {ahead_s / 60:.0f} minutes ahead of the store's: nothing was "
+        "committed, since its commit time would be stamped on all later ones",
+        key=writer,
+        hint="Set the clock, and commit again",
     )

@@ -1,91 +1,104 @@
-"""The state of one log at one revision, and how one more transaction changes it. Pure: no store, no
-clock.
+"""The state of one log at one revision, and how one more transaction changes it. Pure: no store,
+no clock; what reads segments is handed in.
+
+A state is the head (where the chain goes on) and four parts: files, schemas, applications, history.
+The head is enough to append; a part is read when it is asked for: the pieces of the checkpoint
+that the state is based on, then what the transactions since say of it.
 
 `apply` is the whole of replay: state(n+1) = apply(state(n), transaction n+1). It checks that the
-transaction is the next link of the chain, then its actions one by one. `validate` asks the same of
-actions before they are written.
+transaction is the next link of the chain: that alone decides whether its revision exists. Whether
+files and schemas fit is asked when they are used.
 
-Source: docs/format.md, sections 4.2 and 5.
+Source: docs/format.md, sections 4.2 and 4.4.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import (
-    BrokenChain,
-    CorruptObject,
-    DuplicateFile,
-    FileNotLive,
-    UnknownSchema,
-    UnsupportedFeature,
-)
-from ..format.names import first_slot_uuid
-from ..format.schema import decode_schema
-from .history import History, transaction_row
-from .table_files import TableFiles
+import numpy as np
+
+from ...errors import BrokenChain, CorruptError, CorruptObject, UnsupportedFeature
+from ..format.names import first_slot_uuid, segments_folder
+from ..format.objects import READER_FEATURES, WRITER_FEATURES, DecodedTransaction
+from ..format.references import decode_references
+from ..format.run import Run
+from ..format.segment_bytes import decode_segment
+from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
+from .applications import Applications
+from .files import Files, Part, check_range, check_revisions
+from .history import History
+from .known_schemas import KnownSchemas, check_table_range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    import pyarrow as pa
-
-    from ..format.objects import DecodedTransaction
-    from ..format.run import Batch
+    from ..format.frame import LogIdentity
+    from ..format.objects import DecodedCheckpoint
+    from ..format.pieces import Piece
     from ..wire import lakelog_transaction_pb2 as wire
 
-READER_FEATURES: Final[frozenset[str]] = frozenset()
-WRITER_FEATURES: Final[frozenset[str]] = frozenset()
+    Fetch = Callable[[Sequence[Piece]], list[memoryview]]
+    Tail = list[DecodedTransaction]
 
-
-@dataclass(frozen=True, slots=True)
-class SchemaEntry:
-    """One schema known to the log.
-
-    Attributes:
-        table: Whose it is.
-        schema: Arrow schema, with generations in the fields' metadata.
-        message: Its Arrow IPC message, as in the log.
-        revision: Where it was first named.
-    """
-
-    table: str
-    schema: pa.Schema
-    message: bytes
-    key: tuple[str, ...]
-    sort_order: tuple[str, ...]
-    revision: int
+OPEN_AGAIN: Final = (
+    "If the log was rebuilt or restored since it was opened here, only open it again"
+)
 
 
 @dataclass(slots=True)
 class State:
-    """All that a log says at one revision. -1 is the state before the first commit."""
+    """All that a log says at one revision. -1 is the state before the first commit.
+
+    Attributes:
+        writer, database: The folder that the log is read from.
+        named: The writer and database that the log says it is; empty before revision 0.
+        log: Its id and incarnation; None before revision 0.
+        transaction_id: Of the last member of the head; empty before revision 0.
+        sealed_for: The incarnation that a rebuild begins; 0 if the log isn't sealed.
+        base: The checkpoint that the state is based on; None: the beginning of the log.
+        tail: The transactions since the base.
+        fetch: Reads the Arrow IPC bytes of pieces.
+        older: Asked for another base and tail of this same revision when a piece is damaged.
+        map_large: Applies a function to large pieces; several at a time where the caller has
+            threads.
+    """
 
     writer: str
     database: str
+    named: tuple[str, str] = ("", "")
+    log: LogIdentity | None = None
     revision: int = -1
     uuid: bytes = b""
     successor_uuid: bytes = b""
     digest: bytes = b""
     epoch: int = 0
     committed_at_us: int = 0
-    transaction_ids: tuple[bytes, ...] = ()
+    transaction_id: bytes = b""
     reader_features: frozenset[str] = frozenset()
     writer_features: frozenset[str] = frozenset()
-    app_versions: dict[str, int] = field(default_factory=dict)
-    schemas: dict[tuple[str, bytes], SchemaEntry] = field(default_factory=dict)
-    tables: dict[str, TableFiles] = field(default_factory=dict)
-    history: History = field(default_factory=History)
+    sealed_for: int = 0
+    base: DecodedCheckpoint | None = None
+    tail: Tail = field(default_factory=list)
+    fetch: Fetch | None = None
+    older: Callable[[State, CorruptError], tuple[DecodedCheckpoint | None, Tail]] | None = None
+    map_large: Any = map
+    _pieces: tuple[Piece, ...] | None = None
+    _files: Files | None = None
+    _schemas: KnownSchemas | None = None
+    _applications: Applications | None = None
+    _history: History | None = None
 
     def copy(self) -> State:
-        """An independent copy. Costs what lies over the runs, not the runs."""
+        """An independent copy. Costs what lies over the pieces, not the pieces."""
         return replace(
             self,
-            app_versions=dict(self.app_versions),
-            schemas=dict(self.schemas),
-            tables={name: files.copy() for name, files in self.tables.items()},
-            history=self.history.copy(),
+            tail=list(self.tail),
+            _files=self._files and self._files.copy(),
+            _schemas=self._schemas and self._schemas.copy(),
+            _applications=self._applications and self._applications.copy(),
+            _history=self._history and self._history.copy(),
         )
 
     @property
@@ -93,17 +106,207 @@ class State:
         """The slot uuid that the next transaction has, agreed in advance."""
         return self.successor_uuid or first_slot_uuid(self.writer, self.database)
 
-    def arrow_schemas(self, table: str) -> dict[bytes, pa.Schema]:
-        """Schemas of a table by fingerprint."""
-        return {
-            fingerprint: entry.schema
-            for (name, fingerprint), entry in self.schemas.items()
-            if name == table
-        }
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the log says that it is another one than its folder says."""
+        return self.revision >= 0 and self.named != (self.writer, self.database)
 
-    def table_of(self, path: str) -> str | None:
-        """The table that a live path belongs to, or None."""
-        return next((name for name, files in self.tables.items() if path in files), None)
+    # --- Parts ------------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> Files:
+        """The live files of all tables. Read when first asked for.
+
+        Raises:
+            CorruptObject: A piece is damaged, and no older checkpoint serves.
+        """
+        if self._files is None:
+            self._files = self._sound(self._load_files)
+        return self._files
+
+    def files_of(self, table: str) -> Files:
+        """The live files of one table, perhaps with those of others. Only the pieces that may hold
+        it are read; nothing is kept.
+
+        Raises:
+            CorruptObject: The table can't be used from this base, and from no older one.
+        """
+
+        def load() -> Files:
+            files = self._files or self._load_files(frozenset({table}))
+            files.check(table)
+            return files
+
+        return self._sound(load)
+
+    @property
+    def schemas(self) -> KnownSchemas:
+        """All schemas that the log knows."""
+        if self._schemas is None:
+            self._schemas = self._sound(self._load_schemas)
+        return self._schemas
+
+    def schemas_of(self, table: str) -> KnownSchemas:
+        """The schemas of one table, perhaps with those of others."""
+        if self._schemas is not None:
+            return self._schemas
+        return self._sound(lambda: self._load_schemas(frozenset({table})))
+
+    @property
+    def applications(self) -> Applications:
+        """Application versions."""
+        if self._applications is None:
+            self._applications = self._sound(self._load_applications)
+        return self._applications
+
+    @property
+    def history(self) -> History:
+        """A row for each retained revision."""
+        if self._history is None:
+            self._history = self._sound(self._load_history)
+        return self._history
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The pieces of the checkpoint that the state is based on."""
+        if self._pieces is None:
+            self._pieces = self._sound(self._load_pieces)
+        return self._pieces
+
+    def rebase(
+        self, base: DecodedCheckpoint, pieces: tuple[Piece, ...], files: Files | None
+    ) -> None:
+        """From here on the state is based on this checkpoint, of its own revision or a lower one:
+        what stands in it is taken from its pieces."""
+        self.base, self._pieces = base, pieces
+        self.tail = [found for found in self.tail if found.message.revision > base.message.revision]
+        self.older = None
+        self._history = None
+        if files is not None:
+            for transaction in self.tail:
+                files.apply(transaction)
+        self._files = files
+
+    def _sound(self, load: Callable[[], Any]) -> Any:
+        """What `load` gives; from an older base, if the present one turns out to be damaged."""
+        while True:
+            try:
+                return load()
+            except UnsupportedFeature:
+                raise
+            except CorruptError as error:
+                if self.base is None or self.older is None:
+                    raise
+                self.base, self.tail = self.older(self, error)
+                self._pieces = None
+
+    def _load_pieces(self) -> tuple[Piece, ...]:
+        if self.base is None:
+            return ()
+        references, key = self.base.references, self.base.key
+        data = self.bytes_of([references])[0]
+        folder = segments_folder(self.writer, self.database)
+        pieces = decode_references(data, references.rows, self.base.attachments, key, folder)
+        live = sum(piece.rows - piece.dead_rows for piece in pieces if piece.kind == FILES)
+        if live != self.base.message.counts.files:
+            raise CorruptObject(
+                f"{key} counts {self.base.message.counts.files} files and refers to {live}", key=key
+            )
+        return pieces
+
+    def _of_kind(self, kind: int) -> list[Piece]:
+        if self._pieces is None:
+            self._pieces = self._load_pieces()
+        return [piece for piece in self._pieces if piece.kind == kind]
+
+    def bytes_of(self, pieces: Sequence[Piece]) -> list[memoryview]:
+        """Arrow IPC bytes of pieces; those by reference are read together."""
+        wanted = [piece for piece in pieces if piece.inline is None]
+        assert self.fetch is not None or not wanted, "a state with spilled pieces has a reader"
+        read = iter(self.fetch(wanted) if wanted and self.fetch is not None else ())
+        return [next(read) if piece.inline is None else piece.inline for piece in pieces]
+
+    def _load_files(self, only: frozenset[str] | None = None) -> Files:
+        wanted = [
+            piece
+            for piece in self._of_kind(FILES)
+            if only is None or any(map(piece.may_hold, only))
+        ]
+        known = self._base_schemas(only)
+        files = Files(only, self.parts_of(wanted), known=set(known.entries))
+        for transaction in self.tail:
+            files.apply(transaction)
+        return files
+
+    def parts_of(self, wanted: Sequence[Piece]) -> list[Part]:
+        """FILES pieces of the base, decoded.
+
+        Raises:
+            CorruptObject: One is damaged, or isn't what its reference says.
+        """
+        described: dict[int, list[Piece]] = {}
+        for piece in self._pieces or ():
+            if piece.part >= 0 and piece.kind != FILES:
+                described.setdefault(piece.part, []).append(piece)
+
+        def part(found: tuple[Piece, memoryview]) -> Part:
+            piece, data = found
+            again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
+            run = Run.of_segment(data, piece.rows, piece.where, again)
+            check_range(run, piece)
+            assert self.base is not None
+            check_revisions(run, self.base.message.revision)
+            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), piece.run)
+
+        return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
+
+    def _load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+        schemas = self._base_schemas(only)
+        for transaction in self.tail:
+            schemas.apply(transaction)
+        return schemas
+
+    def _base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+        schemas = KnownSchemas()
+        wanted = [
+            piece
+            for piece in self._of_kind(SCHEMAS)
+            if only is None or any(map(piece.may_hold, only))
+        ]
+        for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
+            rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
+            check_table_range(rows, piece)
+            schemas.load(rows, piece.where, only)
+        return schemas
+
+    def _load_applications(self) -> Applications:
+        applications = Applications()
+        wanted = self._of_kind(APPLICATIONS)
+        for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
+            rows = decode_segment(data, APPLICATIONS, piece.rows, piece.where)
+            applications.load(rows, piece.where)
+        for transaction in self.tail:
+            applications.apply(transaction)
+        return applications
+
+    def _load_history(self) -> History:
+        expected = None
+        if self.base is not None:
+            head = self.base.message
+            expected = (head.revision, head.digest, head.committed_at_us)
+            if not self._of_kind(HISTORY):
+                raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
+        history = History(tuple(self._of_kind(HISTORY)), self.bytes_of, expected=expected)
+        for transaction in self.tail:
+            history.apply(transaction)
+        return history
+
+
+def _dead_rows(piece: Piece) -> np.ndarray | None:
+    if piece.dead is None:
+        return None
+    bits = np.frombuffer(piece.dead, np.uint8)
+    return np.unpackbits(bits, count=piece.rows, bitorder="little").astype(np.bool_)
 
 
 def empty_state(writer: str, database: str) -> State:
@@ -111,93 +314,82 @@ def empty_state(writer: str, database: str) -> State:
     return State(writer, database)
 
 
+def state_of_checkpoint(decoded: DecodedCheckpoint, writer: str, database: str) -> State:
+    """The state that a checkpoint holds; its pieces are read when they are asked for."""
+    message = decoded.message
+    return State(
+        writer,
+        database,
+        named=(message.writer, message.database),
+        log=decoded.log,
+        revision=message.revision,
+        uuid=message.uuid,
+        successor_uuid=message.successor_uuid,
+        digest=message.digest,
+        epoch=message.epoch,
+        committed_at_us=message.committed_at_us,
+        transaction_id=message.transaction_id,
+        reader_features=frozenset(message.required_reader_features),
+        writer_features=frozenset(message.required_writer_features),
+        base=decoded,
+    )
+
+
 def apply(state: State, transaction: DecodedTransaction) -> None:
     """Move a state one revision on, in place. An error leaves the state as it was.
 
     Raises:
-        BrokenChain: Not the next link: revision, uuid, digest, epoch or commit time don't follow.
-        UnsupportedFeature: It requires a reader feature that this lakelog doesn't know.
-        CorruptObject: An action doesn't fit the state.
+        BrokenChain: Not the next link: log, revision, uuid, digest, epoch or commit time don't
+            follow, or the log was sealed.
     Source: docs/format.md, section 4.2.
     """
     message = transaction.message
-    check_next(state, transaction)
-    for position, action in enumerate(message.actions):
-        _change(state, action, transaction, position)
-    for member in message.commit.members:
-        if member.app_id:
-            state.app_versions[member.app_id] = max(
-                member.app_version, state.app_versions.get(member.app_id, 0)
-            )
+    check_link(state, transaction)
+    for part in (state._files, state._schemas, state._applications, state._history):
+        if part is not None:
+            part.apply(transaction)
+    state.tail.append(transaction)
+    state.log = transaction.log
     state.revision = message.revision
     state.uuid = message.uuid
     state.successor_uuid = message.commit.successor_uuid
     state.digest = transaction.digest
     state.epoch = message.epoch
     state.committed_at_us = message.commit.committed_at_us
-    state.transaction_ids = tuple(member.transaction_id for member in message.commit.members)
-    state.history.append(transaction_row(transaction))
+    state.transaction_id = message.commit.members[-1].transaction_id
+    for action in message.actions:
+        _apply_to_head(state, action)
 
 
-def _change(
-    state: State,
-    action: wire.Action,
-    transaction: DecodedTransaction,
-    position: int,
-) -> None:
-    """One action that was checked before."""
+def _apply_to_head(state: State, action: wire.Action) -> None:
     kind = action.WhichOneof("kind")
-    if kind == "add":
-        add = action.add
-        files = state.tables.setdefault(add.table, TableFiles())
-        files.added[add.path] = (add, transaction.message.revision)
-    elif kind == "remove":
-        table = state.table_of(action.remove.path)
-        assert table is not None, f"{transaction.key} was checked"
-        state.tables[table].remove(action.remove.path)
-    elif kind == "schema":
-        _learn_schema(state, action.schema, transaction.message.revision, transaction.key)
-    elif kind == "add_batch":
-        batch = transaction.batches[position]
-        state.tables.setdefault(action.add_batch.table, TableFiles()).append(batch)
-    elif kind == "upgrade":
+    if kind == "upgrade":
         state.reader_features |= frozenset(action.upgrade.required_reader_features)
         state.writer_features |= frozenset(action.upgrade.required_writer_features)
+    elif kind == "identity":
+        state.named = (action.identity.writer, action.identity.database)
+    elif kind == "seal":
+        state.sealed_for = action.seal.next_incarnation
 
 
-def check_next(state: State, transaction: DecodedTransaction) -> None:
-    """Everything that `apply` asks of a transaction, without changing anything.
-
-    A committer calls it on its own object before the put: what a reader would refuse is never
-    written.
+def check_link(state: State, transaction: DecodedTransaction) -> None:
+    """Whether a transaction is the next link of the chain.
 
     Raises:
-        As `apply`.
+        BrokenChain: It isn't.
     """
-    _check_link(state, transaction.message, transaction.key)
-    try:
-        validate(state, transaction.message.actions, transaction.batches)
-    except (DuplicateFile, FileNotLive, UnknownSchema) as error:
-        raise CorruptObject(
-            f"{transaction.key} doesn't fit the log: {error.message}", key=transaction.key
-        ) from error
-    for action in transaction.message.actions:
-        kind = action.WhichOneof("kind")
-        if kind == "upgrade":
-            _check_upgrade(state, action.upgrade, transaction.key)
-        elif kind == "schema":
-            _decode_schema(action.schema, transaction.key)
-
-
-OPEN_AGAIN: Final = (
-    "If the log was rebuilt or restored since it was opened here, only open it again"
-)
-
-
-def _check_link(state: State, message: wire.Transaction, key: str) -> None:
+    message, key = transaction.message, transaction.key
     problem = ""
     if message.revision != state.revision + 1:
         problem = f"is revision {message.revision}, after {state.revision}"
+    elif state.log is not None and transaction.log != state.log:
+        problem = (
+            f"belongs to the log {transaction.log.log_id.hex()}, incarnation "
+            f"{transaction.log.incarnation}, and stands in {state.log.log_id.hex()}, "
+            f"{state.log.incarnation}"
+        )
+    elif state.sealed_for:
+        problem = f"follows the seal of incarnation {transaction.log.incarnation}"
     elif message.previous_uuid != state.uuid:
         problem = (
             f"follows {message.previous_uuid.hex()}, but revision {state.revision} is "
@@ -218,128 +410,17 @@ def _check_link(state: State, message: wire.Transaction, key: str) -> None:
         )
 
 
-def check_features(state: State, *, writing: bool = False) -> None:
-    """Refuse a log that requires what this lakelog doesn't know.
+def check_writer_features(state: State) -> None:
+    """Refuse to write to a log that requires what this lakelog doesn't know.
 
     Raises:
         UnsupportedFeature: Names the features.
     """
-    unknown = state.reader_features - READER_FEATURES
-    if writing:
-        unknown |= state.writer_features - WRITER_FEATURES
+    unknown = (state.reader_features - READER_FEATURES) | (state.writer_features - WRITER_FEATURES)
     if unknown:
+        where = f"{state.writer}/{state.database}"
         raise UnsupportedFeature(
-            f"The log of {state.writer}/{state.database} requires {', '.join(sorted(unknown))}",
-            key=f"{state.writer}/{state.database}",
+            f"The log of {where} requires {', '.join(sorted(unknown))}",
+            key=where,
             hint="Upgrade lakelog, or read a point in time before the feature came in",
         )
-
-
-def _check_upgrade(state: State, upgrade: wire.Upgrade, key: str) -> None:
-    unknown = frozenset(upgrade.required_reader_features) - READER_FEATURES
-    if unknown:
-        raise UnsupportedFeature(
-            f"{key} requires {', '.join(sorted(unknown))} from here on",
-            key=key,
-            hint=f"Upgrade lakelog, or read revision {state.revision} or earlier",
-        )
-
-
-def _learn_schema(state: State, schema: wire.Schema, revision: int, key: str) -> None:
-    name = (schema.table, schema.fingerprint)
-    known = state.schemas.get(name)
-    if known is not None:  # named again: only its key and sort order can be new
-        state.schemas[name] = replace(
-            known, key=tuple(schema.key), sort_order=tuple(schema.sort_order)
-        )
-        return
-    decoded = _decode_schema(schema, key)
-    state.schemas[name] = SchemaEntry(
-        schema.table,
-        decoded,
-        schema.arrow_schema,
-        tuple(schema.key),
-        tuple(schema.sort_order),
-        revision,
-    )
-
-
-def _decode_schema(schema: wire.Schema, key: str) -> pa.Schema:
-    try:
-        return decode_schema(schema.arrow_schema)
-    except ValueError as error:
-        raise CorruptObject(
-            f"{key} holds an invalid schema of table {schema.table!r}", key=key
-        ) from error
-
-
-def validate(
-    state: State, actions: Sequence[wire.Action], batches: Mapping[int, Batch] | None = None
-) -> None:
-    """Check actions against a state without changing it.
-
-    Args:
-        actions: Of one transaction, in order.
-        batches: The decoded `AddBatch` actions, by position.
-    Raises:
-        DuplicateFile: A path that is live already, or is added twice.
-        FileNotLive: A path that is not live at that point.
-        UnknownSchema: A file without a schema.
-    """
-    live = _live_among(state, actions)
-    known = set(state.schemas)
-    fate: dict[str, bool] = {}
-    fresh = TableFiles()  # the batches of this very transaction
-    for position, action in enumerate(actions):
-        kind = action.WhichOneof("kind")
-        if kind == "schema":
-            known.add((action.schema.table, action.schema.fingerprint))
-        elif kind == "add":
-            add = action.add
-            _check_schema(known, add.table, {add.schema_fingerprint}, add.path)
-            if fate.get(add.path, add.path in live or add.path in fresh):
-                raise _duplicate(add.path)
-            fate[add.path] = True
-        elif kind == "remove":
-            path = action.remove.path
-            if not fate.get(path, path in live or path in fresh):
-                raise FileNotLive(
-                    f"{path} is not live in {state.writer}/{state.database} "
-                    f"at revision {state.revision}",
-                    key=path,
-                    hint="List the live files with `files`; it may have been removed meanwhile",
-                )
-            fate[path] = False
-        elif kind == "add_batch":
-            batch = (batches or {})[position]
-            fingerprints = set(batch.run.core.column("schema_fingerprint").unique().to_pylist())
-            _check_schema(known, action.add_batch.table, fingerprints, batch.run.key)
-            tables = [*state.tables.values(), fresh]
-            if any(files.overlaps(batch.run) for files in tables) or any(
-                batch.run.find(path) >= 0 for path in fate
-            ):
-                raise _duplicate(f"A file of the batch in {batch.run.key}")
-            fresh.append(batch)
-
-
-def _check_schema(
-    known: set[tuple[str, bytes]], table: str, fingerprints: set[bytes], what: str
-) -> None:
-    if any((table, fingerprint) not in known for fingerprint in fingerprints):
-        raise UnknownSchema(f"{what} has a schema that the log doesn't know", key=what)
-
-
-def _live_among(state: State, actions: Sequence[wire.Action]) -> set[str]:
-    """Which of the paths that actions name are live now; one array operation if there are many."""
-    paths = [
-        action.add.path if action.WhichOneof("kind") == "add" else action.remove.path
-        for action in actions
-        if action.WhichOneof("kind") in ("add", "remove")
-    ]
-    return {path for files in state.tables.values() for path in files.live_among(paths)}
-
-
-def _duplicate(path: str) -> DuplicateFile:
-    return DuplicateFile(
-        f"{path} is in the log already", key=path, hint="Give the file another name"
-    )

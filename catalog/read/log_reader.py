@@ -1,5 +1,5 @@
-"""Reading one log from a store: list, fetch, fall back, replay. The shell around `listing`,
-`checkpoint` and `state`.
+"""Reading one log from a store: list, fetch, fall back, replay. The shell around `log.listing` and
+`log.state`.
 
 A listing may race with writers and with prune: a gap or a 404 means list again, and only a gap that
 stays is an error.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...errors import (
     BrokenChain,
@@ -21,25 +21,29 @@ from ...errors import (
     ForkError,
     LakelogError,
     MissingTransaction,
-    ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
 from ..ambient import SYSTEM, Ambient
-from ..format.names import LogObject, log_folder
-from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction, open_segment
-from ..log.checkpoint import decode_state, referenced
-from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read, read_listing
-from ..log.state import OPEN_AGAIN, State, apply, check_features, empty_state
+from ..format.names import LogObject, log_folder, name_prefix, parse_log_object, segments_folder
+from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
+from ..format.pieces import Piece, open_segment
+from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
+from ..log.state import OPEN_AGAIN, State, apply, empty_state, state_of_checkpoint
 from ..parallel import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...store import Store
+    from ..format.frame import LogIdentity
+    from ..format.objects import DecodedCheckpoint
 
+FIRST_PAGE: Final = 100  # names: the newest checkpoint and the transactions after it are among them
 _ATTEMPTS: Final = 4
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 _PAUSE_S: Final = 0.02
 
 
@@ -71,70 +75,147 @@ class LogReader:
         """Key prefix of the log's objects."""
         return log_folder(self.writer, self.database)
 
-    def names(self, *, after_revision: int | None = None) -> Listing:
-        """List the log, or the part above a revision.
+    # --- Listing ----------------------------------------------------------------------------------
+
+    def names(self) -> Listing:
+        """All names of the log.
 
         Requests: 1 LIST per 1,000 names on S3.
         """
-        above = after_revision is not None and after_revision >= 0
-        after = f"{self.folder}{after_revision:020d}.~" if above else None
-        found = self.store.list(self.folder, after=after)
-        return read_listing(
-            self.writer, self.database, (item.key[len(self.folder) :] for item in found)
-        )
+        listing = self._empty_listing()
+        for info in self.store.list(self.folder):
+            listing.take(info.key[len(self.folder) :])
+        listing.end()
+        return listing
 
-    def load(self, target: int | None = None, listing: Listing | None = None) -> State:
-        """The state at a revision.
+    def names_for(self, target: int | None = None) -> Listing:
+        """The names from the head down to a base for a revision (None: the head), or all.
+
+        Requests: 1 LIST in a log with checkpoints, 2 for a revision far below the head.
+        """
+        listing = self._empty_listing()
+        goal = target
+        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
+            listing.take(info.key[len(self.folder) :])
+            if listing.is_complete_for(goal):
+                return listing
+            if goal is not None and listing.incarnation and goal < listing.lowest - FIRST_PAGE:
+                return self.names_at(listing.incarnation, goal)
+        listing.end()
+        return listing
+
+    def names_at(self, incarnation: int, target: int) -> Listing:
+        """The names of one incarnation from a revision down to a base for it. What is above isn't
+        looked at.
+
+        Requests: 1 LIST in a log with checkpoints.
+        """
+        listing = self._empty_listing()
+        listing.incarnation = incarnation
+        above = self.folder + name_prefix(incarnation, target).rpartition("-")[0]
+        for info in self.store.list(self.folder, after=above, first_page=FIRST_PAGE):
+            listing.take(info.key[len(self.folder) :])
+            if listing.is_complete_for(target):
+                return listing
+        listing.end()
+        return listing
+
+    def names_down_to(self, revision: int) -> Listing:
+        """All names from the head down to a revision.
+
+        Requests: 1 LIST if the head is not far above it.
+        """
+        listing = self._empty_listing()
+        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
+            listing.take(info.key[len(self.folder) :])
+            if listing.incarnation and listing.lowest <= revision:
+                return listing
+        listing.end()
+        return listing
+
+    def _empty_listing(self) -> Listing:
+        return Listing(self.writer, self.database)
+
+    # --- States -----------------------------------------------------------------------------------
+
+    def load(
+        self, target: int | None = None, listing: Listing | None = None, incarnation: int = 0
+    ) -> State:
+        """The state at a revision. Its files and other parts are read when they are asked for.
 
         Args:
             target: The revision; None for the newest one in the listing. An empty log gives the
                 state before the first commit.
             listing: A listing made just before; made here if not given.
+            incarnation: Of the revision; 0: the one that counts.
         Raises:
             ForkError, RevisionNotFound, SnapshotPruned, MissingTransaction: See
                 `listing.plan_read`.
             CorruptError: A transaction that is needed is damaged or doesn't fit; says what can
                 still be read.
             UnsupportedFeature: The log requires what this lakelog doesn't know.
-        Requests: 1 LIST; 1 GET for the checkpoint, 1 for each spilled segment, 1 for each
-            transaction after it.
+        Requests: 1 LIST; 1 GET for the checkpoint and for each transaction after it.
         """
         for attempt in range(_ATTEMPTS):
-            if listing is None or attempt:
-                listing = self.names()
+            if attempt:
+                listing = self._all_names(incarnation)
+            elif listing is None and incarnation and target is not None:
+                listing = self.names_at(incarnation, target)
+            elif listing is None:
+                listing = self.names_for(target)
+            if listing.head < 0 and listing.others:
+                raise CorruptObject(
+                    f"{self.folder} holds an incarnation without its checkpoint, and no other",
+                    key=listing.key(listing.others[0]),
+                    hint=REPAIR,
+                )
             if listing.head < 0 and target is None:
                 return empty_state(self.writer, self.database)
             try:
                 return self._read(plan_read(listing, target), listing)
-            except RevisionNotFound:
+            except (RevisionNotFound, SnapshotPruned):
                 if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
                     raise
             except (_Vanished, MissingTransaction):
                 if attempt == _ATTEMPTS - 1:
                     raise_missing(listing, target)
                     raise
-                self.ambient.sleep_s(_PAUSE_S * (attempt + 1))
+                self.ambient.sleep_s(_PAUSE_S * attempt)
         raise AssertionError("unreachable")
 
+    def _all_names(self, incarnation: int) -> Listing:
+        listing = self._empty_listing()
+        listing.incarnation = incarnation
+        for info in self.store.list(self.folder):
+            listing.take(info.key[len(self.folder) :])
+        listing.end()
+        return listing
+
     def _read(self, plan: ReadPlan, listing: Listing) -> State:
+        """The state of the target, from the newest base that serves."""
         fallen: LakelogError | None = None
-        for base in plan.bases:
+        for place, base in enumerate(plan.bases):
             tail = plan.tail_after(base)
+            more = plan.bases[place + 1 :]
             try:
-                state, bodies = self._fetch(base, tail, listing)
+                state, found = self._fetch(base, tail, listing)
+                self._replay(state, found, listing)
             except UnsupportedFeature:
                 raise
             except CorruptError as error:
-                warnings.warn(
-                    f"{error.message}; reading an older checkpoint and more of the log instead",
-                    CheckpointWarning,
-                    stacklevel=2,
+                about_base = base is not None and (
+                    error.key == listing.key(base) or _is_right_above(error, base)
                 )
+                if not about_base or (isinstance(error, BrokenChain) and not more):
+                    raise
+                self._warn(error)
                 fallen = fallen or error
                 continue
-            check_features(state)
-            return self._replay(state, tail, bodies, listing)
+            state.older = partial(self._older, plan=plan, listing=listing)
+            return state
         assert fallen is not None
+        if listing.lowest > 0:  # there may be older bases than were listed
+            return self.load(plan.target, self._all_names(listing.incarnation))
         raise CorruptObject(
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
             f"{fallen.message}",
@@ -142,13 +223,59 @@ class LogReader:
             hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
         )
 
+    def _warn(self, error: CorruptError) -> None:
+        warnings.warn(
+            f"{error.message}; reading an older checkpoint and more of the log instead",
+            CheckpointWarning,
+            stacklevel=3,
+        )
+
+    def _older(
+        self, state: State, error: CorruptError, *, plan: ReadPlan, listing: Listing
+    ) -> tuple[DecodedCheckpoint | None, list[DecodedTransaction]]:
+        """Another base and tail for a state whose base turned out to be damaged.
+
+        Raises:
+            CorruptError: There is none: the given error.
+        """
+        assert state.base is not None
+        below = state.base.message.revision
+        if listing.lowest > 0:
+            listing = self._all_names(listing.incarnation)
+            plan = plan_read(listing, plan.target)
+        for base in plan.bases:
+            if base is not None and base.revision >= below:
+                continue
+            try:
+                other, found = self._fetch(base, plan.tail_after(base), listing)
+                self._replay(other, found, listing)
+            except (CorruptError, _Vanished):
+                continue
+            if other.digest == state.digest:
+                self._warn(error)
+                return other.base, other.tail
+        error.hint = f"Revisions {listing.readable()} are listed. {REPAIR}"
+        raise error
+
     def _fetch(
         self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing
-    ) -> tuple[State, list[bytes]]:
+    ) -> tuple[State, list[tuple[LogObject, bytes]]]:
+        """The state of a base, and the transactions after it, not yet decoded."""
         if base is None:
-            return empty_state(self.writer, self.database), self._bodies(tail)
+            bodies = self._bodies(tail)
+            return self._with_reader(empty_state(self.writer, self.database)), list(
+                zip(tail, bodies, strict=True)
+            )
         first, *bodies = self._bodies([base, *tail])
-        return self._open_checkpoint(first, listing.key(base)), bodies
+        state = state_of_checkpoint(
+            decode_checkpoint(first, listing.key(base)), self.writer, self.database
+        )
+        return self._with_reader(state), list(zip(tail, bodies, strict=True))
+
+    def _with_reader(self, state: State) -> State:
+        state.fetch = partial(self._fetch_pieces, state)
+        state.map_large = _two_at_a_time
+        return state
 
     def _bodies(self, items: Sequence[LogObject]) -> list[bytes]:
         bodies = self.store.get_many([self.folder + item.name for item in items])
@@ -157,49 +284,51 @@ class LogReader:
             raise _Vanished
         return found
 
-    def _open_checkpoint(self, body: bytes, key: str) -> State:
-        decoded = decode_checkpoint(body, key)
-        probe = State(self.writer, self.database)
-        probe.reader_features = frozenset(decoded.message.required_reader_features)
-        check_features(probe)
-        wanted = referenced(decoded)
-        bodies = self.store.get_many([self.folder + name for name, _ in wanted])
+    def _fetch_pieces(self, state: State, pieces: Sequence[Piece]) -> list[memoryview]:
+        """Arrow IPC bytes of pieces that are objects.
 
-        def opened(item: tuple[tuple[str, bytes], bytes | None]) -> tuple[str, memoryview]:
-            (name, digest), data = item
-            where = self.folder + name
-            if data is None and self.store.get_many([key]) == [None]:
-                raise _Vanished  # prune takes a checkpoint first, then its segments
-            if data is None:
-                raise CorruptObject(f"{key} refers to {where}, which is not there", key=where)
-            return name, open_segment(data, digest, where)
+        Requests: 1 GET a piece.
+        """
+        return self.read_pieces(pieces, state.log)
 
-        pairs = zip(wanted, bodies, strict=True)
-        fetched = dict(parallel(opened, pairs, at_once=4))
-        two_at_once = partial(parallel, at_once=2)
-        return decode_state(decoded, fetched, self.writer, self.database, map_large=two_at_once)
+    def read_pieces(self, pieces: Sequence[Piece], log: LogIdentity | None) -> list[memoryview]:
+        """Arrow IPC bytes of segment objects, checked.
+
+        Raises:
+            CorruptObject: One is damaged, of another log, or not there.
+        Requests: 1 GET a piece.
+        """
+        folder = segments_folder(self.writer, self.database)
+        bodies = self.store.get_many([folder + piece.name for piece in pieces])
+        assert log is not None
+
+        def opened(pair: tuple[Piece, bytes | None]) -> memoryview:
+            piece, body = pair
+            if body is None:
+                raise CorruptObject(
+                    f"{piece.where} is referred to by a checkpoint and is not there",
+                    key=piece.where,
+                    hint=REPAIR,
+                )
+            return open_segment(body, piece, log)
+
+        return parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
 
     def checkpoint_state(self, item: LogObject) -> State:
-        """Read one checkpoint whole, without any fallback: what prune asks of the one that is to
-        survive.
+        """One checkpoint, without any fallback: what prune asks of the one that is to survive.
 
         Raises:
             ObjectNotFound, CorruptError: It can't be relied on.
-        Requests: 1 GET and 1 for each spilled segment.
+        Requests: 1 GET; its parts are read when they are asked for.
         """
         key = self.folder + item.name
-        try:
-            return self._open_checkpoint(self.store.get(key), key)
-        except _Vanished as error:
-            raise ObjectNotFound("the checkpoint went while it was read", key=key) from error
+        decoded = decode_checkpoint(self.store.get(key), key)
+        return self._with_reader(state_of_checkpoint(decoded, self.writer, self.database))
 
-    def _replay(
-        self, state: State, tail: Sequence[LogObject], bodies: list[bytes], listing: Listing
-    ) -> State:
+    def _replay(self, state: State, found: list[tuple[LogObject, bytes]], listing: Listing) -> None:
         try:
-            for item, body in zip(tail, bodies, strict=True):
+            for item, body in found:
                 apply(state, decode_transaction(body, listing.key(item)))
-            return state
         except UnsupportedFeature:
             raise
         except (CorruptObject, BrokenChain) as error:
@@ -224,35 +353,45 @@ class LogReader:
         Requests: as `load`, twice if the time lies before the head.
         """
         state, broken = self._newest_sound(listing)
-        revision = None if state is None else state.history.revision_at(at_us)
-        at_head = state is not None and revision == state.revision
-        if broken is not None and (state is None or (at_head and at_us > state.committed_at_us)):
-            raise broken  # its own commit time is unknown: it may have been before
-        if state is not None and revision == state.revision:
+        if state is not None and state.revision >= 0 and state.committed_at_us <= at_us:
+            if broken is not None and at_us > state.committed_at_us:
+                raise broken  # its own commit time is unknown: it may have been before
             return state
-        oldest = listing.first_readable()
-        if revision is None or revision < oldest:
-            told = state is not None and state.history.holds(0)
-            if revision is None and (oldest == 0 or told):
-                return None
-            raise SnapshotPruned(
-                f"At that time {self.writer}/{self.database} stood before revision {oldest}, "
-                "which is the oldest left",
-                key=f"{self.writer}/{self.database}",
-                hint="Ask for a later time",
-            )
-        return self.load(revision, listing)
+        if state is None:
+            if broken is not None:
+                raise broken
+            return None
+        revision = state.history.revision_at(at_us)
+        if revision is None and state.history.holds(0):
+            return None
+        if revision is not None:
+            try:
+                return self.load(revision, incarnation=listing.incarnation)
+            except SnapshotPruned:
+                pass
+        oldest = self._all_names(listing.incarnation).first_readable()
+        raise SnapshotPruned(
+            f"At that time {self.writer}/{self.database} stood before revision {oldest}, "
+            "which is the oldest left",
+            key=f"{self.writer}/{self.database}",
+            hint="Ask for a later time",
+        )
 
     def _newest_sound(self, listing: Listing) -> tuple[State | None, LakelogError | None]:
-        """The newest state that can be read, and the error that stands above it, if any."""
+        """The newest state that can be read, and the error that stands above it, if any. Goes down
+        by listed revisions."""
         broken: LakelogError | None = None
         target = listing.head
         while target >= 0:
             try:
-                return self.load(target, listing), broken
+                return self.load(target, listing if broken is None else None), broken
             except (ForkError, CorruptError) as error:
+                if broken is None and listing.lowest > 0:
+                    listing = self._all_names(listing.incarnation)
                 broken = broken or error
-                target = min(target, _revision_of(error, listing)) - 1
+                below = min(target, _revision_of(error, listing))
+                listed = listing.transactions.keys() | listing.checkpoints.keys()
+                target = max((r for r in listed if r < below), default=-1)
         return None, broken
 
     def transaction(self, item: LogObject) -> DecodedTransaction:
@@ -267,16 +406,19 @@ class LogReader:
         """The newest state, from one that was read before.
 
         Returns:
-            The same object if nothing is new, else another one; the given one is not changed.
+            The same object if nothing is new, else another one; the given one is not changed. A log
+            that was rebuilt or replaced since is read anew.
         Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint).
         """
-        if state.revision < 0:
+        if state.log is None:
             return self._newer(state)
         # From the head itself on: on a store without put-if-absent a rival of it may come late.
-        listing = self.names(after_revision=state.revision - 1)
-        for revision in listing.forks():
+        listing = self.names_down_to(state.revision)
+        if listing.incarnation != state.log.incarnation or not _stands(state, listing):
+            return self._newer(state)
+        for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
-        if listing.head <= state.revision:
+        if listing.head == state.revision:
             return state
         if listing.run_start(listing.head) > state.revision + 1:
             return self._newer(state)  # pruned past us, or a racing listing
@@ -285,18 +427,51 @@ class LogReader:
             bodies = self._bodies(tail)
         except _Vanished:
             return self._newer(state)
-        return self._replay(state.copy(), tail, bodies, listing)
+        fresh = state.copy()
+        if fresh.fetch is not None:
+            fresh.fetch = partial(self._fetch_pieces, fresh)
+        self._replay(fresh, list(zip(tail, bodies, strict=True)), listing)
+        return fresh
 
     def _newer(self, state: State) -> State:
-        """What a fresh look shows, unless it shows nothing newer."""
+        """What a fresh look shows, unless it is an older view of the same log."""
         fresh = self.load()
-        return fresh if fresh.revision > state.revision else state
+        same = fresh.log is None or fresh.log == state.log
+        if not same:
+            return fresh
+        if fresh.revision <= state.revision:
+            found = self.names_down_to(state.revision)
+            return state if _stands(state, found) or found.head < 0 else fresh
+        return fresh
+
+
+def _stands(state: State, listing: Listing) -> bool:
+    """Whether a listing shows the revision of a state, or nothing that contradicts it."""
+    uuid8 = state.uuid[:4].hex()
+    names = listing.names_at(state.revision)
+    if names:
+        return any(item.uuid8 == uuid8 for item in names)
+    return listing.head > state.revision  # pruned, or a listing that missed it
+
+
+def _is_right_above(error: CorruptError, base: LogObject) -> bool:
+    """Whether a chain broke at the first transaction above a base: then the base may be wrong."""
+    item = parse_log_object((error.key or "").rsplit("/", 1)[-1])
+    return (
+        isinstance(error, BrokenChain) and item is not None and item.revision == base.revision + 1
+    )
+
+
+def _two_at_a_time(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """Large pieces decoded by two threads."""
+    return parallel(function, list(items), at_once=2)
 
 
 def _revision_of(error: LakelogError, listing: Listing) -> int:
     """The revision that an error is about; the head if it doesn't say."""
-    name = (error.key or "").split(" and ")[0].rsplit("/", 1)[-1][:20]
-    return int(name) if len(name) == 20 and name.isdigit() else listing.head
+    name = (error.key or "").split(" and ")[0].rsplit("/", 1)[-1]
+    item = parse_log_object(name)
+    return listing.head if item is None else item.revision
 
 
 def raise_missing(listing: Listing, target: int | None) -> None:

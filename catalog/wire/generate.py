@@ -6,6 +6,7 @@ rewritten.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +22,11 @@ def generate(target: Path) -> None:
     )
     if status:
         raise SystemExit(f"protoc failed with status {status}")
+    for path in target.glob(
+        "*_pb2.py*"
+    ):  # protoc imports its own modules as if they were top-level
+        text = path.read_text()
+        path.write_text(re.sub(r"^import (lakelog_\w+_pb2)", r"from . import \1", text, flags=re.M))
 
 
 if __name__ == "__main__":

@@ -22,23 +22,18 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from . import lakelog_segment_pb2 as lakelog__segment__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18lakelog_checkpoint.proto\x12\nlakelog.v1\"\xd5\x02\n\nCheckpoint\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\x0c\x12\x16\n\x0esuccessor_uuid\x18\x03 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x17\n\x0f\x63ommitted_at_us\x18\x06 \x01(\x12\x12\x17\n\x0ftransaction_ids\x18\x07 \x03(\x0c\x12 \n\x18required_reader_features\x18\x08 \x03(\t\x12 \n\x18required_writer_features\x18\t \x03(\t\x12,\n\x0c\x61pp_versions\x18\n \x03(\x0b\x32\x16.lakelog.v1.AppVersion\x12(\n\x08segments\x18\x0b \x03(\x0b\x32\x16.lakelog.v1.SegmentRef\x12\"\n\x06\x63ounts\x18\x0c \x01(\x0b\x32\x12.lakelog.v1.Counts\"1\n\nAppVersion\x12\x0e\n\x06\x61pp_id\x18\x01 \x01(\t\x12\x13\n\x0b\x61pp_version\x18\x02 \x01(\x04\"4\n\x06\x43ounts\x12\r\n\x05\x66iles\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"\x98\x02\n\nSegmentRef\x12)\n\x04kind\x18\x01 \x01(\x0e\x32\x1b.lakelog.v1.SegmentRef.Kind\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\trow_count\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0e\n\x06length\x18\x05 \x01(\x04\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x0e\n\x06\x64igest\x18\x07 \x01(\x0c\x12\x12\n\nfirst_path\x18\x08 \x01(\t\x12\x11\n\tlast_path\x18\t \x01(\t\"X\n\x04Kind\x12\x0b\n\x07UNKNOWN\x10\x00\x12\t\n\x05\x46ILES\x10\x01\x12\x0e\n\nROW_GROUPS\x10\x02\x12\x0b\n\x07SCHEMAS\x10\x03\x12\x0b\n\x07HISTORY\x10\x04\x12\x0e\n\nTOMBSTONES\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18lakelog_checkpoint.proto\x12\nlakelog.v1\x1a\x15lakelog_segment.proto\"\xca\x02\n\nCheckpoint\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\x0c\x12\x16\n\x0esuccessor_uuid\x18\x03 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x17\n\x0f\x63ommitted_at_us\x18\x06 \x01(\x12\x12\x16\n\x0etransaction_id\x18\x07 \x01(\x0c\x12 \n\x18required_reader_features\x18\x08 \x03(\t\x12 \n\x18required_writer_features\x18\t \x03(\t\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x0b \x01(\t\x12\"\n\x06\x63ounts\x18\x0c \x01(\x0b\x32\x12.lakelog.v1.Counts\x12*\n\nreferences\x18\r \x01(\x0b\x32\x16.lakelog.v1.SegmentRef\"4\n\x06\x43ounts\x12\r\n\x05\x66iles\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog_checkpoint_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CHECKPOINT']._serialized_start=41
-  _globals['_CHECKPOINT']._serialized_end=382
-  _globals['_APPVERSION']._serialized_start=384
-  _globals['_APPVERSION']._serialized_end=433
-  _globals['_COUNTS']._serialized_start=435
-  _globals['_COUNTS']._serialized_end=487
-  _globals['_SEGMENTREF']._serialized_start=490
-  _globals['_SEGMENTREF']._serialized_end=770
-  _globals['_SEGMENTREF_KIND']._serialized_start=682
-  _globals['_SEGMENTREF_KIND']._serialized_end=770
+  _globals['_CHECKPOINT']._serialized_start=64
+  _globals['_CHECKPOINT']._serialized_end=394
+  _globals['_COUNTS']._serialized_start=396
+  _globals['_COUNTS']._serialized_end=448
 # @@protoc_insertion_point(module_scope)

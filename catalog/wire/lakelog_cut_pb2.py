@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11lakelog_cut.proto\x12\nlakelog.v1\"D\n\x03\x43ut\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12+\n\x07writers\x18\x02 \x03(\x0b\x32\x1a.lakelog.v1.WriterRevision\"B\n\x0eWriterRevision\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11lakelog_cut.proto\x12\nlakelog.v1\"D\n\x03\x43ut\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12+\n\x07writers\x18\x02 \x03(\x0b\x32\x1a.lakelog.v1.WriterRevision\"g\n\x0eWriterRevision\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x0c\x12\x0e\n\x06log_id\x18\x04 \x01(\x0c\x12\x13\n\x0bincarnation\x18\x05 \x01(\rb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CUT']._serialized_start=33
   _globals['_CUT']._serialized_end=101
   _globals['_WRITERREVISION']._serialized_start=103
-  _globals['_WRITERREVISION']._serialized_end=169
+  _globals['_WRITERREVISION']._serialized_end=206
 # @@protoc_insertion_point(module_scope)

@@ -15,11 +15,15 @@ class Cut(_message.Message):
     def __init__(self, database: _Optional[str] = ..., writers: _Optional[_Iterable[_Union[WriterRevision, _Mapping]]] = ...) -> None: ...
 
 class WriterRevision(_message.Message):
-    __slots__ = ("writer", "revision", "digest")
+    __slots__ = ("writer", "revision", "digest", "log_id", "incarnation")
     WRITER_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     writer: str
     revision: int
     digest: bytes
-    def __init__(self, writer: _Optional[str] = ..., revision: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    log_id: bytes
+    incarnation: int
+    def __init__(self, writer: _Optional[str] = ..., revision: _Optional[int] = ..., digest: _Optional[bytes] = ..., log_id: _Optional[bytes] = ..., incarnation: _Optional[int] = ...) -> None: ...

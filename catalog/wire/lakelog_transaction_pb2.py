@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from . import lakelog_segment_pb2 as lakelog__segment__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lakelog_transaction.proto\x12\nlakelog.v1\"\xc4\x01\n\x0bTransaction\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\x0c\x12\x15\n\rprevious_uuid\x18\x03 \x01(\x0c\x12\x17\n\x0fprevious_digest\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\r\n\x05guest\x18\x06 \x01(\x08\x12#\n\x07\x61\x63tions\x18\x07 \x03(\x0b\x32\x12.lakelog.v1.Action\x12\"\n\x06\x63ommit\x18\x0f \x01(\x0b\x32\x12.lakelog.v1.Commit\"\x8d\x02\n\x06\x41\x63tion\x12\x1e\n\x03\x61\x64\x64\x18\x01 \x01(\x0b\x32\x0f.lakelog.v1.AddH\x00\x12$\n\x06remove\x18\x02 \x01(\x0b\x32\x12.lakelog.v1.RemoveH\x00\x12$\n\x06schema\x18\x03 \x01(\x0b\x32\x12.lakelog.v1.SchemaH\x00\x12&\n\x07upgrade\x18\x04 \x01(\x0b\x32\x13.lakelog.v1.UpgradeH\x00\x12)\n\tadd_batch\x18\x05 \x01(\x0b\x32\x14.lakelog.v1.AddBatchH\x00\x12*\n\ttombstone\x18\x06 \x01(\x0b\x32\x15.lakelog.v1.TombstoneH\x00\x12\x10\n\x08optional\x18\x0f \x01(\x08\x42\x06\n\x04kind\"\xf3\x01\n\x03\x41\x64\x64\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\x11\n\trow_count\x18\x05 \x01(\x04\x12\x1a\n\x12schema_fingerprint\x18\x06 \x01(\x0c\x12\x13\n\x0b\x66irst_clock\x18\x07 \x01(\x12\x12\x12\n\nlast_clock\x18\x08 \x01(\x12\x12\x14\n\x0c\x66ooter_bytes\x18\t \x01(\x04\x12\x10\n\x08replaces\x18\n \x03(\t\x12(\n\nrow_groups\x18\x0b \x03(\x0b\x32\x14.lakelog.v1.RowGroup\"L\n\x08RowGroup\x12\x11\n\trow_count\x18\x01 \x01(\x04\x12-\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x1c.lakelog.v1.ColumnStatistics\"\xfa\x01\n\x10\x43olumnStatistics\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\r\x12\x17\n\nnull_count\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x10\n\x03min\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12\x10\n\x03max\x18\x04 \x01(\x0cH\x02\x88\x01\x01\x12\x11\n\tmin_exact\x18\x05 \x01(\x08\x12\x11\n\tmax_exact\x18\x06 \x01(\x08\x12\x19\n\x0c\x62loom_offset\x18\x07 \x01(\x04H\x03\x88\x01\x01\x12\x18\n\x0b\x62loom_bytes\x18\x08 \x01(\x04H\x04\x88\x01\x01\x42\r\n\x0b_null_countB\x06\n\x04_minB\x06\n\x04_maxB\x0f\n\r_bloom_offsetB\x0e\n\x0c_bloom_bytes\"l\n\x08\x41\x64\x64\x42\x61tch\x12%\n\x05\x66iles\x18\x01 \x01(\x0b\x32\x16.lakelog.v1.Attachment\x12*\n\nrow_groups\x18\x02 \x01(\x0b\x32\x16.lakelog.v1.Attachment\x12\r\n\x05table\x18\x03 \x01(\t\"?\n\nAttachment\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06length\x18\x02 \x01(\x04\x12\x11\n\trow_count\x18\x03 \x01(\x04\"\x16\n\x06Remove\x12\x0c\n\x04path\x18\x01 \x01(\t\"-\n\tTombstone\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tpredicate\x18\x02 \x01(\t\"c\n\x06Schema\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x0b\n\x03key\x18\x04 \x03(\t\x12\x12\n\nsort_order\x18\x05 \x03(\t\"M\n\x07Upgrade\x12 \n\x18required_reader_features\x18\x01 \x03(\t\x12 \n\x18required_writer_features\x18\x02 \x03(\t\"^\n\x06\x43ommit\x12#\n\x07members\x18\x01 \x03(\x0b\x32\x12.lakelog.v1.Member\x12\x17\n\x0f\x63ommitted_at_us\x18\x02 \x01(\x12\x12\x16\n\x0esuccessor_uuid\x18\x03 \x01(\x0c\"\xd0\x01\n\x06Member\x12\x16\n\x0etransaction_id\x18\x01 \x01(\x0c\x12\x11\n\toperation\x18\x02 \x01(\t\x12\x0e\n\x06\x61pp_id\x18\x03 \x01(\t\x12\x13\n\x0b\x61pp_version\x18\x04 \x01(\x04\x12\x30\n\x07summary\x18\x05 \x03(\x0b\x32\x1f.lakelog.v1.Member.SummaryEntry\x12\x14\n\x0c\x61\x63tion_count\x18\x06 \x01(\r\x1a.\n\x0cSummaryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lakelog_transaction.proto\x12\nlakelog.v1\x1a\x15lakelog_segment.proto\"\xc4\x01\n\x0bTransaction\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\x0c\x12\x15\n\rprevious_uuid\x18\x03 \x01(\x0c\x12\x17\n\x0fprevious_digest\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\r\n\x05guest\x18\x06 \x01(\x08\x12#\n\x07\x61\x63tions\x18\x07 \x03(\x0b\x32\x12.lakelog.v1.Action\x12\"\n\x06\x63ommit\x18\x0f \x01(\x0b\x32\x12.lakelog.v1.Commit\"\xff\x02\n\x06\x41\x63tion\x12\x1e\n\x03\x61\x64\x64\x18\x01 \x01(\x0b\x32\x0f.lakelog.v1.AddH\x00\x12$\n\x06remove\x18\x02 \x01(\x0b\x32\x12.lakelog.v1.RemoveH\x00\x12$\n\x06schema\x18\x03 \x01(\x0b\x32\x12.lakelog.v1.SchemaH\x00\x12&\n\x07upgrade\x18\x04 \x01(\x0b\x32\x13.lakelog.v1.UpgradeH\x00\x12)\n\tadd_batch\x18\x05 \x01(\x0b\x32\x14.lakelog.v1.AddBatchH\x00\x12*\n\ttombstone\x18\x06 \x01(\x0b\x32\x15.lakelog.v1.TombstoneH\x00\x12(\n\x08identity\x18\x07 \x01(\x0b\x32\x14.lakelog.v1.IdentityH\x00\x12 \n\x04seal\x18\x08 \x01(\x0b\x32\x10.lakelog.v1.SealH\x00\x12$\n\x06\x66orget\x18\t \x01(\x0b\x32\x12.lakelog.v1.ForgetH\x00\x12\x10\n\x08optional\x18\x0f \x01(\x08\x42\x06\n\x04kind\"\xf8\x01\n\x03\x41\x64\x64\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\x11\n\trow_count\x18\x05 \x01(\x04\x12\x1a\n\x12schema_fingerprint\x18\x06 \x01(\x0c\x12\x13\n\x0b\x66irst_clock\x18\x07 \x01(\x12\x12\x12\n\nlast_clock\x18\x08 \x01(\x12\x12\x14\n\x0c\x66ooter_bytes\x18\t \x01(\x04\x12\x15\n\rfooter_digest\x18\n \x01(\x0c\x12(\n\nrow_groups\x18\x0b \x03(\x0b\x32\x14.lakelog.v1.RowGroup\"L\n\x08RowGroup\x12\x11\n\trow_count\x18\x01 \x01(\x04\x12-\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x1c.lakelog.v1.ColumnStatistics\"\xfa\x01\n\x10\x43olumnStatistics\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\r\x12\x17\n\nnull_count\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x10\n\x03min\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12\x10\n\x03max\x18\x04 \x01(\x0cH\x02\x88\x01\x01\x12\x11\n\tmin_exact\x18\x05 \x01(\x08\x12\x11\n\tmax_exact\x18\x06 \x01(\x08\x12\x19\n\x0c\x62loom_offset\x18\x07 \x01(\x04H\x03\x88\x01\x01\x12\x18\n\x0b\x62loom_bytes\x18\x08 \x01(\x04H\x04\x88\x01\x01\x42\r\n\x0b_null_countB\x06\n\x04_minB\x06\n\x04_maxB\x0f\n\r_bloom_offsetB\x0e\n\x0c_bloom_bytes\"4\n\x08\x41\x64\x64\x42\x61tch\x12(\n\x08segments\x18\x01 \x03(\x0b\x32\x16.lakelog.v1.SegmentRef\"%\n\x06Remove\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\"-\n\tTombstone\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tpredicate\x18\x02 \x01(\t\"\x90\x01\n\x06Schema\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x0b\n\x03key\x18\x04 \x03(\t\x12\x12\n\nsort_order\x18\x05 \x03(\t\x12+\n\x0bgenerations\x18\x06 \x03(\x0b\x32\x16.lakelog.v1.Generation\"0\n\nGeneration\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\r\"M\n\x07Upgrade\x12 \n\x18required_reader_features\x18\x01 \x03(\t\x12 \n\x18required_writer_features\x18\x02 \x03(\t\",\n\x08Identity\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\"4\n\x04Seal\x12\x18\n\x10next_incarnation\x18\x01 \x01(\r\x12\x12\n\nrebuild_id\x18\x02 \x01(\x0c\"a\n\x06\x46orget\x12\x1e\n\x16\x61pplications_before_us\x18\x01 \x01(\x12\x12\x0e\n\x06tables\x18\x02 \x03(\t\x12\'\n\x07schemas\x18\x03 \x03(\x0b\x32\x16.lakelog.v1.SchemaName\"0\n\nSchemaName\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\"q\n\x06\x43ommit\x12#\n\x07members\x18\x01 \x03(\x0b\x32\x12.lakelog.v1.Member\x12\x17\n\x0f\x63ommitted_at_us\x18\x02 \x01(\x12\x12\x16\n\x0esuccessor_uuid\x18\x03 \x01(\x0c\x12\x11\n\tslot_seed\x18\x04 \x01(\x0c\"\xd0\x01\n\x06Member\x12\x16\n\x0etransaction_id\x18\x01 \x01(\x0c\x12\x11\n\toperation\x18\x02 \x01(\t\x12\x0e\n\x06\x61pp_id\x18\x03 \x01(\t\x12\x13\n\x0b\x61pp_version\x18\x04 \x01(\x04\x12\x30\n\x07summary\x18\x05 \x03(\x0b\x32\x1f.lakelog.v1.Member.SummaryEntry\x12\x14\n\x0c\x61\x63tion_count\x18\x06 \x01(\r\x1a.\n\x0cSummaryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,32 +34,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MEMBER_SUMMARYENTRY']._loaded_options = None
   _globals['_MEMBER_SUMMARYENTRY']._serialized_options = b'8\001'
-  _globals['_TRANSACTION']._serialized_start=42
-  _globals['_TRANSACTION']._serialized_end=238
-  _globals['_ACTION']._serialized_start=241
-  _globals['_ACTION']._serialized_end=510
-  _globals['_ADD']._serialized_start=513
-  _globals['_ADD']._serialized_end=756
-  _globals['_ROWGROUP']._serialized_start=758
-  _globals['_ROWGROUP']._serialized_end=834
-  _globals['_COLUMNSTATISTICS']._serialized_start=837
-  _globals['_COLUMNSTATISTICS']._serialized_end=1087
-  _globals['_ADDBATCH']._serialized_start=1089
-  _globals['_ADDBATCH']._serialized_end=1197
-  _globals['_ATTACHMENT']._serialized_start=1199
-  _globals['_ATTACHMENT']._serialized_end=1262
-  _globals['_REMOVE']._serialized_start=1264
-  _globals['_REMOVE']._serialized_end=1286
-  _globals['_TOMBSTONE']._serialized_start=1288
-  _globals['_TOMBSTONE']._serialized_end=1333
-  _globals['_SCHEMA']._serialized_start=1335
-  _globals['_SCHEMA']._serialized_end=1434
-  _globals['_UPGRADE']._serialized_start=1436
-  _globals['_UPGRADE']._serialized_end=1513
-  _globals['_COMMIT']._serialized_start=1515
-  _globals['_COMMIT']._serialized_end=1609
-  _globals['_MEMBER']._serialized_start=1612
-  _globals['_MEMBER']._serialized_end=1820
-  _globals['_MEMBER_SUMMARYENTRY']._serialized_start=1774
-  _globals['_MEMBER_SUMMARYENTRY']._serialized_end=1820
+  _globals['_TRANSACTION']._serialized_start=65
+  _globals['_TRANSACTION']._serialized_end=261
+  _globals['_ACTION']._serialized_start=264
+  _globals['_ACTION']._serialized_end=647
+  _globals['_ADD']._serialized_start=650
+  _globals['_ADD']._serialized_end=898
+  _globals['_ROWGROUP']._serialized_start=900
+  _globals['_ROWGROUP']._serialized_end=976
+  _globals['_COLUMNSTATISTICS']._serialized_start=979
+  _globals['_COLUMNSTATISTICS']._serialized_end=1229
+  _globals['_ADDBATCH']._serialized_start=1231
+  _globals['_ADDBATCH']._serialized_end=1283
+  _globals['_REMOVE']._serialized_start=1285
+  _globals['_REMOVE']._serialized_end=1322
+  _globals['_TOMBSTONE']._serialized_start=1324
+  _globals['_TOMBSTONE']._serialized_end=1369
+  _globals['_SCHEMA']._serialized_start=1372
+  _globals['_SCHEMA']._serialized_end=1516
+  _globals['_GENERATION']._serialized_start=1518
+  _globals['_GENERATION']._serialized_end=1566
+  _globals['_UPGRADE']._serialized_start=1568
+  _globals['_UPGRADE']._serialized_end=1645
+  _globals['_IDENTITY']._serialized_start=1647
+  _globals['_IDENTITY']._serialized_end=1691
+  _globals['_SEAL']._serialized_start=1693
+  _globals['_SEAL']._serialized_end=1745
+  _globals['_FORGET']._serialized_start=1747
+  _globals['_FORGET']._serialized_end=1844
+  _globals['_SCHEMANAME']._serialized_start=1846
+  _globals['_SCHEMANAME']._serialized_end=1894
+  _globals['_COMMIT']._serialized_start=1896
+  _globals['_COMMIT']._serialized_end=2009
+  _globals['_MEMBER']._serialized_start=2012
+  _globals['_MEMBER']._serialized_end=2220
+  _globals['_MEMBER_SUMMARYENTRY']._serialized_start=2174
+  _globals['_MEMBER_SUMMARYENTRY']._serialized_end=2220
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from . import lakelog_segment_pb2 as _lakelog_segment_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -27,13 +28,16 @@ class Transaction(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., uuid: _Optional[bytes] = ..., previous_uuid: _Optional[bytes] = ..., previous_digest: _Optional[bytes] = ..., epoch: _Optional[int] = ..., guest: _Optional[bool] = ..., actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ...) -> None: ...
 
 class Action(_message.Message):
-    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "optional")
+    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "identity", "seal", "forget", "optional")
     ADD_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     UPGRADE_FIELD_NUMBER: _ClassVar[int]
     ADD_BATCH_FIELD_NUMBER: _ClassVar[int]
     TOMBSTONE_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FIELD_NUMBER: _ClassVar[int]
     OPTIONAL_FIELD_NUMBER: _ClassVar[int]
     add: Add
     remove: Remove
@@ -41,11 +45,14 @@ class Action(_message.Message):
     upgrade: Upgrade
     add_batch: AddBatch
     tombstone: Tombstone
+    identity: Identity
+    seal: Seal
+    forget: Forget
     optional: bool
-    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
+    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
 
 class Add(_message.Message):
-    __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "replaces", "row_groups")
+    __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups")
     PATH_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -55,7 +62,7 @@ class Add(_message.Message):
     FIRST_CLOCK_FIELD_NUMBER: _ClassVar[int]
     LAST_CLOCK_FIELD_NUMBER: _ClassVar[int]
     FOOTER_BYTES_FIELD_NUMBER: _ClassVar[int]
-    REPLACES_FIELD_NUMBER: _ClassVar[int]
+    FOOTER_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     path: str
     table: str
@@ -66,9 +73,9 @@ class Add(_message.Message):
     first_clock: int
     last_clock: int
     footer_bytes: int
-    replaces: _containers.RepeatedScalarFieldContainer[str]
+    footer_digest: bytes
     row_groups: _containers.RepeatedCompositeFieldContainer[RowGroup]
-    def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., size_bytes: _Optional[int] = ..., row_count: _Optional[int] = ..., schema_fingerprint: _Optional[bytes] = ..., first_clock: _Optional[int] = ..., last_clock: _Optional[int] = ..., footer_bytes: _Optional[int] = ..., replaces: _Optional[_Iterable[str]] = ..., row_groups: _Optional[_Iterable[_Union[RowGroup, _Mapping]]] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., size_bytes: _Optional[int] = ..., row_count: _Optional[int] = ..., schema_fingerprint: _Optional[bytes] = ..., first_clock: _Optional[int] = ..., last_clock: _Optional[int] = ..., footer_bytes: _Optional[int] = ..., footer_digest: _Optional[bytes] = ..., row_groups: _Optional[_Iterable[_Union[RowGroup, _Mapping]]] = ...) -> None: ...
 
 class RowGroup(_message.Message):
     __slots__ = ("row_count", "columns")
@@ -99,30 +106,18 @@ class ColumnStatistics(_message.Message):
     def __init__(self, column: _Optional[int] = ..., null_count: _Optional[int] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_exact: _Optional[bool] = ..., max_exact: _Optional[bool] = ..., bloom_offset: _Optional[int] = ..., bloom_bytes: _Optional[int] = ...) -> None: ...
 
 class AddBatch(_message.Message):
-    __slots__ = ("files", "row_groups", "table")
-    FILES_FIELD_NUMBER: _ClassVar[int]
-    ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
-    TABLE_FIELD_NUMBER: _ClassVar[int]
-    files: Attachment
-    row_groups: Attachment
-    table: str
-    def __init__(self, files: _Optional[_Union[Attachment, _Mapping]] = ..., row_groups: _Optional[_Union[Attachment, _Mapping]] = ..., table: _Optional[str] = ...) -> None: ...
-
-class Attachment(_message.Message):
-    __slots__ = ("offset", "length", "row_count")
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LENGTH_FIELD_NUMBER: _ClassVar[int]
-    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
-    offset: int
-    length: int
-    row_count: int
-    def __init__(self, offset: _Optional[int] = ..., length: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[_lakelog_segment_pb2.SegmentRef]
+    def __init__(self, segments: _Optional[_Iterable[_Union[_lakelog_segment_pb2.SegmentRef, _Mapping]]] = ...) -> None: ...
 
 class Remove(_message.Message):
-    __slots__ = ("path",)
+    __slots__ = ("path", "table")
     PATH_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
     path: str
-    def __init__(self, path: _Optional[str] = ...) -> None: ...
+    table: str
+    def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
 
 class Tombstone(_message.Message):
     __slots__ = ("table", "predicate")
@@ -133,18 +128,28 @@ class Tombstone(_message.Message):
     def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ...) -> None: ...
 
 class Schema(_message.Message):
-    __slots__ = ("table", "fingerprint", "arrow_schema", "key", "sort_order")
+    __slots__ = ("table", "fingerprint", "arrow_schema", "key", "sort_order", "generations")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     SORT_ORDER_FIELD_NUMBER: _ClassVar[int]
+    GENERATIONS_FIELD_NUMBER: _ClassVar[int]
     table: str
     fingerprint: bytes
     arrow_schema: bytes
     key: _containers.RepeatedScalarFieldContainer[str]
     sort_order: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ..., arrow_schema: _Optional[bytes] = ..., key: _Optional[_Iterable[str]] = ..., sort_order: _Optional[_Iterable[str]] = ...) -> None: ...
+    generations: _containers.RepeatedCompositeFieldContainer[Generation]
+    def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ..., arrow_schema: _Optional[bytes] = ..., key: _Optional[_Iterable[str]] = ..., sort_order: _Optional[_Iterable[str]] = ..., generations: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ...) -> None: ...
+
+class Generation(_message.Message):
+    __slots__ = ("column", "generation")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    generation: int
+    def __init__(self, column: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class Upgrade(_message.Message):
     __slots__ = ("required_reader_features", "required_writer_features")
@@ -154,15 +159,51 @@ class Upgrade(_message.Message):
     required_writer_features: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, required_reader_features: _Optional[_Iterable[str]] = ..., required_writer_features: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class Identity(_message.Message):
+    __slots__ = ("writer", "database")
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    DATABASE_FIELD_NUMBER: _ClassVar[int]
+    writer: str
+    database: str
+    def __init__(self, writer: _Optional[str] = ..., database: _Optional[str] = ...) -> None: ...
+
+class Seal(_message.Message):
+    __slots__ = ("next_incarnation", "rebuild_id")
+    NEXT_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    REBUILD_ID_FIELD_NUMBER: _ClassVar[int]
+    next_incarnation: int
+    rebuild_id: bytes
+    def __init__(self, next_incarnation: _Optional[int] = ..., rebuild_id: _Optional[bytes] = ...) -> None: ...
+
+class Forget(_message.Message):
+    __slots__ = ("applications_before_us", "tables", "schemas")
+    APPLICATIONS_BEFORE_US_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    SCHEMAS_FIELD_NUMBER: _ClassVar[int]
+    applications_before_us: int
+    tables: _containers.RepeatedScalarFieldContainer[str]
+    schemas: _containers.RepeatedCompositeFieldContainer[SchemaName]
+    def __init__(self, applications_before_us: _Optional[int] = ..., tables: _Optional[_Iterable[str]] = ..., schemas: _Optional[_Iterable[_Union[SchemaName, _Mapping]]] = ...) -> None: ...
+
+class SchemaName(_message.Message):
+    __slots__ = ("table", "fingerprint")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    fingerprint: bytes
+    def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
+
 class Commit(_message.Message):
-    __slots__ = ("members", "committed_at_us", "successor_uuid")
+    __slots__ = ("members", "committed_at_us", "successor_uuid", "slot_seed")
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_AT_US_FIELD_NUMBER: _ClassVar[int]
     SUCCESSOR_UUID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_SEED_FIELD_NUMBER: _ClassVar[int]
     members: _containers.RepeatedCompositeFieldContainer[Member]
     committed_at_us: int
     successor_uuid: bytes
-    def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., committed_at_us: _Optional[int] = ..., successor_uuid: _Optional[bytes] = ...) -> None: ...
+    slot_seed: bytes
+    def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., committed_at_us: _Optional[int] = ..., successor_uuid: _Optional[bytes] = ..., slot_seed: _Optional[bytes] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("transaction_id", "operation", "app_id", "app_version", "summary", "action_count")

@@ -511,10 +511,10 @@ def test_a_slow_put_that_stands_is_never_reported_as_failed(store, fake):
     """The put landed, and then the store went away: that is unknown, and no plain error."""
 
     class Away(FaultyStore):
-        def list(self, prefix, *, after=None):
+        def list(self, prefix, **options):
             if self.fail_reads:
                 raise StorageError("the store is away", key=prefix)
-            return super().list(prefix, after=after)
+            return list(super().list(prefix, **options))
 
     away = Away(store)
     writer = Catalog(away, ambient=fake.ambient).writer("w", "db")

@@ -47,8 +47,8 @@ class Meanwhile(PassingStore):
         self.after_list = None
         self.after_put = None
 
-    def list(self, prefix, *, after=None):
-        found = super().list(prefix, after=after)
+    def list(self, prefix, **options):
+        found = list(super().list(prefix, **options))
         self._call("after_list")
         return found
 
@@ -241,10 +241,10 @@ def test_a_listing_that_cannot_be_had_after_the_put_is_unknown(plain, fake):
     class Away(PassingStore):
         away = False
 
-        def list(self, prefix, *, after=None):
+        def list(self, prefix, **options):
             if self.away:
                 raise StorageError("away", key=prefix)
-            return super().list(prefix, after=after)
+            return list(super().list(prefix, **options))
 
         def put(self, key, body, *, if_absent=False):
             super().put(key, body, if_absent=if_absent)
@@ -269,8 +269,8 @@ def test_a_listing_that_does_not_show_the_own_object_is_no_success(plain, fake, 
     class Stale(PassingStore):
         hidden = None
 
-        def list(self, prefix, *, after=None):
-            return [i for i in super().list(prefix, after=after) if i.key != self.hidden]
+        def list(self, prefix, **options):
+            return [i for i in super().list(prefix, **options) if i.key != self.hidden]
 
         def put(self, key, body, *, if_absent=False):
             if key.endswith(".transaction"):

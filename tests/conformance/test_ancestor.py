@@ -118,7 +118,7 @@ def lake(request, tmp_path):
 def test_create_empty(lake):
     with lake.writer() as writer:
         assert writer.revision == -1
-    assert lake.store.list("") == []
+    assert list(lake.store.list("")) == []
 
 
 def test_create_twice(lake):
@@ -155,7 +155,7 @@ def test_reload_equals_state(lake):
 def test_load_of_nothing(lake):
     with pytest.raises(NotACatalog):
         lake.catalog.snapshot(D)
-    assert lake.store.list("") == []
+    assert list(lake.store.list("")) == []
 
 
 # --- Broken logs ----------------------------------------------------------------------------------
@@ -458,7 +458,7 @@ def rebuild(lake, **options):
 def test_wipe_and_rebuild_of_nothing(lake):
     with pytest.raises(NotFoundError):
         rebuild(lake, replace=True)
-    assert lake.store.list("") == []
+    assert list(lake.store.list("")) == []
 
 
 def test_wipe_and_rebuild_of_a_normal_log(lake):

@@ -10,7 +10,7 @@ from lakelog.testing.crashing import Crash
 from lakelog.testing.doubles import PassingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lakelog.store import ObjectInfo, Store
 
@@ -86,8 +86,8 @@ class FaultPlanStore(PassingStore):
             bodies.append(body and spoiled(body, self.plan.get(number)))
         return bodies
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
-        return self._do("list", prefix, lambda: self.inner.list(prefix, after=after))
+    def list(self, prefix: str, **options: Any) -> Iterator[ObjectInfo]:
+        yield from self._do("list", prefix, lambda: list(self.inner.list(prefix, **options)))
 
     def list_folders(self, prefix: str) -> Any:
         return self._do("list", prefix, lambda: self.inner.list_folders(prefix))

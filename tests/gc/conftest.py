@@ -21,7 +21,7 @@ from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakelog.store import ObjectInfo
     from lakelog.testing.servers import S3Server
@@ -82,9 +82,9 @@ class HookStore(Store):
             found += self.inner.get_many([key])
         return found
 
-    def list(self, prefix: str, *, after: str | None = None) -> list[ObjectInfo]:
+    def list(self, prefix: str, **options: Any) -> Iterator[ObjectInfo]:
         self.before("list", prefix)
-        return [self.infos(info) for info in self.inner.list(prefix, after=after)]
+        yield from [self.infos(info) for info in self.inner.list(prefix, **options)]
 
     def list_folders(self, prefix: str) -> list[str]:
         self.before("list", prefix)

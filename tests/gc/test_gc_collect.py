@@ -284,7 +284,7 @@ def test_execution_asks_the_stores_clock(
     assert report.kept[0].names == (BASE + path,)
     assert "young" in report.kept[0].reason
     assert path in lake.data()
-    assert not lake.store.list(f"{W}/_probe/")
+    assert not list(lake.store.list(f"{W}/_probe/"))
 
 
 @pytest.mark.parametrize(
@@ -502,7 +502,7 @@ def test_a_plan_that_names_live_files_deletes_none(lake):
     lake.pass_time(30 * DAY_S)
     plan = plan_gc(lake.catalog, W, D)
     (template,) = plan.actions
-    infos = lake.store.list(f"{BASE}data/")
+    infos = list(lake.store.list(f"{BASE}data/"))
     everything = tuple(
         replace(template, key=info.key, size_bytes=info.size_bytes) for info in infos
     )
@@ -653,7 +653,7 @@ def test_a_log_wiped_to_its_last_checkpoint(any_lake):
         lake.commit(writer, 2)
         writer.checkpoint()
     checkpoint = lake.log_key("c2")
-    names = lake.store.list(f"{BASE}transactions/")
+    names = list(lake.store.list(f"{BASE}transactions/"))
     lake.store.delete([info.key for info in names if info.key != checkpoint])
     assert lake.read() == [1, 2]
     lake.pass_time(30 * DAY_S)

@@ -22,7 +22,7 @@ def store():
 
 
 def names(store, writer, ending):
-    found = store.list(f"{writer}/db/transactions/")
+    found = list(store.list(f"{writer}/db/transactions/"))
     return [item.key for item in found if item.key.endswith(ending)]
 
 

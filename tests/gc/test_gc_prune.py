@@ -224,7 +224,7 @@ def test_execution_asks_the_stores_clock(
     with pytest.raises(PlanOutdated, match="store's clock"):
         execute_prune(lake.store, plan, ambient=ahead)
     assert lake.log_names() == before
-    assert not lake.store.list(f"{W}/_probe/")  # the marker is gone
+    assert not list(lake.store.list(f"{W}/_probe/"))  # the marker is gone
 
 
 def test_a_store_without_times_is_young_at_execution(lake, hooked):

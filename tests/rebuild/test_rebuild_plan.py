@@ -473,7 +473,7 @@ def test_a_transaction_of_many_files_becomes_a_batch(catalog, plan_of):
 def test_nothing_to_rebuild(store):
     with pytest.raises(NotFoundError, match="nothing to rebuild"):
         plan_rebuild(store, "EWR", "weather")
-    assert store.list("") == []
+    assert list(store.list("")) == []
 
 
 def test_nothing_usable_gives_a_report_and_no_log(catalog, store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from itertools import islice
 
 import pytest
 from lakelog.errors import AccessDenied, BucketNotFound, ObjectExists, StorageError
@@ -45,7 +46,7 @@ def test_each_call_makes_the_requests_it_promises(store, proxy):
         proxy.requests.clear()
         call()
         assert [line.split()[0] for line in proxy.requests] == [method]
-    for call in (lambda: store.get("w/a", start=2, end=5), lambda: store.list("w/")):
+    for call in (lambda: store.get("w/a", start=2, end=5), lambda: list(store.list("w/"))):
         proxy.requests.clear()
         call()
         assert len(proxy.requests) == 1
@@ -58,7 +59,11 @@ def test_each_call_makes_the_requests_it_promises(store, proxy):
 )
 def test_a_passing_fault_is_retried_by_us_alone(store, proxy, fault):
     store.put("w/a", b"1")
-    for call in (lambda: store.get("w/a"), lambda: store.list("w/"), lambda: store.head("w/a")):
+    for call in (
+        lambda: store.get("w/a"),
+        lambda: list(store.list("w/")),
+        lambda: store.head("w/a"),
+    ):
         left = [fault, fault]
         proxy.rule = lambda request, left=left: left.pop() if left else None
         proxy.requests.clear()
@@ -72,6 +77,21 @@ def test_a_passing_fault_is_retried_by_us_alone(store, proxy, fault):
     assert len(proxy.requests) in ({6} if isinstance(fault, Reply) else range(6, 13))
 
 
+def test_pages_are_fetched_on_demand_and_the_first_may_be_small(store, proxy):
+    keys = [f"w/log/{number:02d}" for number in range(25)]
+    for key in [*keys, "w/log/\uff5e", "w/log/\U0001f986", "w/log-old/x"]:
+        store.put(key, b"x")
+    seen = []
+    proxy.rule = lambda request: seen.append(request.target)
+    found = store.list("w/log/", first_page=10)
+    assert seen == []
+    assert [info.key for info in islice(found, 10)] == keys[:10]
+    assert ["maxresults=10" in target for target in seen] == [True]
+    # From here on the order is not the server's word any more: it compares UTF-16.
+    assert [i.key for i in found] == [*keys[10:], "w/log/\uff5e", "w/log/\U0001f986"]
+    assert len(seen) == 2
+
+
 def test_a_lost_answer_to_put_if_absent_shows_as_exists(store, proxy):
     left = ["lose"]
     proxy.rule = lambda request: left.pop() if left else None
@@ -82,7 +102,11 @@ def test_a_lost_answer_to_put_if_absent_shows_as_exists(store, proxy):
 
 def test_a_refusal_is_final(store, proxy):
     proxy.rule = lambda request: azure_error(403, "AuthorizationFailure")
-    for call in (lambda: store.put("w/a", b"1"), lambda: store.get("w/a"), lambda: store.list("")):
+    for call in (
+        lambda: store.put("w/a", b"1"),
+        lambda: store.get("w/a"),
+        lambda: list(store.list("")),
+    ):
         proxy.requests.clear()
         with pytest.raises(AccessDenied, match="AuthorizationFailure"):
             call()
@@ -91,7 +115,11 @@ def test_a_refusal_is_final(store, proxy):
 
 def test_a_missing_container_is_named(azure):
     store = open_store("az://no-such-container/x", azure.storage_options)
-    for call in (lambda: store.list(""), lambda: store.put("w/a", b"1"), lambda: store.get("w/a")):
+    for call in (
+        lambda: list(store.list("")),
+        lambda: store.put("w/a", b"1"),
+        lambda: store.get("w/a"),
+    ):
         with pytest.raises(BucketNotFound, match="az://no-such-container/x"):
             call()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.errors import ObjectExists, ObjectNotFound
 from lakelog.store import open_store, probe
+from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
 
 
@@ -41,8 +43,8 @@ def test_every_kind_of_request_is_counted(store):
     store.delete(iter(["w/a", "w/b"]))
     store.delete(["w/a"], ordered=False)
     assert store.counts == counts(list=2, head=1, delete=3)
-    assert store.list("") == []
-    assert store.inner.list("") == []
+    assert list(store.list("")) == []
+    assert list(store.inner.list("")) == []
 
 
 def test_the_probe_takes_four_requests_once(store):
@@ -71,3 +73,16 @@ def test_counting_loses_nothing_among_threads(store):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: store.get("w/a"), range(2_000)))
     assert store.counts == counts(put=1, get=2_000)
+
+
+def test_every_page_that_is_reached_is_counted():
+    memory = MemoryStore()
+    for number in range(2_150):
+        memory.put(f"w/{number:04d}", b"")
+    store = CountingStore(memory)
+    expected = {0: 0, 1: 1, 100: 1, 101: 2, 1_100: 2, 1_101: 3, 2_100: 3, 2_101: 4, 3_000: 4}
+    for objects, pages in expected.items():
+        list(islice(store.list("w/", first_page=100), objects))
+        assert store.reset() == counts(list=pages), objects
+    list(store.list("w/"))
+    assert store.reset() == counts(list=3)

@@ -77,7 +77,18 @@ def test_objects_are_written_read_listed_and_deleted(store):
         assert store.get("w/a", start=start, end=end) == body[start:end]
     store.delete(["w/a", "w/missing"])
     store.delete(keys[1:], ordered=False)
-    assert store.list("") == []
+    assert list(store.list("")) == []
+
+
+def test_a_listing_may_start_inside_a_name_and_with_a_small_page(store):
+    keys = [f"w/log/{number:02d}" for number in range(25)]
+    for key in [*keys, "w/log-old/x"]:
+        store.put(key, b"x")
+    for first_page in (1, 3, 25, 1000):
+        assert [i.key for i in store.list("w/log/", first_page=first_page)] == keys
+        found = store.list("w/log/1", after="w/log/14", first_page=first_page)
+        assert [info.key for info in found] == keys[15:20]
+    assert store.server_time() is not None
 
 
 def test_a_body_that_holds_a_mime_boundary_arrives_whole(store):
@@ -93,7 +104,10 @@ def test_a_listing_goes_on_over_pages(store, proxy, bucket):
         "two": {"items": [{"name": f"{base}/w/2", "size": "2"}], "prefixes": [f"{base}/w/f/"]},
     }
 
+    targets = []
+
     def rule(request):
+        targets.append(request.target)
         token = "two" if "pageToken=two" in request.target else None
         return Reply(200, json.dumps(pages[token]).encode(), {"Content-Type": "application/json"})
 
@@ -101,6 +115,12 @@ def test_a_listing_goes_on_over_pages(store, proxy, bucket):
     assert [info.key for info in store.list("w/")] == ["w/1", "w/2"]
     assert store.list_folders("w/") == ["f"]
     assert len(proxy.requests) == 4
+    assert not any("maxResults" in target for target in targets)
+    targets.clear()
+    found = store.list("w/", first_page=100)
+    assert next(found).key == "w/1"
+    found.close()
+    assert ["maxResults=100" in target for target in targets] == [True]
 
 
 def test_put_if_absent_asks_for_generation_zero(store, proxy):
@@ -125,7 +145,7 @@ def test_the_probe_sees_that_the_emulator_ignores_put_if_absent(store):
     found = probe(store, "w/")
     assert found.put_if_absent is False
     assert "ignored" in found.detail
-    assert store.list("") == []
+    assert list(store.list("")) == []
 
 
 def test_what_is_missing_is_told_apart(store, emulator):

@@ -56,7 +56,7 @@ def test_a_killed_writer_leaves_whole_objects_only(tmp_path):
             time.sleep(chance.uniform(0, 0.03))
             child.send_signal(signal.SIGKILL)
             acknowledged = max([acknowledged, *(int(line) for line in child.stdout.read().split())])
-        found = store.list("w/log/")
+        found = list(store.list("w/log/"))
         mine = f"w/log/{attempt}-"
         numbers = {int(info.key[-8:]) for info in found if info.key.startswith(mine)}
         assert numbers >= set(range(1, acknowledged + 1))
@@ -170,7 +170,7 @@ def test_a_removed_folder_is_made_again(tmp_path):
     store = open_store(tmp_path / "down")
     store.put("w/log/0", b"1")
     subprocess.run(["rm", "-r", str(tmp_path / "down" / "w")], check=True)
-    assert store.list("w/log/") == []
+    assert list(store.list("w/log/")) == []
     assert store.get_many(["w/log/0"]) == [None]
     store.put("w/log/0", b"2", if_absent=True)
     assert store.get("w/log/0") == b"2"
@@ -281,7 +281,7 @@ def test_a_linked_folder_leads_nowhere(store, outside, tmp_path, warm):
         lambda: store.put("w/link/new", b"x"),
         lambda: store.put("w/link/deep/new", b"x", if_absent=True),
         lambda: store.delete(["w/link/secret"]),
-        lambda: store.list("w/link/"),
+        lambda: list(store.list("w/link/")),
         lambda: store.list_folders("w/link/"),
     ]
     for call in calls:
@@ -373,7 +373,7 @@ calls = {
     "read": lambda: store.get("w/private"),
     "read many": lambda: store.get_many(["w/private"]),
     "delete": lambda: store.delete(["w/private"]),
-    "list": lambda: store.list("closed/"),
+    "list": lambda: list(store.list("closed/")),
     "list folders": lambda: store.list_folders("closed/"),
 }
 for name, call in calls.items():

@@ -49,7 +49,7 @@ def test_memory_is_shared_by_name_within_the_process():
     one, same, other = (open_store(f"memory://{name}") for name in ("m-one", "m-one/", "m-other"))
     one.put("w/a", b"1")
     assert same.get("w/a") == b"1"
-    assert other.list("") == []
+    assert list(other.list("")) == []
     assert (one.backend, one.url) == ("memory", "memory://m-one")
 
 

@@ -30,7 +30,7 @@ class RefusesCondition(MemoryStore):
 
 class RefusesButOverwrites(MemoryStore):
     def put(self, key, body, *, if_absent=False):
-        taken = bool(self.list(""))
+        taken = bool(list(self.list("")))
         super().put(key, body)
         if taken:
             raise ObjectExists("exists", key=key)
@@ -38,13 +38,13 @@ class RefusesButOverwrites(MemoryStore):
 
 class KeepsFirstButSaysDone(MemoryStore):
     def put(self, key, body, *, if_absent=False):
-        if not self.list(""):
+        if not list(self.list("")):
             super().put(key, body)
 
 
 class LosesFirstAnswer(MemoryStore):
     def put(self, key, body, *, if_absent=False):
-        taken = bool(self.list(""))
+        taken = bool(list(self.list("")))
         super().put(key, body, if_absent=if_absent)
         if not taken:
             raise ObjectExists("exists: a retry of one's own write", key=key)
@@ -87,7 +87,7 @@ def test_the_probe_sees_through(kind, trusted, detail):
     assert found.put_if_absent is trusted
     assert found.backend == "memory"
     assert re.search(detail, found.detail)
-    assert store.list("") == []
+    assert list(store.list("")) == []
 
 
 class DamagesReads(MemoryStore):
@@ -131,7 +131,7 @@ def test_a_failing_store_is_no_finding(kind, error):
     with pytest.raises(error):
         probe(store, "w/")
     assert store.probed is None
-    assert MemoryStore.list(store, "") == []
+    assert list(MemoryStore.list(store, "")) == []
 
 
 def test_the_finding_is_kept_per_store_object(tmp_path):

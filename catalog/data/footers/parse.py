@@ -16,7 +16,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ...format.footer import FooterMetadata, decode_footer, encode_footer
-from ...format.schema import check_writable, decode_schema, encode_schema, generation
+from ...format.schema import (
+    check_writable,
+    encode_schema,
+    generation,
+    pack_schema,
+    unpack_schema,
+)
 from ...wire import lakelog_transaction_pb2 as wire
 
 MAX_FOOTER_BYTES: Final = 64 << 20
@@ -83,6 +89,8 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     """
     import pyarrow.parquet as pq
 
+    from ..parquet import footer_digest
+
     length = footer_length(tail, size_bytes)
     metadata = pq.read_metadata(pa.BufferReader(tail[-length:]))
     _check_places(metadata, size_bytes - length)
@@ -90,7 +98,9 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     check_writable(schema)
     meta, problem = _own_metadata(metadata.metadata, schema)
     identity = schema if meta is None else meta.schema
-    return ParsedFooter(identity, _facts(metadata, identity, size_bytes), meta, problem)
+    facts = _facts(metadata, identity, size_bytes)
+    facts.footer_bytes, facts.footer_digest = length, footer_digest(tail[-length:])
+    return ParsedFooter(identity, facts, meta, problem)
 
 
 def _check_places(metadata: Any, end_of_data: int) -> None:
@@ -158,11 +168,12 @@ def _facts(metadata: Any, schema: pa.Schema, size_bytes: int) -> wire.Add:
     for field in schema:
         if generation(field) < 0:
             raise NotParquet(f"column {field.name!r} has a generation below 0")
+    fingerprint = encode_schema(schema).fingerprint
     try:
-        return file_facts(metadata, schema, size_bytes)
+        return file_facts(metadata, schema, size_bytes, fingerprint=fingerprint)
     except (ValueError, TypeError, NotImplementedError, OSError, pa.ArrowException):
         # Statistics that can't be read are unknown: the rows may be as good as ever.
-        return file_facts(metadata, schema, size_bytes, statistics=False)
+        return file_facts(metadata, schema, size_bytes, fingerprint=fingerprint, statistics=False)
 
 
 def encode_parsed(parsed: ParsedFooter) -> bytes:
@@ -170,7 +181,7 @@ def encode_parsed(parsed: ParsedFooter) -> bytes:
     own = None if parsed.meta is None else encode_footer(parsed.meta)
     return json.dumps(
         {
-            "schema": _text(encode_schema(parsed.schema)[1]),
+            "schema": _text(pack_schema(parsed.schema)),
             "facts": _text(parsed.facts.SerializeToString()),
             "meta": own,
             "problem": parsed.problem,
@@ -189,7 +200,7 @@ def decode_parsed(data: bytes) -> ParsedFooter:
     meta = None
     if own is not None:
         meta = decode_footer({key.encode(): value.encode() for key, value in own.items()})
-    schema = decode_schema(base64.b64decode(found["schema"]))
+    schema = unpack_schema(base64.b64decode(found["schema"]))
     facts = wire.Add.FromString(base64.b64decode(found["facts"]))
     return ParsedFooter(schema, facts, meta, found["problem"])
 

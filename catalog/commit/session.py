@@ -1,0 +1,254 @@
+"""What an open writer knows: its log, committer, queue, clocks and checkpoints. `Writer` is its face
+for users, `Transaction` gathers changes for it.
+
+Source: docs/format.md, section 10.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from ...errors import CapabilityMissing, LakelogError, UsageError
+from ...store import Capabilities, Store, probe
+from ..format.names import check_id
+from ..log.build import identity_action
+from ..log.outcome import CommitInfo
+from ..log.state import check_writer_features
+from ..read.log_reader import LogReader
+from .arguments import make_intent
+from .birth import check_birth
+from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
+from .committer import Committer
+from .queue import CommitQueue
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping, Sequence
+
+    from ..ambient import Ambient
+    from ..format.frame import LogIdentity
+    from ..log.build import Intent
+    from ..margins import Margins
+
+
+class Session:
+    """One writer's log, opened for committing. Safe to use from many threads.
+
+    Attributes:
+        writer_id, database: Whose log.
+        store: Where it lies.
+        capabilities: What the probe found.
+        last_checkpoint: The newest one that this session wrote, or None.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        writer_id: str,
+        database: str,
+        *,
+        shared: bool,
+        checkpoint_every: int,
+        ambient: Ambient,
+        margins: Margins,
+    ) -> None:
+        self.writer_id = check_id(writer_id, "writer")
+        self.database = check_id(database, "database")
+        self.store = store
+        self.capabilities: Capabilities = probe(
+            store, f"{writer_id}/", mark=lambda: f"{ambient.new_id().hex()}"
+        )
+        exclusive = self.capabilities.put_if_absent
+        if shared and not exclusive:
+            raise CapabilityMissing(
+                f"Guests need put-if-absent, which {store.url} doesn't have: "
+                f"{self.capabilities.detail}",
+                key=store.url,
+                hint="Open the writer as its only owner, or give this process a writer id of its "
+                "own",
+            )
+        self._ambient = ambient
+        self._margins = margins
+        self._log = LogReader(store, writer_id, database, ambient)
+        asked_at_s = ambient.monotonic_s()
+        listing = self._log.names_for()
+        if listing.head < 0 and not listing.others:
+            check_birth(store, writer_id, database)
+        state = self._log.load(listing=listing)
+        check_writer_features(state)
+        self._committer = Committer(
+            self._log,
+            state,
+            seen_at_s=asked_at_s,
+            exclusive=exclusive,
+            guest=shared,
+            ambient=ambient,
+            margins=margins,
+        )
+        if shared and state.revision < 0:
+            self._committer.begin_log()
+        self._checkpointer = Checkpointer(
+            checkpoint_every,
+            max(listing.checkpoints, default=-1),
+            lambda: self.checkpoint().revision,  # type: ignore[union-attr]
+            in_background=ambient.in_background,
+        )
+        self._queue = CommitQueue(self._commit_all)
+        self._guard = threading.Lock()  # the committer's state, against other threads
+        self._clock_us = 0
+        self._store_ahead_s: float | None = None
+        self._closed = False
+        self.last_checkpoint: CheckpointInfo | None = None
+
+    # --- For the writer ---------------------------------------------------------------------------
+
+    def begin(
+        self,
+        app_id: str | None,
+        app_version: int | None,
+        operation: str | None,
+        summary: Mapping[str, str] | None,
+    ) -> Intent:
+        """The intent of a new transaction.
+
+        Raises:
+            UsageError: The session is closed, or an argument can't be.
+            FencedError: Another process has taken the writer over: nothing is written any more.
+        """
+        if self._closed:
+            raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
+        self._committer.refuse_fenced()
+        return make_intent(
+            self._ambient.new_id(),
+            self._committer.current_epoch(),
+            self._ambient.monotonic_s(),
+            app_id=app_id,
+            app_version=app_version,
+            operation=operation,
+            summary=summary,
+        )
+
+    @property
+    def revision(self) -> int:
+        """The newest revision that is known; -1 before the first commit."""
+        return self._committer.state.revision
+
+    @property
+    def epoch(self) -> int:
+        """The fencing number that a transaction begun now carries."""
+        return self._committer.current_epoch()
+
+    def checkpoint(self, *, trim: bool = False) -> CheckpointInfo | None:
+        """Write a checkpoint of the newest state that is known; None while the log is empty.
+
+        Args:
+            trim: Look what was pruned, and leave its history out.
+        """
+        with self._guard:
+            self._committer.catch_up()
+            self._committer.refuse_foreign()
+            state, seen_at_s = self._committer.state.copy(), self._committer.seen_at_s
+        if state.revision < 0 or state.sealed_for:
+            return None
+        info, encoded = write_checkpoint(
+            self._log,
+            state,
+            exclusive=self.capabilities.put_if_absent,
+            new_id=self._ambient.new_id,
+            max_age_s=self._margins.idle_limit_s,
+            retained_from=max(0, self._log.names().oldest_readable()) if trim else 0,
+            is_stale=lambda: self._committer.is_idle(seen_at_s),
+        )
+        with self._guard:
+            self._committer.rebase(encoded)
+        self._checkpointer.written(info.revision)
+        self.last_checkpoint = info
+        return info
+
+    def adopt_name(self) -> None:
+        """Commit that the log is this writer's and database's, if it says otherwise."""
+        if not self._committer.state.is_foreign:
+            return
+        intent = self.begin(None, None, "maintenance", None)
+        intent.actions.append(identity_action(self.writer_id, self.database))
+        self.commit(intent)
+
+    def close(self) -> None:
+        """No more transactions. Waits for a checkpoint that is under way."""
+        self._closed = True
+        self._checkpointer.wait()
+
+    # --- For transactions -------------------------------------------------------------------------
+
+    @property
+    def log(self) -> LogIdentity:
+        """The log that is committed to."""
+        return self._committer.identity
+
+    @property
+    def slot_seed(self) -> bytes:
+        """From which the names of this session's commits follow."""
+        return self._committer.slot_seed
+
+    def commit(self, intent: Intent) -> CommitInfo:
+        """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
+        due."""
+        return self._queue.commit(intent)
+
+    def base(self) -> tuple[int, bytes]:
+        """The head's revision and the id of the last transaction in it: what a transaction begun
+        now builds on."""
+        with self._guard:
+            state = self._committer.state
+            return state.revision, state.transaction_id
+
+    def clock(self) -> tuple[int, int]:
+        """The next reading of the writer's logical clock, as first and last: µs, strictly
+        increasing."""
+        with self._guard:
+            self._clock_us = max(self._clock_us + 1, self._ambient.now_us())
+            return self._clock_us, self._clock_us
+
+    def tables_of(self, path: str) -> list[str]:
+        """The tables in which a path is live, in the newest state that is known."""
+        with self._guard:
+            return self._committer.state.files.tables_of(path)
+
+    def knows_schema(self, table: str, fingerprint: bytes) -> bool:
+        """Whether the log knows this schema of the table already."""
+        with self._guard:
+            return (table, fingerprint) in self._committer.state.schemas
+
+    def written_at_s(self, modified_at: dt.datetime) -> float:
+        """When a file of that store time was written, on the clock that never jumps; rather too
+        early than too late.
+
+        gc judges ages by the store's clock, so this one asks it once how far it is ahead of ours.
+
+        Requests: once a session 1 PUT, 1 HEAD, 1 DELETE.
+        """
+        ambient = self._ambient
+        if self._store_ahead_s is None:
+            key = f"{self.writer_id}/_probe/{ambient.new_id().hex()}"
+            self.store.put(key, b"lakelog: what time is it?")
+            try:
+                there = self.store.head(key).modified_at
+            finally:
+                self.store.delete([key])
+            here_s = ambient.now_us() / 1e6
+            self._store_ahead_s = 0.0 if there is None else max(0.0, there.timestamp() - here_s)
+        now_s = ambient.now_us() / 1e6 + self._store_ahead_s
+        return ambient.monotonic_s() - max(0.0, now_s - modified_at.timestamp())
+
+    def is_too_old(self, written_at_s: float) -> bool:
+        """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
+        return self._ambient.monotonic_s() - written_at_s > self._margins.file_age_limit_s
+
+    def _commit_all(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
+        with self._guard:
+            results = self._committer.commit(intents)
+            revision = self._committer.state.revision
+        if any(isinstance(result, CommitInfo) and not result.skipped for result in results):
+            self._checkpointer.after_commit(revision)
+        return results

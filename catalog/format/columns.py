@@ -1,0 +1,123 @@
+"""Arrow columns from Python and numpy values and back, by their buffers. Pure.
+
+`pa.array`, `pa.scalar`, `to_numpy` and comparisons with Python values look whether pandas is
+concerned, and import it for that: a second or so, in every process that opens a log where pandas is
+installed. Nothing here does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_NUMPY = {
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.uint8(): np.uint8,
+    pa.uint64(): np.uint64,
+    pa.float64(): np.float64,
+}
+
+
+def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """An array of values; None is null.
+
+    Args:
+        values: int for integers and timestamps (in their unit), bool, str, bytes, or sequences of
+            these for a list.
+        kind: int32, int64, uint8, uint64, double, bool, timestamp, string, binary, fixed-size
+            binary, or a list of one of these.
+    """
+    count = len(values)
+    nulls = sum(value is None for value in values)
+    validity = _bitmap(value is not None for value in values) if nulls else None
+    types = pa.types
+    if types.is_list(kind):
+        return _lists(values, kind, validity, nulls)
+    if types.is_string(kind) or types.is_binary(kind):
+        encode = types.is_string(kind)
+        raw = [b"" if v is None else v.encode() if encode else v for v in values]
+        buffers = [validity, _offsets(map(len, raw), count), pa.py_buffer(b"".join(raw))]
+        return pa.Array.from_buffers(kind, count, buffers, nulls)
+    if types.is_fixed_size_binary(kind):
+        empty = bytes(kind.byte_width)
+        raw = b"".join(empty if value is None else value for value in values)
+        if len(raw) != count * kind.byte_width:
+            raise ValueError(f"values of another length than {kind.byte_width} bytes")
+        return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(raw)], nulls)
+    if types.is_boolean(kind):
+        data = _bitmap(bool(value) for value in values)
+        return pa.Array.from_buffers(kind, count, [validity, data], nulls)
+    form = np.int64 if types.is_timestamp(kind) else _NUMPY[kind]
+    filled = [0 if value is None else value for value in values] if nulls else values
+    data = pa.py_buffer(np.array(filled, form))
+    return pa.Array.from_buffers(kind, count, [validity, data], nulls)
+
+
+def array(values: np.ndarray) -> pa.Array:
+    """A numpy array of numbers or booleans as an Arrow array."""
+    if values.dtype == np.bool_:
+        data = pa.py_buffer(np.packbits(values, bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, data])
+    kind = next(arrow for arrow, form in _NUMPY.items() if values.dtype == form)
+    whole = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(kind, len(whole), [None, pa.py_buffer(whole)])
+
+
+def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Numbers, times (as int64) or booleans as a numpy array; what stands for a null is arbitrary."""
+    if isinstance(values, pa.ChunkedArray):
+        parts = [numbers(chunk) for chunk in values.chunks]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    data, start, count = values.buffers()[1], values.offset, len(values)
+    if pa.types.is_boolean(values.type):
+        if not count:
+            return np.zeros(0, np.bool_)
+        bits = np.frombuffer(data, np.uint8)
+        return np.unpackbits(bits, count=start + count, bitorder="little")[start:].astype(np.bool_)
+    form = np.int64 if pa.types.is_timestamp(values.type) else _NUMPY[values.type]
+    if data is None or not count:
+        return np.zeros(0, form)
+    size = np.dtype(form).itemsize
+    return np.frombuffer(data, form, count, start * size)
+
+
+def is_null(values: pa.Array) -> np.ndarray:
+    """Per value whether it is null."""
+    return numbers(values.is_null())
+
+
+def rows_to_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """A table from rows of values, in the order of the schema's columns."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [column(values, item.type) for values, item in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table without rows."""
+    return rows_to_table((), schema)
+
+
+def _lists(values: Sequence[Any], kind: pa.DataType, validity: Any, nulls: int) -> pa.Array:
+    inner = column([item for value in values for item in value or ()], kind.value_type)
+    offsets = _offsets((len(value or ()) for value in values), len(values))
+    return pa.Array.from_buffers(kind, len(values), [validity, offsets], nulls, children=[inner])
+
+
+def _offsets(lengths: Iterable[int], count: int) -> pa.Buffer:
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(np.fromiter(lengths, np.int32, count), out=offsets[1:])
+    return pa.py_buffer(offsets)
+
+
+def _bitmap(flags: Iterable[bool]) -> pa.Buffer:
+    bits = np.fromiter(flags, np.bool_)
+    return pa.py_buffer(np.packbits(bits, bitorder="little"))

@@ -1,0 +1,232 @@
+"""Segments as they are referred to: what a piece holds, where it lies, and its bytes in a frame of
+its own. Pure.
+
+Source: docs/format.md, section 6.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ...errors import CorruptObject, UnsupportedFeature
+from ..wire import lakelog_segment_pb2 as wire
+from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .names import segment_name
+from .segment_bytes import encode_ipc
+from .segments import MAX_NUMBER, total
+from .wire_kinds import (
+    FILES,
+    HISTORY,
+    NAMES,
+    ROW_GROUP_STATISTICS,
+    SCHEMAS,
+    STATISTICS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+DIGEST_BYTES: Final = 32
+OF_A_PART: Final = frozenset({2, 3, 4})  # they describe rows of a FILES segment
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A segment that a checkpoint or a transaction refers to.
+
+    Attributes:
+        segment: What it holds: kind, rows, ranges.
+        digest: Frame digest of the segment object; empty for an inline piece.
+        length: Bytes of the object, or of the inline piece.
+        where: For errors: the object, or the place inside one.
+        inline: Its Arrow IPC bytes; None for a piece by reference.
+        part: Of which FILES segment it is or describes rows; -1 for other kinds.
+        run: The run that a FILES segment belongs to; -1 for other kinds.
+        dead: FILES: bitmap of rows that are no longer live; None: none are.
+    """
+
+    segment: wire.Segment
+    digest: bytes
+    length: int
+    where: str
+    inline: memoryview | None = None
+    part: int = -1
+    run: int = -1
+    dead: bytes | None = None
+    offset: int = field(default=0, compare=False)
+
+    @property
+    def kind(self) -> int:
+        return int(self.segment.kind)
+
+    @property
+    def rows(self) -> int:
+        return int(self.segment.row_count)
+
+    @property
+    def name(self) -> str:
+        """The name of the segment object, without its folder; empty for an inline piece."""
+        return segment_name(self.digest) if self.digest else ""
+
+    @property
+    def dead_rows(self) -> int:
+        """How many of its rows are no longer live."""
+        return int.from_bytes(self.dead, "little").bit_count() if self.dead else 0
+
+    def may_hold(self, table: str) -> bool:
+        """Whether rows of a table may be in it, by its range. For kinds that have one."""
+        wanted = table.encode()
+        first, last = self.segment.first_table.encode(), self.segment.last_table.encode()
+        return first <= wanted <= last
+
+
+def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Segment:
+    """What a segment of these rows says of itself.
+
+    Args:
+        columns: The names of the columns that statistics are of.
+    """
+    message = wire.Segment(kind=kind, row_count=rows.num_rows)  # type: ignore[arg-type]
+
+    def edge(name: str, row: int) -> str:
+        return str(rows.column(name)[row].as_py())
+
+    last = rows.num_rows - 1
+    if kind in (FILES, SCHEMAS):
+        message.first_table, message.last_table = edge("table", 0), edge("table", last)
+    if kind == FILES:
+        message.first_path, message.last_path = edge("path", 0), edge("path", last)
+        message.total_rows = min(total(rows, "row_count"), MAX_NUMBER - 1)
+        message.total_bytes = min(total(rows, "size_bytes"), MAX_NUMBER - 1)
+    message.columns.extend(columns)
+    if kind == HISTORY:
+        revisions = rows.column("revision")
+        message.first_revision = revisions[0].as_py()
+        message.last_revision = revisions[last].as_py()
+    return message
+
+
+def frame_segment(log: LogIdentity, message: wire.Segment, ipc: bytes) -> tuple[bytes, bytes]:
+    """A segment object: its bytes and digest."""
+    return encode_frame(FrameKind.SEGMENT, log, message.SerializeToString(deterministic=True), ipc)
+
+
+def open_segment(data: bytes, piece: Piece, log: LogIdentity) -> memoryview:
+    """The Arrow IPC bytes of a segment object that a piece refers to.
+
+    Raises:
+        CorruptObject: Damaged, of another log, or not what the reference says.
+    """
+    frame = decode_frame(data, FrameKind.SEGMENT, piece.where)
+    if frame.digest != piece.digest or len(data) != piece.length:
+        raise CorruptObject(
+            f"{piece.where} is not the segment that is referred to", key=piece.where
+        )
+    if frame.log.log_id != log.log_id or frame.log.incarnation > log.incarnation:
+        raise CorruptObject(f"{piece.where} belongs to another log", key=piece.where)
+    message = wire.Segment()
+    try:
+        message.ParseFromString(frame.message)
+    except ValueError as error:
+        raise CorruptObject(f"{piece.where} doesn't say what it holds", key=piece.where) from error
+    message.DiscardUnknownFields()
+    if message != piece.segment:
+        raise CorruptObject(
+            f"{piece.where} says that it holds something else than its reference", key=piece.where
+        )
+    return frame.attachments
+
+
+def piece_of_ref(
+    ref: wire.SegmentRef, attachments: memoryview, key: str, *, folder: str, inline_only: bool
+) -> Piece:
+    """A reference in a message, checked.
+
+    Args:
+        folder: Key prefix of segment objects, for errors.
+        inline_only: Whether it must be inline, as in a transaction.
+    Raises:
+        UnsupportedFeature: A kind of the future.
+        CorruptObject: It can't be followed.
+    """
+    kind = int(ref.segment.kind)
+    check_kind(kind, key)
+    where = key if not ref.digest else f"{folder}{segment_name(ref.digest)}"
+    if len(ref.digest) not in ((0,) if inline_only else (0, DIGEST_BYTES)):
+        raise CorruptObject(f"{key} refers to a segment by a wrong digest", key=key)
+    sums = (ref.segment.total_rows, ref.segment.total_bytes) if kind == FILES else (0,)
+    absurd = max(sums) >= MAX_NUMBER
+    if absurd or not 1 <= ref.segment.row_count < 1 << 31:
+        raise CorruptObject(f"{key} refers to a segment of {ref.segment.row_count} rows", key=key)
+    inline = None
+    if not ref.digest:
+        inline = slice_of(attachments, ref.offset, ref.length, key)
+    segment = wire.Segment()
+    segment.CopyFrom(ref.segment)
+    segment.DiscardUnknownFields()
+    return Piece(segment, ref.digest, ref.length, where, inline, offset=ref.offset)
+
+
+def check_kind(kind: int, key: str) -> None:
+    """Refuse a kind of segment of the future.
+
+    Raises:
+        UnsupportedFeature: It is one.
+    """
+    if kind not in NAMES:
+        raise UnsupportedFeature(
+            f"{key} holds a segment of kind {kind}, which this lakelog doesn't know",
+            key=key,
+            hint="Upgrade lakelog",
+        )
+
+
+def slice_of(attachments: memoryview, offset: int, length: int, key: str) -> memoryview:
+    """A piece of the attachments of a frame.
+
+    Raises:
+        CorruptObject: They end before it.
+    """
+    if offset + length > len(attachments):
+        raise CorruptObject(f"{key} refers to bytes that it doesn't have", key=key)
+    return attachments[offset : offset + length]
+
+
+def has_sound_columns(piece: Piece) -> bool:
+    """Whether the names of columns ascend strictly, and are there for statistics only."""
+    names = [name.encode() for name in piece.segment.columns]
+    wanted = piece.kind in (STATISTICS, ROW_GROUP_STATISTICS)
+    return (
+        bool(names) == wanted
+        and all(names)
+        and all(low < high for low, high in itertools.pairwise(names))
+    )
+
+
+class Attachments:
+    """Inline pieces of one frame, laid end to end on multiples of 64 bytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.length = 0
+
+    def add(self, data: bytes) -> int:
+        """Append bytes; returns their offset."""
+        padding = -self.length % 64
+        self._parts += [b"\0" * padding, data]
+        offset = self.length + padding
+        self.length = offset + len(data)
+        return offset
+
+    def joined(self) -> bytes:
+        return b"".join(self._parts)
+
+    def add_rows(self, kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.SegmentRef:
+        """Append rows as an inline segment; returns the reference to it."""
+        data = encode_ipc(rows)
+        segment = describe(kind, rows, columns)
+        return wire.SegmentRef(segment=segment, offset=self.add(data), length=len(data))

@@ -1,0 +1,171 @@
+"""Statistics by column: a row for each file (or row group) and column of which something is known,
+so that all tables share a segment and one column can be read alone. Pure.
+
+Source: docs/format.md, sections 5.2 and 6.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..wire import lakelog_transaction_pb2 as wire
+from .bound_keys import MAX_KEPT_BYTES, key_function
+from .columns import rows_to_table
+from .segments import (
+    MAX_EXACT,
+    MAX_NUMBER,
+    MIN_EXACT,
+    ROW_GROUPS_COLUMNS,
+    STATISTICS_ROWS,
+)
+from .statistics import bound_type, decode_bounds
+from .wire_kinds import ROW_GROUP_STATISTICS, STATISTICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_COUNTS = ("null_count", "bloom_offset", "bloom_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRows:
+    """What is known of the files of one FILES segment beside their own columns.
+
+    Attributes:
+        row_groups: Columns of `segments.ROW_GROUPS_COLUMNS`.
+        files, groups: Columns of `segments.STATISTICS_ROWS`.
+    """
+
+    row_groups: pa.Table
+    files: pa.Table
+    groups: pa.Table
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Rows by column name; within one name they come in the order they are added."""
+
+    schema: pa.Schema
+    by_column: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+
+    def add(self, place: tuple[int, ...], item: wire.ColumnStatistics, name: str, key: Any) -> None:
+        counts = [
+            getattr(item, what)
+            if item.HasField(what) and getattr(item, what) < MAX_NUMBER
+            else None  # type: ignore[arg-type]
+            for what in _COUNTS
+        ]
+        low = key(item.min) if key is not None and item.HasField("min") else None
+        high = key(item.max) if key is not None and item.HasField("max") else None
+        if low is None and high is None and counts == [None, None, None]:
+            return
+        exact = (MIN_EXACT if low and item.min_exact else 0) | (
+            MAX_EXACT if high and item.max_exact else 0
+        )
+        bounds = (
+            low and low[0], high and high[0], low and low[1], high and high[1],
+        )  # fmt: skip
+        self.by_column.setdefault(name, []).append(
+            (*place, counts[0], *bounds, exact, counts[1], counts[2])
+        )
+
+    def table(self) -> pa.Table:
+        names = sorted(self.by_column, key=str.encode)
+        rows = [(name, *row) for name in names for row in self.by_column[name]]
+        return rows_to_table(rows, self.schema)
+
+
+def statistics_rows(
+    adds: Sequence[wire.Add], schemas: Mapping[tuple[str, bytes], pa.Schema]
+) -> StatisticsRows:
+    """The statistics of files, in the order of the rows that they have in a FILES segment.
+
+    Args:
+        schemas: By table and fingerprint; of a file whose schema is missing nothing is known.
+    """
+    files, groups = (
+        _Gathered(STATISTICS_ROWS[kind]) for kind in (STATISTICS, ROW_GROUP_STATISTICS)
+    )
+    numbers: list[tuple[int, int, int]] = []
+    known: dict[tuple[str, bytes], list[tuple[str, Callable[[bytes], Any] | None]]] = {}
+    for row, add in enumerate(adds):
+        if len(add.row_groups) > 1:
+            numbers += [
+                (row, n, min(g.row_count, MAX_NUMBER - 1)) for n, g in enumerate(add.row_groups)
+            ]
+        identity = (add.table, add.schema_fingerprint)
+        schema = schemas.get(identity)
+        if schema is None or not add.row_groups:
+            continue
+        if identity not in known:
+            known[identity] = [(f.name, _key(f.type)) for f in schema]
+        columns = known[identity]
+        for item in merge_row_groups(add.row_groups, schema):
+            if item.column < len(columns):
+                files.add((row,), item, *columns[item.column])
+        if len(add.row_groups) > 1:
+            for number, group in enumerate(add.row_groups):
+                for item in group.columns:
+                    if item.column < len(columns):
+                        groups.add((row, number), item, *columns[item.column])
+    row_groups = rows_to_table(numbers, ROW_GROUPS_COLUMNS)
+    return StatisticsRows(row_groups, files.table(), groups.table())
+
+
+def _key(kind: pa.DataType) -> Callable[[bytes], Any] | None:
+    bounds = bound_type(kind)
+    if bounds is None:
+        return None
+    key = key_function(bounds)
+    return lambda value: key(value) if len(value) <= MAX_KEPT_BYTES else None
+
+
+def merge_row_groups(
+    groups: Sequence[wire.RowGroup], schema: pa.Schema
+) -> list[wire.ColumnStatistics]:
+    """Statistics of a whole file from those of its row groups. A bound that one group lacks is
+    unknown for the file, unless that group holds nothing but nulls in the column."""
+    if len(groups) == 1:
+        return list(groups[0].columns)
+    by_position = [{item.column: item for item in group.columns} for group in groups]
+    merged = []
+    for position in range(len(schema)):
+        if not all(position in items for items in by_position):
+            continue
+        found = [
+            (items[position], group.row_count)
+            for items, group in zip(by_position, groups, strict=True)
+        ]
+        merged.append(_merge_column(position, found, bound_type(schema.field(position).type)))
+    return merged
+
+
+def _merge_column(
+    position: int, found: list[tuple[wire.ColumnStatistics, int]], kind: pa.DataType | None
+) -> wire.ColumnStatistics:
+    result = wire.ColumnStatistics(column=position)
+    if all(item.HasField("null_count") for item, _ in found):
+        result.null_count = min(sum(item.null_count for item, _ in found), MAX_NUMBER)
+    if kind is None:
+        return result
+    filled = [
+        item
+        for item, rows in found
+        if not (item.HasField("null_count") and item.null_count == rows)
+    ]
+    for which, place in (("min", 0), ("max", -1)):
+        if not filled or not all(item.HasField(which) for item in filled):  # type: ignore[arg-type]
+            continue
+        raw = [getattr(item, which) for item in filled]
+        values = decode_bounds(raw, kind)
+        if values.null_count:
+            continue
+        # By Arrow: Python has no nanoseconds and no years after 9999.
+        best = pc.array_sort_indices(values)[place].as_py()
+        setattr(result, which, raw[best])
+        setattr(result, f"{which}_exact", getattr(filled[best], f"{which}_exact"))
+    return result

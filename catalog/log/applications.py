@@ -1,0 +1,126 @@
+"""The application versions of a log: what makes a retried commit write nothing. Pure.
+
+A million ids are looked up in sorted columns, not kept in a dict.
+
+Source: docs/format.md, section 6.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import CorruptObject
+from ..format.columns import array, numbers, rows_to_table
+from ..format.objects import MAX_APP_ID_BYTES, MAX_TIME_US
+from ..format.path_column import PathIndex
+from ..format.segments import APPLICATIONS_COLUMNS, ascends
+from ..format.wire_kinds import APPLICATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..format.objects import DecodedTransaction
+
+
+@dataclass(slots=True)
+class Applications:
+    """Versions by application id.
+
+    Attributes:
+        tables: Of APPLICATIONS segments, each sorted by id.
+        recent: Version and commit time (µs) by id, of transactions since.
+        forgotten_before_us: What was committed earlier is forgotten.
+    """
+
+    tables: list[pa.Table] = field(default_factory=list)
+    recent: dict[str, tuple[int, int]] = field(default_factory=dict)
+    forgotten_before_us: int = 0
+
+    def copy(self) -> Applications:
+        """An independent copy; tables are shared."""
+        return Applications(list(self.tables), dict(self.recent), self.forgotten_before_us)
+
+    def load(self, rows: pa.Table, where: str) -> None:
+        """Take in an APPLICATIONS segment.
+
+        Raises:
+            CorruptObject: Its ids don't ascend.
+        """
+        import pyarrow.compute as pc
+
+        times = numbers(rows.column("committed_at_us"))
+        sizes = numbers(pc.binary_length(rows.column("app_id")))
+        sane = times.min() > 0 and times.max() < MAX_TIME_US and sizes.min() > 0
+        if not sane or sizes.max() > MAX_APP_ID_BYTES:
+            raise CorruptObject(f"{where} holds application versions that can't be", key=where)
+        if not ascends(rows, APPLICATIONS):
+            raise CorruptObject(f"{where} holds application ids that do not ascend", key=where)
+        self.tables.append(rows)
+
+    def version(self, app_id: str) -> int:
+        """The highest version committed for an id; -1 for none."""
+        found = [self.recent[app_id]] if app_id in self.recent else []
+        for table in self.tables:
+            ids = table.column("app_id").chunk(0)
+            row = PathIndex(ids).find(app_id, 0, len(ids))
+            if row >= 0:
+                version, time = (table.column(name)[row].as_py() for name in _VALUES)
+                if time >= self.forgotten_before_us:
+                    found.append((version, time))
+        return max(found)[0] if found else -1
+
+    def apply(self, transaction: DecodedTransaction) -> None:
+        """Take in what one more transaction says."""
+        commit = transaction.message.commit
+        for action in transaction.message.actions:
+            if action.WhichOneof("kind") == "forget" and action.forget.applications_before_us:
+                before = action.forget.applications_before_us
+                self.forgotten_before_us = max(self.forgotten_before_us, before)
+                self.recent = {a: found for a, found in self.recent.items() if found[1] >= before}
+        for member in commit.members:
+            if member.app_id and member.app_version > self.version(member.app_id):
+                self.recent[member.app_id] = (member.app_version, commit.committed_at_us)
+
+    def rows(self) -> pa.Table:
+        """All that is known, a row an id, as one APPLICATIONS segment."""
+        return merge_applications(
+            [*self.tables, application_rows(self.recent)], self.forgotten_before_us
+        )
+
+    def versions(self) -> dict[str, int]:
+        """All versions by id: for reports."""
+        rows = self.rows()
+        return dict(
+            zip(*(rows.column(name).to_pylist() for name in ("app_id", "app_version")), strict=True)
+        )
+
+
+_VALUES = ("app_version", "committed_at_us")
+
+
+def application_rows(recent: dict[str, tuple[int, int]]) -> pa.Table:
+    """Versions as rows of an APPLICATIONS segment."""
+    ordered = sorted(recent.items(), key=lambda item: item[0].encode())
+    return rows_to_table([(app, *found) for app, found in ordered], APPLICATIONS_COLUMNS)
+
+
+def merge_applications(tables: Iterable[pa.Table], forgotten_before_us: int = 0) -> pa.Table:
+    """Several segments as one: of each id the highest version counts; what is forgotten is left
+    out."""
+    rows = pa.concat_tables(tables)
+    if forgotten_before_us:
+        times = numbers(rows.column("committed_at_us"))
+        rows = rows.take(array(np.flatnonzero(times >= forgotten_before_us)))
+    order = [("app_id", "ascending"), ("app_version", "descending")]
+    rows = rows.sort_by(order).combine_chunks()
+    if rows.num_rows < 2:
+        return rows
+    ids = rows.column("app_id").combine_chunks()
+    import pyarrow.compute as pc
+
+    first = numbers(pc.not_equal(ids[1:], ids[:-1]))
+    return rows.take(array(np.flatnonzero(np.concatenate([[True], first])))).combine_chunks()

@@ -1,0 +1,407 @@
+"""The live files of a log: immutable sorted pieces with the rows of them that are dead, under a
+small overlay of what was added since. Pure.
+
+A piece comes from a checkpoint or a large commit and is never rewritten in memory, so that one
+commit costs what it changes. What doesn't fit (a file added twice, one removed that is not live)
+costs the table it is about: that table can't be used from there on, the others can.
+
+Source: docs/format.md, sections 4.4 and 6.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import CorruptError, CorruptObject
+from ..format.columns import array, column, empty_table
+from ..format.run import CORE_COLUMNS, Run, files_rows
+from ..format.segments import FILES_COLUMNS, MAX_NUMBER, total
+from ..format.wire_kinds import FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ..format.objects import DecodedTransaction
+    from ..format.pieces import Piece
+    from ..wire import lakelog_transaction_pb2 as wire
+
+MANY_PATHS: Final = 256
+MANY_TABLES: Final = 64
+_CORE: Final = [name for name in CORE_COLUMNS if name != "table"]
+
+
+@dataclass(slots=True)
+class Part:
+    """A piece of live files.
+
+    Attributes:
+        run: Its rows.
+        described_by: The pieces of row groups and statistics of its rows.
+        dead: Per row whether it is no longer live; None while all are. Copied before it is changed.
+        in_run: The run of a checkpoint that it came from; None: from a transaction.
+    """
+
+    run: Run
+    described_by: tuple[Piece, ...] = ()
+    dead: np.ndarray | None = None
+    in_run: int | None = None
+
+    def live(self, table: str | None = None) -> pa.Array | None:
+        """A mask over the rows (of one table), or None if all are live."""
+        if self.dead is None:
+            return None
+        start, end = (0, self.run.rows) if table is None else self.run.ranges.get(table, (0, 0))
+        dead = self.dead[start:end]
+        if not dead.any():
+            return None
+        return array(~dead)
+
+    def rows(self, table: str | None, source: pa.Table | None = None) -> pa.Table:
+        """The live rows of a table (or all), of the core columns or of `source`."""
+        rows = self.run.core if source is None else source
+        if table is not None:
+            start, end = self.run.ranges.get(table, (0, 0))
+            rows = rows.slice(start, end - start)
+        mask = self.live(table)
+        return rows if mask is None else rows.filter(mask)
+
+    def find(self, table: str, path: str) -> int:
+        """Row of a live file, or -1."""
+        row = self.run.find(table, path)
+        return -1 if row >= 0 and self.dead is not None and self.dead[row] else row
+
+    def kill(self, row: int) -> None:
+        """This row is no longer live."""
+        self.dead = np.zeros(self.run.rows, np.bool_) if self.dead is None else self.dead.copy()
+        self.dead[row] = True
+
+
+Added = dict[str, tuple["wire.Add", int]]
+Identity = tuple[str, bytes]
+
+
+@dataclass(slots=True)
+class Files:
+    """Live files, of all tables or of those that were loaded.
+
+    Attributes:
+        only: The tables that were loaded; None: all.
+        parts: Sorted pieces; no live file is in two of them.
+        added: Per table and path what was added since, with the revision; in order of the commits.
+        broken: Per table why it can't be used.
+        broken_ranges: The same for ranges of tables that a damaged piece may have held.
+        known: The schemas that are known at this point, by table and fingerprint; None: not asked.
+    """
+
+    only: frozenset[str] | None = None
+    parts: list[Part] = field(default_factory=list)
+    added: dict[str, Added] = field(default_factory=dict)
+    broken: dict[str, CorruptError] = field(default_factory=dict)
+    broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
+    known: set[Identity] | None = None
+    _checked: set[str] = field(default_factory=set)
+
+    def copy(self) -> Files:
+        """An independent copy; rows are shared, being immutable."""
+        return replace(
+            self,
+            parts=[replace(part) for part in self.parts],
+            added={table: dict(files) for table, files in self.added.items()},
+            broken=dict(self.broken),
+            broken_ranges=list(self.broken_ranges),
+            known=None if self.known is None else set(self.known),
+            _checked=set(self._checked),
+        )
+
+    # --- Reading ----------------------------------------------------------------------------------
+
+    def check(self, table: str) -> None:
+        """Refuse a table that can't be used.
+
+        Raises:
+            CorruptObject: Its files don't fit together; names the object that says so.
+        """
+        error = self.broken.get(table)
+        if error is None:
+            error = next((e for piece, e in self.broken_ranges if piece.may_hold(table)), None)
+        if error is not None:
+            raise error
+        if table not in self._checked:
+            self._check_once(table)
+            self._checked.add(table)
+
+    def _check_once(self, table: str) -> None:
+        """No path may stand twice in the pieces of a checkpoint, and each file's schema is known."""
+        for fingerprint in self.fingerprints(table):
+            if self.known is not None and (table, fingerprint) not in self.known:
+                raise CorruptObject(
+                    f"A file of table {table!r} has the schema {fingerprint.hex()}, which the log "
+                    "doesn't know",
+                    key=table,
+                )
+        based = [p for p in self.parts if p.in_run is not None and table in p.run.ranges]
+        if len({part.in_run for part in based}) < 2:
+            return  # pieces of one run are apart: their references say so, and were checked
+        based.sort(key=lambda part: -part.run.rows)
+        for place, larger in enumerate(based):
+            for smaller in based[place + 1 :]:
+                if larger.in_run != smaller.in_run and _share_a_path(larger, smaller, table):
+                    raise CorruptObject(
+                        f"{larger.run.key} holds a file of {table!r} that another piece holds too",
+                        key=larger.run.key,
+                    )
+
+    def table(self, table: str, *, whole: bool = False) -> pa.Table:
+        """The live files of a table.
+
+        Args:
+            whole: All columns of FILES but `table`, instead of the core ones.
+        Returns:
+            Core columns (or all). Order: pieces, each by path; then what was added since, by commit.
+        Raises:
+            CorruptObject: The table can't be used.
+        """
+        self.check(table)
+        parts = [
+            part.rows(table, part.run.full().drop_columns(["table"]) if whole else None)
+            for part in self.parts
+            if table in part.run.ranges
+        ]
+        added = self.added.get(table)
+        if added or not parts:
+            rows = files_rows([add for add, _ in (added or {}).values()], _revisions(added))
+            rows = rows.drop_columns(["table"])
+            parts.append(rows if whole else rows.select(_CORE))
+        return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+
+    def tables(self) -> list[str]:
+        """Names of the tables that have live files, sorted."""
+        found = {table for table, files in self.added.items() if files}
+        for part in self.parts:
+            for table, (start, end) in part.run.ranges.items():
+                dead = part.dead is not None and part.dead[start:end].all()
+                if not dead and (self.only is None or table in self.only):
+                    found.add(table)
+        return sorted(found, key=str.encode)
+
+    def paths(self) -> Iterator[pa.Array]:
+        """Paths of all live files, in pieces."""
+        for part in self.parts:
+            yield from part.rows(None).column("path").chunks
+        recent = [path for files in self.added.values() for path in files]
+        if recent:
+            yield column(recent, pa.string())
+
+    @property
+    def count(self) -> int:
+        """Number of live files."""
+        held = sum(p.run.rows - (0 if p.dead is None else int(p.dead.sum())) for p in self.parts)
+        return held + sum(map(len, self.added.values()))
+
+    def fingerprints(self, table: str) -> set[bytes]:
+        """Fingerprints of the schemas of a table's live files."""
+        found = {add.schema_fingerprint for add, _ in self.added.get(table, {}).values()}
+        for part in self.parts:
+            if table in part.run.ranges:
+                found.update(pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist())
+        return found
+
+    def is_live(self, table: str, path: str) -> bool:
+        """Whether a file of a table is live."""
+        if path in self.added.get(table, ()):
+            return True
+        return any(part.find(table, path) >= 0 for part in self.parts)
+
+    def tables_of(self, path: str) -> list[str]:
+        """The tables in which a path is live: one, in a sound log."""
+        found = [table for table, files in self.added.items() if path in files]
+        for part in self.parts:
+            found += [t for t in _tables_with(part.run, path) if part.find(t, path) >= 0]
+        return found
+
+    def live_among(self, paths: Sequence[str]) -> set[str]:
+        """The given paths that are live in any table; many are looked up by one array operation a
+        piece."""
+        if len(paths) <= MANY_PATHS:
+            return {path for path in paths if self.tables_of(path)}
+        wanted = column(paths, pa.string())
+        found: set[str] = set()
+        for chunk in self.paths():
+            found.update(chunk.filter(pc.is_in(chunk, wanted)).to_pylist())
+        return found
+
+    # --- Replay -----------------------------------------------------------------------------------
+
+    def apply(self, transaction: DecodedTransaction) -> None:
+        """Take in what one more transaction says. What doesn't fit breaks its table."""
+        revision = transaction.message.revision
+        for position, action in enumerate(transaction.message.actions):
+            kind = action.WhichOneof("kind")
+            if kind == "add" and self._wants(action.add.table):
+                self._check_known(action.add.table, action.add.schema_fingerprint, transaction.key)
+                if self.is_live(action.add.table, action.add.path):
+                    self._break(action.add.table, transaction.key, f"adds {action.add.path} again")
+                self.added.setdefault(action.add.table, {})[action.add.path] = (
+                    action.add,
+                    revision,
+                )
+            elif kind == "remove" and self._wants(action.remove.table):
+                if not self.remove(action.remove.table, action.remove.path):
+                    problem = f"removes {action.remove.path}, which is not live"
+                    self._break(action.remove.table, transaction.key, problem)
+            elif kind == "schema" and self.known is not None:
+                self.known.add((action.schema.table, action.schema.fingerprint))
+            elif kind == "forget":
+                self._forget(action.forget, transaction.key)
+            elif kind == "add_batch":
+                for part, piece in batch_parts(transaction.batches[position]):
+                    self._append(part, piece, transaction)
+
+    def remove(self, table: str, path: str) -> bool:
+        """Take a file out; False if it is not live."""
+        if self.added.get(table, {}).pop(path, None) is not None:
+            return True
+        for part in self.parts:
+            row = part.find(table, path)
+            if row >= 0:
+                part.kill(row)
+                return True
+        return False
+
+    def _check_known(self, table: str, fingerprint: bytes, key: str) -> None:
+        if self.known is not None and (table, fingerprint) not in self.known:
+            self._break(table, key, "adds a file with a schema that the log doesn't know")
+
+    def _forget(self, forget: wire.Forget, key: str) -> None:
+        gone = {(item.table, item.fingerprint) for item in forget.schemas}
+        for table in forget.tables:
+            if self._wants(table) and self.fingerprints(table):
+                self._break(table, key, f"forgets table {table!r}, which has files")
+        for table, fingerprint in gone:
+            if self._wants(table) and fingerprint in self.fingerprints(table):
+                self._break(table, key, f"forgets a schema of table {table!r} that files have")
+        if self.known is not None:
+            lost = set(forget.tables)
+            self.known = {one for one in self.known if one not in gone and one[0] not in lost}
+
+    def _wants(self, table: str) -> bool:
+        return self.only is None or table in self.only
+
+    def _append(
+        self, part: Part | CorruptError, piece: Piece, transaction: DecodedTransaction
+    ) -> None:
+        if not isinstance(part, Part):
+            self.broken_ranges.append((piece, part))
+            return
+        revisions = pc.unique(part.run.core.column("revision")).to_pylist()
+        for table, (start, end) in part.run.ranges.items():
+            if not self._wants(table):
+                continue
+            if revisions != [transaction.message.revision]:
+                self._break(table, transaction.key, "holds a batch of another revision")
+            paths = part.run.core.column("path").slice(start, end - start)
+            for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
+                self._check_known(table, fingerprint, transaction.key)
+            if self._any_live(table, paths):
+                self._break(table, transaction.key, "adds a file in a batch that is live already")
+        self.parts.append(part)
+
+    def _any_live(self, table: str, paths: pa.ChunkedArray) -> bool:
+        others = [part for part in self.parts if table in part.run.ranges]
+        added = self.added.get(table, {})
+        if len(paths) <= MANY_PATHS or (not others and not added):
+            return any(self.is_live(table, path) for path in paths.to_pylist())
+        wanted = paths.combine_chunks()
+        held = [part.rows(table).column("path") for part in others]
+        held.append(pa.chunked_array([column(list(added), pa.string())]))
+        return any(pc.any(pc.is_in(one, wanted)).as_py() for one in held if len(one))
+
+    def _break(self, table: str, key: str, problem: str) -> None:
+        self.broken.setdefault(
+            table,
+            CorruptObject(
+                f"{key} {problem}: the files of table {table!r} can't be told from there on",
+                key=key,
+                hint="Read an earlier point in time, or rebuild the log; other tables are sound",
+            ),
+        )
+
+
+def batch_parts(pieces: Iterable[Piece]) -> Iterator[tuple[Part | CorruptError, Piece]]:
+    """The parts of an `AddBatch`, each with its FILES piece; an error for one that is damaged."""
+    pieces = list(pieces)
+    starts = [place for place, piece in enumerate(pieces) if piece.kind == FILES]
+    for start, end in zip(starts, [*starts[1:], len(pieces)], strict=True):
+        piece = pieces[start]
+        try:
+            run = Run.of_segment(piece.inline or b"", piece.rows, piece.where)
+            check_range(run, piece)
+            yield Part(run, tuple(pieces[start + 1 : end])), piece
+        except CorruptError as error:
+            yield error, piece
+
+
+def check_range(run: Run, piece: Piece) -> None:
+    """Whether the rows of a piece are in the range that its reference says.
+
+    Raises:
+        CorruptObject: They aren't.
+    """
+    tables, paths = list(run.ranges), run.core.column("path")
+    found = (tables[0], paths[0].as_py(), tables[-1], paths[run.rows - 1].as_py())
+    said = piece.segment
+    ranges = (said.first_table, said.first_path, said.last_table, said.last_path)
+    sums = [min(total(run.core, name), MAX_NUMBER - 1) for name in ("row_count", "size_bytes")]
+    if found != ranges or sums != [said.total_rows, said.total_bytes]:
+        raise CorruptObject(
+            f"{piece.where} holds other files than its reference says", key=piece.where
+        )
+
+
+def check_revisions(run: Run, newest: int) -> None:
+    """Whether no file of a checkpoint was added after it.
+
+    Raises:
+        CorruptObject: One was.
+    """
+    if pc.max(run.core.column("revision")).as_py() > newest:
+        raise CorruptObject(f"{run.key} holds files of revisions to come", key=run.key)
+
+
+def empty_files(only: frozenset[str] | None = None) -> Files:
+    """No files."""
+    return Files(only)
+
+
+def no_rows() -> pa.Table:
+    """The core columns of no files."""
+    return empty_table(FILES_COLUMNS).select(_CORE)
+
+
+def _tables_with(run: Run, path: str) -> list[str]:
+    """Tables of a run that hold a path, live or not."""
+    if len(run.ranges) <= MANY_TABLES:
+        return [table for table in run.ranges if run.find(table, path) >= 0]
+    wanted = column([path], pa.string())
+    hits = pc.indices_nonzero(pc.is_in(run.core.column("path"), wanted)).to_pylist()
+    return [t for t, (start, end) in run.ranges.items() if any(start <= h < end for h in hits)]
+
+
+def _share_a_path(larger: Part, smaller: Part, table: str) -> bool:
+    """Whether a path of a table is live in both parts."""
+    one, other = (part.rows(table).column("path") for part in (larger, smaller))
+    if not len(one) or not len(other):
+        return False
+    firsts, lasts = ([c[at].as_py().encode() for c in (one, other)] for at in (0, -1))
+    if lasts[0] < firsts[1] or lasts[1] < firsts[0]:
+        return False
+    return bool(pc.any(pc.is_in(one, other.combine_chunks())).as_py())
+
+
+def _revisions(added: Added | None) -> list[int]:
+    return [revision for _, revision in (added or {}).values()]

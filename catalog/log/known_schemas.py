@@ -1,0 +1,206 @@
+"""The schemas that a log knows, by table and fingerprint: pieces of a checkpoint and what
+transactions named since. Pure.
+
+A schema is looked into only when rows are read by it: one that this Arrow can't decode makes its
+table's rows unreadable, not the log.
+
+Source: docs/format.md, sections 5.3 and 6.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...errors import CorruptObject
+from ..format.columns import rows_to_table
+from ..format.objects import generations_of
+from ..format.path_column import table_ranges
+from ..format.schema import decode_schema, fingerprint
+from ..format.segments import SCHEMAS_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..format.objects import DecodedTransaction
+    from ..format.pieces import Piece
+
+Identity = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaEntry:
+    """One schema known to the log.
+
+    Attributes:
+        table: Whose it is.
+        fingerprint: Its name, 16 bytes.
+        message: Its Arrow IPC message, as in the log.
+        generations: Columns whose generation isn't 0.
+        revision: Where it was first named.
+        where: The object it was read from, for errors.
+    """
+
+    table: str
+    fingerprint: bytes
+    message: bytes
+    generations: tuple[tuple[str, int], ...]
+    key: tuple[str, ...]
+    sort_order: tuple[str, ...]
+    revision: int
+    where: str = field(default="", compare=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, with generations in the fields' metadata.
+
+        Raises:
+            CorruptObject: This Arrow can't read it.
+        """
+        try:
+            return decode_schema(self.message, self.generations)
+        except ValueError as error:
+            raise CorruptObject(
+                f"{self.where} holds an invalid schema of table {self.table!r}: {error}",
+                key=self.where,
+                hint="Its files can be listed, its rows can't be read. Was it written by a newer "
+                "Arrow?",
+            ) from error
+
+
+@dataclass(slots=True)
+class KnownSchemas:
+    """All schemas of a log, or those of the tables that were loaded.
+
+    Attributes:
+        entries: By table and fingerprint, in the order they were learnt.
+    """
+
+    entries: dict[Identity, SchemaEntry] = field(default_factory=dict)
+
+    def copy(self) -> KnownSchemas:
+        """An independent copy."""
+        return KnownSchemas(dict(self.entries))
+
+    def __contains__(self, identity: Identity) -> bool:
+        return identity in self.entries
+
+    def load(self, rows: pa.Table, where: str, only: frozenset[str] | None = None) -> None:
+        """Take in a SCHEMAS segment.
+
+        Args:
+            only: Rows of these tables; None: all.
+        Raises:
+            CorruptObject: A row isn't what its fingerprint says.
+        """
+        if only is not None:
+            ranges = table_ranges(rows.column("table"))
+            parts = [rows.slice(a, b - a) for t, (a, b) in ranges.items() if t in only]
+            if not parts:
+                return
+            rows = pa.concat_tables(parts)
+        for row in rows.to_pylist():
+            names, numbers = row["generation_columns"] or (), row["generations"] or ()
+            generations = tuple(zip(names, numbers, strict=False))
+            sound = len(names) == len(numbers) and all(
+                name and number is not None and number > 0 for name, number in generations
+            )
+            if not sound or row["fingerprint"] != fingerprint(row["arrow_schema"], generations):
+                raise CorruptObject(
+                    f"{where} holds a schema of {row['table']!r} that its fingerprint doesn't name",
+                    key=where,
+                )
+            self._learn(
+                SchemaEntry(
+                    row["table"], row["fingerprint"], row["arrow_schema"], generations,
+                    tuple(row["key"] or ()), tuple(row["sort_order"] or ()), row["revision"], where,
+                )
+            )  # fmt: skip
+
+    def apply(self, transaction: DecodedTransaction) -> None:
+        """Take in the Schema and Forget actions of one more transaction."""
+        for action in transaction.message.actions:
+            kind = action.WhichOneof("kind")
+            if kind == "schema":
+                item = action.schema
+                self._learn(
+                    SchemaEntry(
+                        item.table, item.fingerprint, item.arrow_schema, generations_of(item),
+                        tuple(item.key), tuple(item.sort_order), transaction.message.revision,
+                        transaction.key,
+                    )
+                )  # fmt: skip
+            elif kind == "forget":
+                gone = set(action.forget.tables)
+                lost = {(item.table, item.fingerprint) for item in action.forget.schemas}
+                self.entries = {
+                    identity: entry
+                    for identity, entry in self.entries.items()
+                    if identity not in lost and entry.table not in gone
+                }
+
+    def _learn(self, entry: SchemaEntry) -> None:
+        identity = (entry.table, entry.fingerprint)
+        known = self.entries.get(identity)
+        # Named again: only its key and sort order can be new.
+        self.entries[identity] = (
+            entry
+            if known is None
+            else replace(
+                known,
+                key=entry.key,
+                sort_order=entry.sort_order,
+                revision=min(known.revision, entry.revision),
+            )
+        )
+
+    def of_table(self, table: str) -> list[SchemaEntry]:
+        """Schemas of a table, oldest first."""
+        found = [entry for entry in self.entries.values() if entry.table == table]
+        return sorted(found, key=lambda entry: (entry.revision, entry.fingerprint))
+
+    def tables(self) -> set[str]:
+        """Names of the tables that have a schema."""
+        return {table for table, _ in self.entries}
+
+    def arrow_schemas(self, identities: Iterable[Identity]) -> dict[Identity, pa.Schema]:
+        """The schemas that are known and can be decoded."""
+        found = {}
+        for identity in identities:
+            entry = self.entries.get(identity)
+            if entry is not None:
+                try:
+                    found[identity] = entry.schema
+                except CorruptObject:
+                    continue
+        return found
+
+
+def check_table_range(rows: pa.Table, piece: Piece) -> None:
+    """Whether the schemas of a piece are in the range that its reference says.
+
+    Raises:
+        CorruptObject: They aren't.
+    """
+    tables = rows.column("table")
+    found = (tables[0].as_py(), tables[len(tables) - 1].as_py())
+    if found != (piece.segment.first_table, piece.segment.last_table):
+        raise CorruptObject(
+            f"{piece.where} holds other schemas than its reference says", key=piece.where
+        )
+
+
+def schema_rows(entries: Iterable[SchemaEntry]) -> pa.Table:
+    """Entries as rows of a SCHEMAS segment, sorted."""
+    ordered = sorted(entries, key=lambda entry: (entry.table.encode(), entry.fingerprint))
+    rows = [
+        (
+            entry.table, entry.fingerprint, entry.message,
+            [name for name, _ in entry.generations], [number for _, number in entry.generations],
+            list(entry.key), list(entry.sort_order), entry.revision,
+        )
+        for entry in ordered
+    ]  # fmt: skip
+    return rows_to_table(rows, SCHEMAS_COLUMNS)

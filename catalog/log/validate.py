@@ -1,0 +1,138 @@
+"""Whether the actions of a transaction fit the state that they would be committed onto. Pure.
+
+Readers find out when they use a table; a committer asks before it writes.
+
+Source: docs/format.md, sections 4.4 and 10.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
+from ..format.names import parse_data_file
+from .files import Part, batch_parts
+from .state import check_link
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ..format.objects import DecodedTransaction
+    from ..wire import lakelog_transaction_pb2 as wire
+    from .state import State
+
+_File = tuple[str, str]
+
+
+def validate(
+    state: State, actions: Sequence[wire.Action], own: Collection[bytes] = frozenset()
+) -> None:
+    """Check actions against a state without changing it.
+
+    A file whose name carries the id of its own transaction can't be there already, so a plain
+    append needs no file of the log.
+
+    Args:
+        actions: Of one transaction, in order.
+        own: The transaction ids under which they are committed.
+    Raises:
+        DuplicateFile: A path that is live already, in any table.
+        FileNotLive: A file that is not live at that point.
+        UnknownSchema: A file without a schema.
+        UsageError: Forgetting a table that has files.
+    """
+    live = _live_among(state, actions, own)
+    live_paths = {path for _, path in live}
+    fresh = {
+        (action.schema.table, action.schema.fingerprint)
+        for action in actions
+        if action.WhichOneof("kind") == "schema"
+    }
+    fate: dict[_File, bool] = {}
+    paths: dict[str, bool] = {}
+    for action in actions:
+        kind = action.WhichOneof("kind")
+        if kind == "add":
+            add = action.add
+            identity = (add.table, add.schema_fingerprint)
+            if identity not in fresh and identity not in state.schemas:
+                raise UnknownSchema(
+                    f"{add.path} has a schema that the log doesn't know", key=add.path
+                )
+            if paths.get(add.path, add.path in live_paths):
+                raise DuplicateFile(
+                    f"{add.path} is in the log already",
+                    key=add.path,
+                    hint="Give the file another name",
+                )
+            fate[add.table, add.path] = paths[add.path] = True
+        elif kind == "remove":
+            file = (action.remove.table, action.remove.path)
+            if not fate.get(file, file in live):
+                raise FileNotLive(
+                    f"{file[1]} is not live in table {file[0]!r} of {state.writer}/"
+                    f"{state.database} at revision {state.revision}",
+                    key=file[1],
+                    hint="List the live files with `lakelog files`; it may have been removed "
+                    "meanwhile",
+                )
+            fate[file] = paths[file[1]] = False
+        elif kind == "forget":
+            _check_forget(state, action.forget)
+
+
+def check_written(state: State, transaction: DecodedTransaction) -> None:
+    """Everything that readers will ask of a transaction that was admitted before, without changing
+    anything. A committer asks it of its own object before the put.
+
+    Raises:
+        BrokenChain, CorruptObject: A reader would refuse it.
+    """
+    check_link(state, transaction)
+    for pieces in transaction.batches.values():
+        for part, _ in batch_parts(pieces):
+            if not isinstance(part, Part):
+                raise part
+
+
+def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[bytes]) -> set[_File]:
+    """Which of the files that actions name are live now. The log's files are read only if a name
+    doesn't say itself that it is new."""
+    removed = [
+        (action.remove.table, action.remove.path)
+        for action in actions
+        if action.WhichOneof("kind") == "remove"
+    ]
+    foreign = [
+        action.add.path
+        for action in actions
+        if action.WhichOneof("kind") == "add" and not _is_own(action.add.path, own)
+    ]
+    if not removed and not foreign:
+        return set()
+    files = state.files
+    there = files.live_among(foreign) if foreign else set()
+    found = {file for file in removed if files.is_live(*file)}
+    return found | {(table, path) for path in there for table in files.tables_of(path)}
+
+
+def _is_own(path: str, own: Collection[bytes]) -> bool:
+    name = parse_data_file(path)
+    return name is not None and name.transaction_id in own
+
+
+def _check_forget(state: State, forget: wire.Forget) -> None:
+    files = state.files
+    for table in forget.tables:
+        if table in files.tables():
+            raise UsageError(
+                f"Table {table!r} has files and can't be forgotten",
+                key=table,
+                hint="Remove its files first",
+            )
+    for item in forget.schemas:
+        if item.fingerprint in files.fingerprints(item.table):
+            raise UsageError(
+                f"A schema of table {item.table!r} is that of live files and can't be forgotten",
+                key=item.table,
+            )

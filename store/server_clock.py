@@ -1,0 +1,46 @@
+"""The store's own clock, read off the answers that come anyway."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from email.utils import parsedate_to_datetime
+
+# BOOTTIME goes on while a laptop or a virtual machine sleeps.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class ServerClock:
+    """What the newest answer said, and when it came; safe to use from many threads."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        # One tuple, so that no thread sees half of it.
+        self._seen: tuple[str | float, float] | None = None
+
+    def saw(self, time_told: str | float | None) -> None:
+        """Keep a time that the store told just now.
+
+        Args:
+            time_told: The `Date` header of an answer; or seconds since 1970; None: it told none.
+        """
+        if time_told is not None:
+            self._seen = (time_told, time.clock_gettime(_STEADY))
+
+    def now(self) -> dt.datetime | None:
+        """What the store's clock shows now; None if nothing readable was told."""
+        seen = self._seen
+        if seen is None:
+            return None
+        told, seen_s = seen
+        try:
+            # Parsed here: thousands of answers come for one question.
+            at = parsedate_to_datetime(told) if isinstance(told, str) else _utc(told)
+        except ValueError:
+            return None
+        return at.astimezone(dt.UTC) + dt.timedelta(seconds=time.clock_gettime(_STEADY) - seen_s)
+
+
+def _utc(time_s: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(time_s, dt.UTC)
