@@ -136,11 +136,11 @@ var referenceColumns = []columnSpec{
 	{"digest", "fixed_size_binary[32]", true}, {"offset", "int64", false}, {"length", "int64", false},
 	{"row_count", "int64", false}, {"total_rows", "int64", false}, {"total_bytes", "int64", false},
 	{"first_table", "string", false}, {"first_path", "string", false}, {"last_table", "string", false},
-	{"last_path", "string", false}, {"first_column", "string", false}, {"last_column", "string", false},
+	{"last_path", "string", false}, {"columns", "list of string", false},
 	{"first_revision", "int64", false}, {"last_revision", "int64", false}, {"dead", "binary", true},
 }
 
-// readReferences reads the segment that names all others.
+// readReferences reads the segment that names all others. What is too new is looked for as soon as the kinds can be read.
 func (c *checkpoint) readReferences(s *source) ([]reference, error) {
 	piece, err := s.piece(&c.references)
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *checkpoint) readReferences(s *source) ([]reference, error) {
 	if err := b.load(referenceColumns[1:]...); err != nil {
 		return nil, err
 	}
-	if err := s.budget.take(int64(b.rows) * 400); err != nil {
+	if err := s.budget.take(int64(b.rows)*400 + int64(b.columns["columns"].child.rows)*40); err != nil {
 		return nil, err
 	}
 	rows := make([]reference, b.rows)
@@ -182,7 +182,7 @@ func referenceRow(b *batch, i int, attached uint64) (r reference, err error) {
 	r.totalRows, r.totalBytes = number("total_rows"), number("total_bytes")
 	r.firstTable, r.firstPath = text("first_table"), text("first_path")
 	r.lastTable, r.lastPath = text("last_table"), text("last_path")
-	r.firstColumn, r.lastColumn = text("first_column"), text("last_column")
+	r.columns = b.columns["columns"].texts(i)
 	r.firstRevision, r.lastRevision = number("first_revision"), number("last_revision")
 	if d := b.columns["digest"]; !d.null(i) {
 		r.digest = d.fixed(i)
@@ -190,12 +190,16 @@ func referenceRow(b *batch, i int, attached uint64) (r reference, err error) {
 	switch {
 	case r.kind == segReferences:
 		return r, damage("row %d: names a segment of kind REFERENCES", i)
-	case r.offset > maxNumber || r.length > maxNumber || r.rows < 1 || r.rows > maxRows:
+	case max(r.offset, r.length, r.totalRows, r.totalBytes, r.firstRevision, r.lastRevision) > maxNumber:
 		return r, damage("row %d: a number out of range", i)
-	case r.kind == segFiles && (r.totalRows > maxNumber || r.totalBytes > maxNumber):
-		return r, damage("row %d: a total out of range", i)
-	case r.kind == segHistory && (r.firstRevision > maxNumber || r.lastRevision > maxNumber):
-		return r, damage("row %d: a revision out of range", i)
+	case r.rows < 1 || r.rows > maxRows:
+		return r, damage("row %d: number of rows out of range", i)
+	case !r.columnsFit():
+		return r, damage("row %d: wrong names of columns", i)
+	case !r.rangeFits():
+		return r, damage("row %d: its range is inverted", i)
+	case r.kind != segFiles && r.run != -1:
+		return r, damage("row %d: is in a run", i)
 	case r.digest == nil && (r.offset > attached || r.length > attached-r.offset):
 		return r, damage("row %d: not within the attachments", i)
 	}
@@ -242,9 +246,11 @@ func (c *checkpoint) checkReferences(rows []reference) error {
 			}
 			live += r.rows - deadRows(r.dead)
 		case describesFiles(r.kind):
-			if r.part < -1 || r.part >= parts {
+			if r.part < 0 || r.part >= parts {
 				return damage("row %d: describes a part that is not there", i)
 			}
+		case r.part != -1:
+			return damage("row %d: describes a part, and is of another kind", i)
 		}
 	}
 	if live != c.files {

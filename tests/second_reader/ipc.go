@@ -39,6 +39,12 @@ type column struct {
 }
 
 func (c *column) null(i int) bool { return c.valid != nil && c.valid[i/8]>>(i%8)&1 == 0 }
+func (c *column) nulls() (n int) {
+	for i := 0; c.valid != nil && i < c.rows; i++ {
+		n += int(^c.valid[i/8] >> (i % 8) & 1)
+	}
+	return n
+}
 func (c *column) int64(i int) int64 {
 	return int64(binary.LittleEndian.Uint64(c.data[8*i:]))
 }
@@ -99,7 +105,7 @@ func openBatch(piece []byte, rows uint64, kind int32, b *budget) (*batch, error)
 	if footer.bad || blocks != 1 {
 		return wrong("not exactly one record batch")
 	}
-	at, metaLength, bodyLength := footer.i64(block), footer.i32(block+8), footer.i64(block+16)
+	at, metaLength := footer.i64(block), footer.i32(block+8) // its length of the body means nothing
 	fields, err := readSchema(schema)
 	if err != nil {
 		return nil, err
@@ -110,8 +116,7 @@ func openBatch(piece []byte, rows uint64, kind int32, b *budget) (*batch, error)
 		}
 	}
 	size := int64(len(piece))
-	if at < 0 || metaLength < 8 || bodyLength < 0 || at > size || int64(metaLength) > size-at ||
-		bodyLength > size-at-int64(metaLength) {
+	if at < 0 || metaLength < 8 || at > size || int64(metaLength) > size-at {
 		return wrong("the record batch lies outside of the piece")
 	}
 	header := piece[at : at+int64(metaLength)]
@@ -121,9 +126,12 @@ func openBatch(piece []byte, rows uint64, kind int32, b *budget) (*batch, error)
 	}
 	message := (&flat{data: header[8 : 8+inner]}).root()
 	meta, there := message.table(2)
-	if message.f.bad || !there || message.i16(0) != metadataV5 || message.byte(1, 0) != headerBatch ||
-		message.i64(3) != bodyLength {
+	if message.f.bad || !there || message.i16(0) != metadataV5 || message.byte(1, 0) != headerBatch {
 		return wrong("no record batch of version 5")
+	}
+	bodyLength := message.i64(3)
+	if message.f.bad || bodyLength < 0 || bodyLength > size-at-int64(metaLength) {
+		return wrong("the record batch lies outside of the piece")
 	}
 	result := &batch{rows: int(rows), columns: map[string]*column{}, fields: fields, meta: meta, budget: b,
 		body: piece[at+int64(metaLength) : at+int64(metaLength)+bodyLength]}
@@ -176,6 +184,9 @@ func (b *batch) buffer(i int) (stored []byte, decoded int64, err error) {
 	at, length := b.meta.f.i64(b.buffers+16*i), b.meta.f.i64(b.buffers+16*i+8)
 	if size := int64(len(b.body)); at < 0 || length < 0 || at > size || length > size-at {
 		return nil, 0, damage("Arrow IPC: a buffer lies outside of the body")
+	}
+	if at%8 != 0 {
+		return nil, 0, damage("Arrow IPC: a buffer that is not aligned")
 	}
 	stored = b.body[at : at+length]
 	if !b.compressed || length == 0 {
@@ -335,6 +346,9 @@ func (b *batch) column(f *arrowField, p *place) (*column, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if int64(c.nulls()) != nulls {
+		return nil, damage("another number of nulls than its bitmap says")
 	}
 	if c.offsets == nil {
 		return c, nil

@@ -122,7 +122,7 @@ func checkWire(m *wireMessage, data []byte) error {
 // The messages of proto/.
 var (
 	wireNothing    = &wireMessage{}
-	wireSegment    = &wireMessage{texts: []uint32{3, 4, 5, 6, 7, 8}}
+	wireSegment    = &wireMessage{texts: []uint32{3, 4, 5, 6, 7}}
 	wireSegmentRef = &wireMessage{messages: map[uint32]*wireMessage{1: wireSegment}}
 	wireRowGroup   = &wireMessage{messages: map[uint32]*wireMessage{2: wireNothing}}
 	wireAdd        = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{11: wireRowGroup}}

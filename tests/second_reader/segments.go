@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
+	"slices"
 )
 
 // Segments: where their pieces lie, and what their rows must keep. Sections 6 to 6.3, 6.5 and 6.7.
@@ -26,7 +27,7 @@ type segmentFacts struct {
 	kind                                       int32
 	rows                                       uint64
 	firstTable, firstPath, lastTable, lastPath string
-	firstColumn, lastColumn                    string
+	columns                                    []string // of STATISTICS and ROW_GROUP_STATISTICS
 	firstRevision, lastRevision                uint64
 	totalRows, totalBytes                      uint64
 }
@@ -38,9 +39,8 @@ type segmentRef struct {
 }
 
 func decodeSegment(message []byte) (s segmentFacts) {
-	texts := []*string{3: &s.firstTable, 4: &s.firstPath, 5: &s.lastTable, 6: &s.lastPath, 7: &s.firstColumn,
-		8: &s.lastColumn}
-	numbers := []*uint64{2: &s.rows, 9: &s.firstRevision, 10: &s.lastRevision, 11: &s.totalRows, 12: &s.totalBytes}
+	texts := []*string{3: &s.firstTable, 4: &s.firstPath, 5: &s.lastTable, 6: &s.lastPath}
+	numbers := []*uint64{2: &s.rows, 8: &s.firstRevision, 9: &s.lastRevision, 10: &s.totalRows, 11: &s.totalBytes}
 	each(message, func(f wireField) {
 		switch {
 		case f.is(1, wireVarint):
@@ -49,9 +49,41 @@ func decodeSegment(message []byte) (s segmentFacts) {
 			*numbers[f.number] = f.value
 		case f.wire == wireBytes && int(f.number) < len(texts) && texts[f.number] != nil:
 			*texts[f.number] = string(f.bytes)
+		case f.is(7, wireBytes):
+			s.columns = append(s.columns, string(f.bytes))
 		}
 	})
 	return s
+}
+
+func (s *segmentFacts) equal(o *segmentFacts) bool {
+	return s.kind == o.kind && s.rows == o.rows && s.firstTable == o.firstTable && s.firstPath == o.firstPath &&
+		s.lastTable == o.lastTable && s.lastPath == o.lastPath && slices.Equal(s.columns, o.columns) &&
+		s.firstRevision == o.firstRevision && s.lastRevision == o.lastRevision && s.totalRows == o.totalRows &&
+		s.totalBytes == o.totalBytes
+}
+
+// columnsFit tells whether names of columns are there for statistics, and only for them, and ascend strictly.
+func (s *segmentFacts) columnsFit() bool {
+	for i, name := range s.columns {
+		if name == "" || i > 0 && s.columns[i-1] >= name {
+			return false
+		}
+	}
+	return (len(s.columns) > 0) == (s.kind == segStatistics || s.kind == segRowGroupStatistics)
+}
+
+// rangeFits tells whether the first row of a segment is not above the last.
+func (s *segmentFacts) rangeFits() bool {
+	switch s.kind {
+	case segFiles:
+		return !lessPair(s.lastTable, s.lastPath, s.firstTable, s.firstPath)
+	case segSchemas:
+		return s.firstTable <= s.lastTable
+	case segHistory:
+		return s.firstRevision <= s.lastRevision
+	}
+	return true
 }
 
 func decodeSegmentRef(message []byte) (r segmentRef) {
@@ -102,7 +134,8 @@ func (s *source) piece(r *segmentRef) ([]byte, error) {
 		return nil, damage("%s: belongs to another log", name)
 	case f.incarnation > s.incarnation:
 		return nil, damage("%s: belongs to a later incarnation", name)
-	case decodeSegment(f.message) != r.segmentFacts:
+	}
+	if own := decodeSegment(f.message); !own.equal(&r.segmentFacts) {
 		return nil, damage("%s: is not what its reference says", name)
 	}
 	return f.attachments, s.budget.take(int64(f.size))

@@ -128,6 +128,9 @@ func (b *bases) step() {
 		return
 	}
 	opened, err, final := openBase(b.listing, next, b.target)
+	if err == nil && len(b.opened) > 0 && !bytes.Equal(opened.head.digest, b.opened[0].head.digest) {
+		return // another chain than that of the state: this base does not count
+	}
 	if err == nil {
 		b.opened = append(b.opened, opened)
 		return

@@ -219,6 +219,7 @@ type part struct {
 	budget  *budget
 	groups  []int32 // number of row groups by row of FILES
 	batches []*batch
+	columns [][]string // names, by batch
 	// Where the statistics of each row are: of files (group -1) and of row groups, and the numbers of row groups that
 	// ROW_GROUPS has. Sorted when they are first asked for.
 	entries []entry
@@ -230,7 +231,7 @@ type entry struct{ row, group, batch, at int32 }
 
 var (
 	rowGroupsColumns  = []columnSpec{{"row", "int32", false}, {"row_group", "int32", false}, {"row_count", "int64", false}}
-	statisticsColumns = []columnSpec{{"column", "string", false}, {"row", "int32", false}, {"null_count", "int64", true},
+	statisticsColumns = []columnSpec{{"column", "int32", false}, {"row_delta", "int32", false}, {"null_count", "int64", true},
 		{"min", "int64", true}, {"max", "int64", true}, {"min_bytes", "binary", true}, {"max_bytes", "binary", true},
 		{"exact", "uint8", false}, {"bloom_offset", "int64", true}, {"bloom_bytes", "int64", true}}
 	groupStatisticsColumns = append(slices.Clone(statisticsColumns), columnSpec{"row_group", "int32", false})
@@ -241,62 +242,74 @@ func (p *part) describe(from *source, r *reference) {
 	specs := map[int32][]columnSpec{segRowGroups: rowGroupsColumns, segStatistics: statisticsColumns,
 		segRowGroupStatistics: groupStatisticsColumns}[r.kind]
 	b, err := from.open(&r.segmentRef, specs)
-	if err != nil || checkDescription(b, r) != nil || p.budget.take(int64(b.rows)*16) != nil {
+	if err != nil || p.budget.take(int64(b.rows)*16+int64(len(r.columns))*40) != nil {
 		return
 	}
-	rows, groups := b.columns["row"], b.columns["row_group"]
-	for i := range b.rows {
-		e := entry{rows.int32(i), -1, int32(len(p.batches)), int32(i)}
+	rows, err := rowsOf(b, r)
+	if err != nil {
+		return
+	}
+	groups := b.columns["row_group"]
+	for i, row := range rows {
+		e := entry{row, -1, int32(len(p.batches)), int32(i)}
 		if groups != nil {
 			e.group = groups.int32(i)
 		}
 		switch {
-		case e.row < 0 || int(e.row) >= len(p.groups):
+		case int(e.row) >= len(p.groups):
 		case r.kind == segRowGroups:
 			p.numbers = append(p.numbers, e)
-		case r.kind == segStatistics || e.group >= 0:
+		default:
 			p.entries = append(p.entries, e)
 		}
 	}
-	p.batches = append(p.batches, b)
+	p.batches, p.columns = append(p.batches, b), append(p.columns, r.columns)
 }
 
-func checkDescription(b *batch, r *reference) error {
-	rows, groups := b.columns["row"], b.columns["row_group"]
-	order := func(i int) (string, int32, int32) {
-		name, group := "", int32(0)
-		if c := b.columns["column"]; c != nil {
-			name = c.text(i)
-		}
+// rowsOf gives the row of FILES that each row of a segment describes, or says why the segment is damaged.
+func rowsOf(b *batch, r *reference) ([]int32, error) {
+	groups, columns := b.columns["row_group"], b.columns["column"]
+	rows := make([]int32, b.rows)
+	for i := range rows {
+		first, column, group, row := i == 0, int32(0), int32(0), int64(0)
 		if groups != nil {
 			group = groups.int32(i)
 		}
-		return name, rows.int32(i), group
-	}
-	for i := range b.rows {
-		name, row, group := order(i)
-		if r.kind == segRowGroups && (row < 0 || group < 0 || !inRange(b.columns["row_count"].int64(i))) {
-			return damage("a number out of range")
+		if columns == nil {
+			row = int64(b.columns["row"].int32(i))
+			if !inRange(b.columns["row_count"].int64(i)) {
+				return nil, damage("row %d: a number out of range", i)
+			}
+		} else {
+			column, row = columns.int32(i), int64(b.columns["row_delta"].int32(i))
+			before := int32(-1)
+			if i > 0 {
+				before = columns.int32(i - 1)
+			}
+			if column != before && column != before+1 || first && column != 0 {
+				return nil, damage("row %d: its column is not that before or the next", i)
+			}
+			if first = column != before; !first && row >= 0 {
+				row += int64(rows[i-1])
+			}
 		}
-		if i == 0 {
-			continue
+		if row < 0 || row > maxRows || group < 0 {
+			return nil, damage("row %d: a number out of range", i)
 		}
-		name0, row0, group0 := order(i - 1)
-		if cmp.Or(cmp.Compare(name0, name), cmp.Compare(row0, row), cmp.Compare(group0, group)) >= 0 {
-			return damage("row %d is not above the one before it", i)
+		if !first && (row < int64(rows[i-1]) || row == int64(rows[i-1]) && (groups == nil || group <= groups.int32(i-1))) {
+			return nil, damage("row %d is not above the one before it", i)
 		}
+		rows[i] = int32(row)
 	}
-	if r.kind == segRowGroups {
-		return nil
+	if columns != nil && int(columns.int32(b.rows-1)) != len(r.columns)-1 {
+		return nil, damage("has not all columns that its reference says")
 	}
-	first, _, _ := order(0)
-	if last, _, _ := order(b.rows - 1); first != r.firstColumn || last != r.lastColumn {
-		return damage("another range than its reference says")
-	}
-	return nil
+	return rows, nil
 }
 
-func (p *part) columnOf(e entry) string { return p.batches[e.batch].columns["column"].text(int(e.at)) }
+func (p *part) columnOf(e entry) string {
+	return p.columns[e.batch][p.batches[e.batch].columns["column"].int32(int(e.at))]
+}
 
 func (p *part) sort() {
 	if p.sorted {

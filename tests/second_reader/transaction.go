@@ -495,6 +495,10 @@ func (a *action) checkBatch(attached uint64) error {
 			return damage("AddBatch: number of rows out of range")
 		case s.kind == segFiles && (s.totalRows > maxNumber || s.totalBytes > maxNumber):
 			return damage("AddBatch: total out of range")
+		case !s.columnsFit():
+			return damage("AddBatch: wrong names of columns")
+		case !s.rangeFits():
+			return damage("AddBatch: an inverted range")
 		}
 	}
 	if len(a.segments) == 0 {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -183,19 +182,7 @@ func (h *historyRow) line() string {
 	}
 	return fmt.Sprintf("%d|%x|%x|%d|%d|%s|%s|%s|%d|%d|%d|%d|%s", h.revision, h.uuid, h.digest, h.committedAt, h.epoch,
 		bit(h.guest), h.operation, strings.Join(ids, ","), h.filesAdded, h.filesRemoved, h.rowsAdded, h.bytesAdded,
-		canonicalSummary(h.summary))
-}
-
-// canonicalSummary writes the JSON of a summary anew, as far as it is what it must be.
-func canonicalSummary(text string) string {
-	var all map[string]string
-	if text == "" || json.Unmarshal([]byte(text), &all) != nil {
-		return text
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return compactJSON(all)
+		h.summary)
 }
 
 // names gives the tables of the state, and the ranges of names in which there may be others.

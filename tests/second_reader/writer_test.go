@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -209,6 +210,9 @@ func (w *body) buffer(b []byte) {
 	w.buffers = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(w.buffers, uint64(len(w.bytes))), uint64(len(b)))
 	w.buffersLen++
 	w.bytes = append(w.bytes, b...)
+	for len(w.bytes)%8 != 0 {
+		w.bytes = append(w.bytes, 0)
+	}
 }
 
 // values writes a column; nil is a null.
@@ -422,10 +426,13 @@ type testSegment struct {
 
 func (s *testSegment) facts() message {
 	m := message{}.number(1, uint64(s.kind)).number(2, s.rows)
-	for i, text := range []string{s.firstTable, s.firstPath, s.lastTable, s.lastPath, s.firstColumn, s.lastColumn} {
+	for i, text := range []string{s.firstTable, s.firstPath, s.lastTable, s.lastPath} {
 		m = m.text(3+i, text)
 	}
-	return m.number(9, s.firstRevision).number(10, s.lastRevision).number(11, s.totalRows).number(12, s.totalBytes)
+	for _, column := range s.columns {
+		m = m.text(7, column)
+	}
+	return m.number(8, s.firstRevision).number(9, s.lastRevision).number(10, s.totalRows).number(11, s.totalBytes)
 }
 
 func (s *testSegment) ref() message {
@@ -459,6 +466,10 @@ func (l *testLog) checkpoint(files uint64, segments []*testSegment, referencesTo
 	for _, s := range segments {
 		attachments = l.store(s, attachments)
 		var digest, dead any
+		columns := []any{}
+		for _, column := range s.columns {
+			columns = append(columns, column)
+		}
 		if s.byReference {
 			digest = s.digest
 		}
@@ -466,8 +477,8 @@ func (l *testLog) checkpoint(files uint64, segments []*testSegment, referencesTo
 			dead = s.dead
 		}
 		rows = append(rows, []any{uint8(s.kind), s.part, s.run, digest, int64(s.offset), int64(s.length), int64(s.rows),
-			int64(s.totalRows), int64(s.totalBytes), s.firstTable, s.firstPath, s.lastTable, s.lastPath, s.firstColumn,
-			s.lastColumn, int64(s.firstRevision), int64(s.lastRevision), dead})
+			int64(s.totalRows), int64(s.totalBytes), s.firstTable, s.firstPath, s.lastTable, s.lastPath, columns,
+			int64(s.firstRevision), int64(s.lastRevision), dead})
 	}
 	references := &testSegment{segmentFacts: segmentFacts{kind: segReferences, rows: uint64(len(rows))},
 		piece: piece(referenceColumns, rows, false), byReference: referencesToo}
@@ -503,13 +514,25 @@ func schemasSegment(tables ...string) *testSegment {
 		lastTable: tables[len(tables)-1]}, part: -1, run: -1, piece: piece(schemasColumns, rows, false)}
 }
 
+// statisticsSegment takes rows of a column's name, a row, and the rest. Rows ascend.
 func statisticsSegment(part int32, kind int32, rows ...[]any) *testSegment {
+	var columns []string
+	var packed [][]any
+	last := int32(0)
+	for _, row := range rows {
+		row = slices.Clone(row)
+		if name := row[0].(string); len(columns) == 0 || columns[len(columns)-1] != name {
+			columns, last = append(columns, name), 0
+		}
+		row[0], row[1], last = int32(len(columns)-1), row[1].(int32)-last, row[1].(int32)
+		packed = append(packed, row)
+	}
 	specs := statisticsColumns
 	if kind == segRowGroupStatistics {
 		specs = groupStatisticsColumns
 	}
-	return &testSegment{segmentFacts: segmentFacts{kind: kind, rows: uint64(len(rows)), firstColumn: rows[0][0].(string),
-		lastColumn: rows[len(rows)-1][0].(string)}, part: part, run: -1, piece: piece(specs, rows, true)}
+	return &testSegment{segmentFacts: segmentFacts{kind: kind, rows: uint64(len(rows)), columns: columns}, part: part,
+		run: -1, piece: piece(specs, packed, true)}
 }
 
 // historySegment says what commit has written.
@@ -522,7 +545,7 @@ func (l *testLog) historySegment(from, to uint64, added ...int64) *testSegment {
 		}
 		n := added[2*(r-from)]
 		rows = append(rows, []any{int64(r), slotUUID(r), data[48:80], 1010 + 10*int64(r), int64(1), false, "append",
-			[]any{slotUUID(r + 1000)}, n, added[2*(r-from)+1], 10 * n, 100 * n, fmt.Sprintf(`{"k": "<\u00e4>%d"}`, r)})
+			[]any{slotUUID(r + 1000)}, n, added[2*(r-from)+1], 10 * n, 100 * n, fmt.Sprintf(`{"k": "<ä>%d"}`, r)})
 	}
 	return &testSegment{segmentFacts: segmentFacts{kind: segHistory, rows: uint64(len(rows)), firstRevision: from,
 		lastRevision: to}, part: -1, run: -1, piece: piece(historyColumns, rows, true)}
