@@ -554,7 +554,7 @@ func TestZstdForm(t *testing.T) {
 
 // TestHostile changes bytes behind right digests and asks only that nothing panics.
 func TestHostile(t *testing.T) {
-	rounds, seed := 60, int64(1)
+	rounds, seed := 300, int64(1)
 	if text := os.Getenv("HOSTILE_ROUNDS"); text != "" {
 		rounds, _ = strconv.Atoi(text)
 		seed = int64(rounds)

@@ -43,12 +43,13 @@ type frameOptions struct {
 	logID          [16]byte
 }
 
+var encoder, _ = zstd.NewWriter(nil, zstd.WithSingleSegment(true), zstd.WithEncoderConcurrency(1))
+
 func plain() frameOptions { return frameOptions{version: 1, incarnation: 1, logID: logID} }
 
 func makeFrame(kind byte, m []byte, attachments []byte, o frameOptions) []byte {
 	stored := m
 	if o.codec == 1 {
-		encoder, _ := zstd.NewWriter(nil, zstd.WithSingleSegment(true))
 		stored = encoder.EncodeAll(m, nil)
 	}
 	b := []byte{'L', 'K', 'L', 'G', o.version, kind, o.codec, 0}
@@ -204,7 +205,6 @@ func (w *body) node(rows, nulls int) {
 
 func (w *body) buffer(b []byte) {
 	if w.compress && len(b) > 0 {
-		encoder, _ := zstd.NewWriter(nil)
 		b = encoder.EncodeAll(b, binary.LittleEndian.AppendUint64(nil, uint64(len(b))))
 	}
 	w.buffers = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(w.buffers, uint64(len(w.bytes))), uint64(len(b)))
