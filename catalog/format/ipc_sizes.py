@@ -48,6 +48,31 @@ def check_ipc_sizes(
         )
 
 
+def check_schema_form(message: bytes) -> None:
+    """Raise unless the bytes are exactly one encapsulated schema message of metadata V5.
+
+    Raises:
+        ValueError: Another form, though Arrow may take it.
+    Source: docs/format.md, section 5.3.
+    """
+    try:
+        marker, length = struct.unpack_from("<II", message)
+        if marker != 0xFFFF_FFFF or length % 8 or len(message) != 8 + length:
+            raise ValueError("not one encapsulated message")
+        metadata = memoryview(message)[8:]
+        top = _Table(metadata, _uint32(metadata, 0))
+        version_at, kind_at, header = top.field(0), top.field(1), top.indirect(2)
+        if not version_at or struct.unpack_from("<h", metadata, version_at)[0] != _V5:
+            raise ValueError("not metadata V5")
+        if not kind_at or metadata[kind_at] != 1 or not header:
+            raise ValueError("not a schema")
+        endianness_at = _Table(metadata, header).field(0)
+        if endianness_at and struct.unpack_from("<h", metadata, endianness_at)[0] != 0:
+            raise ValueError("not little-endian")
+    except (struct.error, IndexError) as error:
+        raise ValueError("not an Arrow message") from error
+
+
 class _Table:
     """A flatbuffer table: reads fields by their slot."""
 

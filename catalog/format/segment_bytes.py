@@ -83,6 +83,8 @@ def _read(data: memoryview | bytes, wanted: Sequence[str], where: str) -> pa.Tab
         source = pa.py_buffer(data)
         with pa.ipc.open_file(source) as reader:
             names = reader.schema.names
+            if any(_has_dictionary(field.type) for field in reader.schema):
+                raise CorruptObject(f"{where} has a column with a dictionary", key=where)
             places = [place for place, name in enumerate(names) if name in set(wanted)]
             if len(places) == len(names):
                 table = pa.Table.from_batches([reader.get_batch(0)])
@@ -96,6 +98,12 @@ def _read(data: memoryview | bytes, wanted: Sequence[str], where: str) -> pa.Tab
         return table
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise CorruptObject(f"{where} is not sound Arrow IPC: {error}", key=where) from error
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) -> None:
