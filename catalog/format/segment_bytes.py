@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...errors import CorruptObject
 from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
-from .path_column import ascending_files, check_paths, check_tables
+from .path_column import ascending_files, check_partitions, check_paths, check_tables
 from .segments import COLUMNS, COUNTS, MAX_NUMBER
 from .wire_kinds import FILES, HISTORY, NAMES, REFERENCES, SCHEMAS
 
@@ -117,7 +117,9 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
                 f"{wanted.type}",
                 key=key,
             )
-        if not wanted.nullable and table.column(field.name).null_count:
+        column = table.column(field.name)
+        inner = pa.types.is_list(wanted.type) and any(c.flatten().null_count for c in column.chunks)
+        if inner or (not wanted.nullable and column.null_count):
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
 
 
@@ -130,6 +132,7 @@ def _check_values(table: pa.Table, kind: int, key: str) -> None:
     if kind == FILES and "path" in table.schema.names:
         check_paths(table.column("path"), key)
         check_tables(table.column("table"), key)
+        check_partitions(table.column("partition"), key)
         if not ascending_files(table.column("table"), table.column("path")):
             raise CorruptObject(f"{key} holds files that do not ascend", key=key)
     if kind == SCHEMAS:
