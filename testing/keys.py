@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from ..store.base import Store
 
 
-def log_keys(
-    store: Store, kind: str = "", *, writer: str = "w", database: str = "db"
-) -> list[str]:
+def log_keys(store: Store, kind: str = "", *, writer: str = "w", database: str = "db") -> list[str]:
     """Keys of a log's transactions and checkpoints, or of those of one kind, oldest first."""
     folder = log_folder(writer, database)
     found = [(parse_log_object(info.key[len(folder) :]), info.key) for info in store.list(folder)]

@@ -21,11 +21,13 @@ from ...errors import (
     ForkError,
     LakelogError,
     MissingTransaction,
+    ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
 from ..ambient import SYSTEM, Ambient
+from ..format.frame import HEADER_BYTES
 from ..format.names import LogObject, log_folder, name_prefix, parse_log_object, segments_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..format.pieces import Piece, open_segment
@@ -411,7 +413,8 @@ class LogReader:
         Returns:
             The same object if nothing is new, else another one; the given one is not changed. A log
             that was rebuilt or replaced since is read anew.
-        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint).
+        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint); for a log of one
+            revision 1 GET.
         """
         if state.log is None:
             return self._newer(state)
@@ -422,7 +425,7 @@ class LogReader:
         for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
         if listing.head == state.revision:
-            return state
+            return self._newer(state) if self._is_another_first(state, listing) else state
         if listing.run_start(listing.head) > state.revision + 1:
             return self._newer(state)  # pruned past us, or a racing listing
         tail = [listing.transactions[r][0] for r in range(state.revision + 1, listing.head + 1)]
@@ -441,6 +444,18 @@ class LogReader:
                 raise
             return other
         return fresh
+
+    def _is_another_first(self, state: State, listing: Listing) -> bool:
+        """Whether revision 0 is another log's by now: it has one name in all logs of a folder, so
+        that its name doesn't tell."""
+        names = listing.transactions.get(0)
+        if state.revision != 0 or not names:
+            return False
+        try:
+            header = self.store.get(listing.key(names[0]), start=0, end=HEADER_BYTES)
+        except ObjectNotFound:
+            return True
+        return not header.endswith(state.digest)
 
     def _newer(self, state: State) -> State:
         """What a fresh look shows, unless it is an older view of the same log: that tells nothing

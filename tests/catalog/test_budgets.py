@@ -262,7 +262,9 @@ def test_a_checkpoint(counting, filled):
 
 
 def test_an_automatic_checkpoint_is_one_put_more(counting, filled, fake):
-    writer = Catalog(counting, ambient=fake.ambient).writer("A", "db", checkpoint_every=3)  # the last one is at 3
+    writer = Catalog(counting, ambient=fake.ambient).writer(
+        "A", "db", checkpoint_every=3
+    )  # the last one is at 3
     with Spent(counting, put=1 + 1 + 1):
         assert write(writer).commit_info.revision == 7
     assert writer.last_checkpoint.revision == 7
