@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import (
     CorruptError,
@@ -33,6 +32,7 @@ from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
 from .commit.arguments import check_checkpoint_every
 from .commit.writer import CHECKPOINT_EVERY, Writer
+from .format.columns import array, column, numbers
 from .format.cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .format.names import check_id, is_id
 from .log.history import history_rows, transaction_row
@@ -310,7 +310,7 @@ class Catalog:
         listing = log.names()
         oldest = listing.oldest_readable()
         if oldest <= listing.head:
-            table = table.filter(pc.greater_equal(table.column("revision"), oldest))
+            table = table.filter(array(numbers(table.column("revision")) >= oldest))
         return _for_users(table, listing.writer)
 
     @staticmethod
@@ -376,7 +376,7 @@ def _position(revision: Any) -> Position:
 
 def _for_users(table: pa.Table, writer: str) -> pa.Table:
     columns = {
-        "writer": pa.array([writer] * table.num_rows, pa.string()),
+        "writer": column([writer] * table.num_rows, pa.string()),
         "revision": table.column("revision"),
         "committed_at": table.column("committed_at"),
         "operation": table.column("operation"),
@@ -386,17 +386,17 @@ def _for_users(table: pa.Table, writer: str) -> pa.Table:
         "files_removed": table.column("files_removed"),
         "rows_added": table.column("rows_added"),
         "bytes_added": table.column("bytes_added"),
-        "transaction_ids": pa.array(
+        "transaction_ids": column(
             [
                 [transaction_id.hex() for transaction_id in transaction_ids]
                 for transaction_ids in table.column("transaction_ids").to_pylist()
             ],
             pa.list_(pa.string()),
         ),
-        "uuid": pa.array([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
+        "uuid": column([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
         "summary": table.column("summary"),
     }
-    return pa.table(columns)
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
 
 def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:

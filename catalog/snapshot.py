@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from ..errors import TableNotFound, UsageError
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
+from .format.columns import column
 from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
 from .read.log_reader import LogReader
+from .read.statistics import table_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +126,28 @@ class Snapshot:
         ]
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
+    def statistics(self, table: str, *, row_groups: bool = False) -> pa.Table:
+        """What the log knows of the columns of a table's live files.
+
+        Args:
+            row_groups: Of the row groups of files that have more than one, instead of whole files.
+        Returns:
+            writer, path, row_group (null for whole files), column, bound_type, null_count, min, max
+            (bytes as in docs/format.md, section 5.2), min_exact, max_exact, bloom_offset,
+            bloom_bytes; null is unknown. By writer, path, row group and column.
+        Raises:
+            TableNotFound, CorruptObject: As for `files`.
+        Requests: 1 GET for each piece of statistics that may hold the table.
+        """
+        self._check_table(table)
+        parts = []
+        for state in self._states:
+            found = table_statistics(state, table, row_groups=row_groups)
+            writers = pa.repeat(_scalar(state.writer), found.num_rows)
+            names = ["writer", *found.schema.names]
+            parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
+        return pa.concat_tables(parts)
+
     def scan(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows of a table, as a stream: files are read ahead, and memory stays bounded.
 
@@ -211,7 +235,7 @@ class Snapshot:
         folder = base_folder(state.writer, state.database)
         prefix = self._store.object_url(folder + "x")[:-1]
         columns: dict[str, Any] = {
-            "writer": pa.repeat(pa.scalar(state.writer, pa.string()), rows.num_rows),
+            "writer": pa.repeat(_scalar(state.writer), rows.num_rows),
             "path": rows.column("path"),
             "url": _urls(prefix, rows.column("path")),
         }
@@ -227,11 +251,15 @@ class Snapshot:
         return [FileSchema(entry.schema, state.writer) for entry in entries]
 
 
+def _scalar(text: str) -> pa.Scalar:
+    """A text as Arrow has it, without `pa.scalar`, which would import pandas."""
+    return column([text], pa.string())[0]
+
+
 def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Each path behind a prefix."""
-    joined = [
-        pc.binary_join_element_wise(pa.scalar(prefix), chunk, pa.scalar("")) for chunk in paths.chunks
-    ]
+    before, between = _scalar(prefix), _scalar("")
+    joined = [pc.binary_join_element_wise(before, chunk, between) for chunk in paths.chunks]
     return pa.chunked_array(joined, pa.string())
 
 

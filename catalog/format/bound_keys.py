@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from .columns import array, is_null, numbers
 from .statistics import decode_bounds
 
 if TYPE_CHECKING:
@@ -108,20 +109,35 @@ def bounds_of_keys(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> pa.Arr
         An array of the bound type; null for unknown and for what is no value of the type.
     """
     types = pa.types
-    numbers = keys.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    plain = numbers(keys)
     if types.is_float64(kind):
-        bits = np.where(numbers >= 0, numbers, numbers ^ _SIGN_LESS)
-        found = pa.array(bits.view(np.float64), mask=_null_mask(keys))
-        return pa.array(found, from_pandas=True) if np.isnan(bits.view(np.float64)).any() else found
+        values = np.where(plain >= 0, plain, plain ^ _SIGN_LESS).view(np.float64)
+        return _masked(array(values), is_null(keys) | np.isnan(values))
     if types.is_unsigned_integer(kind):
-        return pa.array(numbers.view(np.uint64) ^ np.uint64(_FLIP), mask=_null_mask(keys))
+        return _masked(array(plain.view(np.uint64) ^ np.uint64(_FLIP)), is_null(keys))
     if types.is_signed_integer(kind):
         return keys
-    return decode_bounds(_byte_forms(keys, whole, kind), kind)
+    return decode_bounds(byte_forms(keys, whole, kind), kind)
 
 
-def _null_mask(array: pa.Array) -> np.ndarray:
-    return array.is_null().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+def _masked(values: pa.Array, gone: np.ndarray) -> pa.Array:
+    """The values with nulls where `gone` says so."""
+    validity = pa.py_buffer(np.packbits(~gone, bitorder="little"))
+    return pa.Array.from_buffers(values.type, len(values), [validity, values.buffers()[1]])
+
+
+def byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
+    """Bounds in their byte form (section 5.2) from their keys; None for unknown, and for a key that
+    doesn't fit what stands beside it."""
+    key_of = key_function(kind)
+
+    def fits(form: bytes | None, key: int | None) -> bool:
+        found = None if form is None else key_of(form)
+        return found is not None and found[0] == key
+
+    forms = _byte_forms(keys, whole, kind)
+    pairs = zip(forms, keys.to_pylist(), strict=True)
+    return [form if fits(form, key) else None for form, key in pairs]
 
 
 def _byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:

@@ -242,12 +242,12 @@ def _check_forget(forget: wire.Forget, key: str) -> None:
 
 
 def _check_upgrade(upgrade: wire.Upgrade, key: str) -> None:
-    _check_features(upgrade.required_reader_features, key)
+    _check_features(upgrade.required_reader_features, key)  # how many: `log.state` counts them
     _check_features(upgrade.required_writer_features, key)
 
 
 def _check_features(names: Any, key: str) -> None:
-    sane = len(names) <= MAX_FEATURES and all(0 < len(n) <= MAX_FEATURE_CHARS for n in names)
+    sane = all(0 < len(name) <= MAX_FEATURE_CHARS for name in names)
     _require(sane, key, "requires features of names that can't be")
 
 
@@ -319,7 +319,8 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     for names in (message.required_reader_features, message.required_writer_features):
         ordered = [name.encode() for name in names]
         ascending = all(low < high for low, high in itertools.pairwise(ordered))
-        _require(ascending, key, "requires features out of order")
+        sane = ascending and len(ordered) <= MAX_FEATURES
+        _require(sane, key, "requires features out of order, or too many")
     _require(references.kind == REFERENCES, key, "doesn't refer to its segments")
     return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)
 

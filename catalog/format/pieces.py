@@ -158,8 +158,8 @@ def piece_of_ref(
     where = key if not ref.digest else f"{folder}{segment_name(ref.digest)}"
     if len(ref.digest) not in ((0,) if inline_only else (0, DIGEST_BYTES)):
         raise CorruptObject(f"{key} refers to a segment by a wrong digest", key=key)
-    sums = (ref.segment.total_rows, ref.segment.total_bytes) if kind == FILES else (0,)
-    absurd = max(sums) >= MAX_NUMBER
+    sums = (ref.segment.total_rows, ref.segment.total_bytes)
+    absurd = kind == FILES and max(sums) >= MAX_NUMBER
     if absurd or not 1 <= ref.segment.row_count < 1 << 31:
         raise CorruptObject(f"{key} refers to a segment of {ref.segment.row_count} rows", key=key)
     inline = None
@@ -200,7 +200,11 @@ def has_sound_columns(piece: Piece) -> bool:
     """Whether the names of columns ascend strictly, and are there for statistics only."""
     names = [name.encode() for name in piece.segment.columns]
     wanted = piece.kind in (STATISTICS, ROW_GROUP_STATISTICS)
-    return bool(names) == wanted and all(names) and all(low < high for low, high in itertools.pairwise(names))
+    return (
+        bool(names) == wanted
+        and all(names)
+        and all(low < high for low, high in itertools.pairwise(names))
+    )
 
 
 class Attachments:

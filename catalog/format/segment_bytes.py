@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject
+from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_paths, check_tables
 from .segments import COLUMNS, COUNTS, MAX_NUMBER
@@ -40,7 +41,7 @@ def encode_ipc(table: pa.Table, salt: bytes = b"") -> bytes:
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def decode_segment(
@@ -115,7 +116,7 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
 def _check_values(table: pa.Table, kind: int, key: str) -> None:
     for name in COUNTS[kind].intersection(table.schema.names):
         for chunk in table.column(name).chunks:
-            values = chunk.to_numpy()
+            values = numbers(chunk)
             if len(values) and not (values.min() >= 0 and values.max() < MAX_NUMBER):
                 raise CorruptObject(f"{key} holds a segment with an absurd {name}", key=key)
     if kind == FILES and "path" in table.schema.names:

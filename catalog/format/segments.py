@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from .columns import numbers
 from .wire_kinds import (
     APPLICATIONS,
     FILES,
@@ -155,7 +156,7 @@ ORDER: Final[dict[int, tuple[str, ...]]] = {
 
 def total(table: pa.Table, column: str) -> int:
     """The sum of a column of 64-bit numbers, exact where Arrow's would wrap around."""
-    values = table.column(column).to_numpy()
+    values = numbers(table.column(column))
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum())
 
 

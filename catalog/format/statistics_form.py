@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptObject
-from .columns import column
+from .columns import array, column, numbers
 from .segment_bytes import decode_segment
 from .segments import COLUMNS, STATISTICS_ROWS
 from .wire_kinds import ROW_GROUP_STATISTICS
@@ -29,11 +29,11 @@ def pack_statistics(kind: int, rows: pa.Table) -> tuple[list[str], pa.Table]:
     starts = _starts(names)
     found = [names[int(start)].as_py() for start in starts]
     lengths = np.diff(np.append(starts, rows.num_rows))
-    numbers = rows.column("row").to_numpy().astype(np.int32)
-    deltas = np.diff(numbers, prepend=np.int32(0)).astype(np.int32)
-    deltas[starts] = numbers[starts]
+    places = numbers(rows.column("row")).astype(np.int32)
+    deltas = np.diff(places, prepend=np.int32(0)).astype(np.int32)
+    deltas[starts] = places[starts]
     codes = np.repeat(np.arange(len(starts), dtype=np.int32), lengths)
-    packed = {"column": _int32(codes), "row_delta": _int32(deltas)}
+    packed = {"column": array(codes), "row_delta": array(deltas)}
     schema = COLUMNS[kind]
     arrays = [
         packed.get(name, rows.column(name) if name not in packed else None) for name in schema.names
@@ -54,8 +54,8 @@ def unpack_statistics(
         CorruptObject: Not sound.
     """
     packed = decode_segment(data, kind, rows, key)
-    codes = packed.column("column").to_numpy().astype(np.int64)
-    deltas = packed.column("row_delta").to_numpy().astype(np.int64)
+    codes = numbers(packed.column("column")).astype(np.int64)
+    deltas = numbers(packed.column("row_delta")).astype(np.int64)
     steps = np.diff(codes)
     fits = codes[0] == 0 and codes[-1] == len(names) - 1 and ((steps == 0) | (steps == 1)).all()
     if not fits:
@@ -63,15 +63,15 @@ def unpack_statistics(
     starts = np.flatnonzero(np.concatenate([[True], steps != 0]))
     sums = np.cumsum(deltas)
     lengths = np.diff(np.append(starts, rows))
-    numbers = sums - np.repeat(sums[starts] - deltas[starts], lengths)
+    places = sums - np.repeat(sums[starts] - deltas[starts], lengths)
     inner = np.ones(rows, np.bool_)
     inner[starts] = False
     ascending = (deltas >= 0).all() and _ascends(kind, packed, deltas, inner)
-    if not ascending or numbers.max() >= _MAX_ROW:
+    if not ascending or places.max() >= _MAX_ROW:
         raise CorruptObject(f"{key} holds statistics that do not ascend", key=key)
     values = {
-        "column": column(names, pa.string()).take(_int32(codes.astype(np.int32))),
-        "row": _int32(numbers.astype(np.int32)),
+        "column": column(names, pa.string()).take(array(codes.astype(np.int32))),
+        "row": array(places.astype(np.int32)),
     }
     schema = STATISTICS_ROWS[kind]
     arrays = [values[name] if name in values else packed.column(name) for name in schema.names]
@@ -82,7 +82,7 @@ def _ascends(kind: int, packed: pa.Table, deltas: np.ndarray, inner: np.ndarray)
     """Whether rows of one column ascend strictly, for row groups by row and row group."""
     if kind != ROW_GROUP_STATISTICS:
         return bool((deltas[inner] > 0).all())
-    groups = packed.column("row_group").to_numpy()
+    groups = numbers(packed.column("row_group"))
     higher = np.concatenate([[True], groups[1:] > groups[:-1]])
     return bool(((deltas > 0) | higher)[inner].all())
 
@@ -91,10 +91,5 @@ def _starts(names: pa.Array) -> np.ndarray:
     """Where each name begins in a column of names that ascends."""
     if not len(names):
         return np.zeros(0, np.int64)
-    other = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
+    other = numbers(pc.not_equal(names[1:], names[:-1]))
     return np.flatnonzero(np.concatenate([[True], other]))
-
-
-def _int32(values: np.ndarray) -> pa.Array:
-    whole = np.ascontiguousarray(values, np.int32)
-    return pa.Array.from_buffers(pa.int32(), len(whole), [None, pa.py_buffer(whole)])

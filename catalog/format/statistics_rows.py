@@ -6,6 +6,7 @@ Source: docs/format.md, sections 5.2 and 6.2.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ def statistics_rows(
                 files.add((row,), item, *columns[item.column])
         if len(add.row_groups) > 1:
             for number, group in enumerate(add.row_groups):
-                for item in group.columns:
+                for item in _by_position(group).values():
                     if item.column < len(columns):
                         groups.add((row, number), item, *columns[item.column])
     row_groups = rows_to_table(numbers, ROW_GROUPS_COLUMNS)
@@ -129,9 +130,9 @@ def merge_row_groups(
 ) -> list[wire.ColumnStatistics]:
     """Statistics of a whole file from those of its row groups. A bound that one group lacks is
     unknown for the file, unless that group holds nothing but nulls in the column."""
+    by_position = [_by_position(group) for group in groups]
     if len(groups) == 1:
-        return list(groups[0].columns)
-    by_position = [{item.column: item for item in group.columns} for group in groups]
+        return list(by_position[0].values())
     merged = []
     for position in range(len(schema)):
         if not all(position in items for items in by_position):
@@ -142,6 +143,15 @@ def merge_row_groups(
         ]
         merged.append(_merge_column(position, found, bound_type(schema.field(position).type)))
     return merged
+
+
+def _by_position(group: wire.RowGroup) -> dict[int, wire.ColumnStatistics]:
+    """What is said of the columns of a row group; nothing of one that is named twice."""
+    found = {item.column: item for item in group.columns}
+    if len(found) < len(group.columns):
+        often = Counter(item.column for item in group.columns)
+        found = {column: item for column, item in found.items() if often[column] == 1}
+    return found
 
 
 def _merge_column(

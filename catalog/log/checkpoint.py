@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptObject, UnsupportedFeature
+from ..format.columns import array, numbers
 from ..format.names import LogObject, log_folder, segment_name
 from ..format.objects import (
     DecodedCheckpoint,
@@ -199,13 +199,13 @@ def _write_files(state: State, sink: _Sink, counts: wire.Counts) -> list[Part] |
     if recent is None:  # something of the base was removed
         files = state.files
         _refuse_broken(files)
-        based = [part for part in files.parts if part.based]
-        fresh = Files(None, [part for part in files.parts if not part.based], files.added)
+        based = [part for part in files.parts if part.in_run is not None]
+        fresh = Files(None, [part for part in files.parts if part.in_run is None], files.added)
         old = [replace(p, dead=_bitmap(part.dead)) for p, part in zip(old, based, strict=True)]
     else:
         fresh = recent
         loaded = state._files
-        based = [] if loaded is None else [part for part in loaded.parts if part.based]
+        based = [] if loaded is None else [part for part in loaded.parts if part.in_run is not None]
     _count(state, fresh, old, based, counts)
     runs = [[piece for piece in old if piece.run == run] for run in range(_runs(old))]
     start = first_to_merge([_size(run) for run in runs], fresh.count)
@@ -237,14 +237,14 @@ def _recent_files(state: State) -> Files | None:
         untouched = all(
             part.dead is None or _bitmap(part.dead) == piece.dead
             for part, piece in zip(
-                (part for part in files.parts if part.based),
+                (part for part in files.parts if part.in_run is not None),
                 (piece for piece in state.pieces if piece.kind == FILES),
                 strict=True,
             )
         )
         if not untouched:
             return None
-        return Files(None, [part for part in files.parts if not part.based], files.added)
+        return Files(None, [part for part in files.parts if part.in_run is None], files.added)
     files = Files()
     for transaction in state.tail:
         files.apply(transaction)
@@ -332,11 +332,12 @@ def _keep_describing(state: State, sink: _Sink, kept: Sequence[Piece]) -> None:
 def _with_pieces(parts: Sequence[Part], pieces: Sequence[Piece]) -> list[Part]:
     """Parts as they are once the pieces stand: each with the pieces that describe it."""
     described: dict[int, list[Piece]] = {}
+    runs = [piece.run for piece in pieces if piece.kind == FILES]
     for piece in pieces:
         if piece.kind in DESCRIBING:
             described.setdefault(piece.part, []).append(piece)
     return [
-        replace(part, described_by=tuple(described.get(number, ())), based=True)
+        replace(part, described_by=tuple(described.get(number, ())), in_run=runs[number])
         for number, part in enumerate(parts)
     ]
 
@@ -415,7 +416,7 @@ def _write_history(state: State, sink: _Sink, retained_from: int) -> None:
     ]
     table = pa.concat_tables([*tables, history_rows(rows)])
     if start == 0:
-        table = table.filter(pc.greater_equal(table.column("revision"), retained_from))
+        table = table.filter(array(numbers(table.column("revision")) >= retained_from))
     for part in _cut(table):
         sink.write(HISTORY, part)
 

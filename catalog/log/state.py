@@ -21,7 +21,12 @@ import numpy as np
 
 from ...errors import BrokenChain, CorruptError, CorruptObject, UnsupportedFeature
 from ..format.names import first_slot_uuid, segments_folder
-from ..format.objects import READER_FEATURES, WRITER_FEATURES, DecodedTransaction
+from ..format.objects import (
+    MAX_FEATURES,
+    READER_FEATURES,
+    WRITER_FEATURES,
+    DecodedTransaction,
+)
 from ..format.references import decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
@@ -253,11 +258,12 @@ class State:
 
         def part(found: tuple[Piece, memoryview]) -> Part:
             piece, data = found
-            run = Run.of_segment(data, piece.rows, piece.where)
+            again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
+            run = Run.of_segment(data, piece.rows, piece.where, again)
             check_range(run, piece)
             assert self.base is not None
             check_revisions(run, self.base.message.revision)
-            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), True)
+            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), piece.run)
 
         return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
 
@@ -366,16 +372,25 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     state.epoch = message.epoch
     state.committed_at_us = message.commit.committed_at_us
     state.transaction_id = message.commit.members[-1].transaction_id
+    state.reader_features, state.writer_features = _features_after(state, transaction)
     for action in message.actions:
         _apply_to_head(state, action)
 
 
+def _features_after(
+    state: State, transaction: DecodedTransaction
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The features that readers, and writers, must know after a transaction."""
+    found = [a.upgrade for a in transaction.message.actions if a.WhichOneof("kind") == "upgrade"]
+    return (
+        state.reader_features.union(*(item.required_reader_features for item in found)),
+        state.writer_features.union(*(item.required_writer_features for item in found)),
+    )
+
+
 def _apply_to_head(state: State, action: wire.Action) -> None:
     kind = action.WhichOneof("kind")
-    if kind == "upgrade":
-        state.reader_features |= frozenset(action.upgrade.required_reader_features)
-        state.writer_features |= frozenset(action.upgrade.required_writer_features)
-    elif kind == "identity":
+    if kind == "identity":
         state.named = (action.identity.writer, action.identity.database)
     elif kind == "seal":
         state.sealed_for = action.seal.next_incarnation
@@ -410,6 +425,8 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
         problem = f"has epoch {message.epoch}, below {state.epoch}"
     elif message.commit.committed_at_us <= state.committed_at_us:
         problem = "was not committed after the one before it"
+    elif any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
+        problem = f"requires more than {MAX_FEATURES} features, with those before"
     if problem:
         raise BrokenChain(
             f"{key} {problem}",

@@ -198,7 +198,6 @@ class LogReader:
         fallen: LakelogError | None = None
         for place, base in enumerate(plan.bases):
             tail = plan.tail_after(base)
-            more = plan.bases[place + 1 :]
             try:
                 state, found = self._fetch(base, tail, listing)
                 self._replay(state, found, listing)
@@ -208,9 +207,11 @@ class LogReader:
                 about_base = base is not None and (
                     error.key == listing.key(base) or _is_right_above(error, base)
                 )
-                if not about_base or (isinstance(error, BrokenChain) and not more):
+                more = plan.bases[place + 1 :] or listing.lowest > 0
+                if not about_base:
                     raise
-                self._warn(error)
+                if more:
+                    self._warn(error)
                 fallen = fallen or error
                 continue
             state.older = partial(self._older, plan=plan, listing=listing)
@@ -218,6 +219,10 @@ class LogReader:
         assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
             return self.load(plan.target, self._all_names(listing.incarnation))
+        if plan.fork >= 0:
+            raise fork_error(listing, plan.fork)
+        if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
+            raise fallen  # only the beginning, or one checkpoint: the chain breaks here
         raise CorruptObject(
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
             f"{fallen.message}",

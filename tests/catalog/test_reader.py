@@ -277,7 +277,9 @@ def test_naive_times_are_refused(two, at):
     assert "aware" in caught.value.hint
 
 
-@pytest.mark.parametrize("at", [dt.date(2024, 1, 1), 7, 1.5, b"ll1-", [], object()], ids=str)
+@pytest.mark.parametrize(
+    "at", [dt.date(2024, 1, 1), 7, 1.5, b"ll1-", [], object()], ids=lambda at: type(at).__name__
+)
 def test_what_is_no_point_in_time(two, at):
     with pytest.raises(UsageError):
         two.snapshot("db", at)
