@@ -101,7 +101,7 @@ class Committer:
         self._publisher = Publisher(log, ambient, exclusive=exclusive)
         self._ambient = ambient
         self._margins = margins
-        self._fenced: str | None = None  # why
+        self._fenced = self._replaced()  # why: a log that is sealed takes nothing more
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
         self._committed = False  # whether one of them is known to stand
@@ -110,7 +110,6 @@ class Committer:
         self._sent: dict[bytes, _Attempt] = {}
         # The revision before a put whose end something interrupted: `state` can't be relied on.
         self._interrupted_revision: int | None = None
-        self._fenced = self._replaced()  # a log that is sealed takes nothing more
 
     @property
     def seen_at_s(self) -> float:
@@ -379,7 +378,10 @@ class Committer:
         """Why the log is not the one that was opened, or None."""
         found = self.state.log
         if self.state.sealed_for:
-            return f"a rebuild sealed the log, to begin incarnation {self.state.sealed_for}"
+            return (
+                f"the log was sealed for a rebuild, which begins incarnation "
+                f"{self.state.sealed_for}. If none runs, finish it with `lakelog rebuild`"
+            )
         if found is None or found == self.identity:
             return None
         if found.log_id == self.identity.log_id:

@@ -79,12 +79,15 @@ class LogReader:
 
     # --- Listing ----------------------------------------------------------------------------------
 
-    def names(self) -> Listing:
+    def names(self, incarnation: int = 0) -> Listing:
         """All names of the log.
 
+        Args:
+            incarnation: Which one to look at; 0: the one that counts.
         Requests: 1 LIST per 1,000 names on S3.
         """
         listing = self._empty_listing()
+        listing.incarnation = incarnation
         for info in self.store.list(self.folder):
             listing.take(info.key[len(self.folder) :])
         listing.end()
@@ -160,7 +163,7 @@ class LogReader:
         """
         for attempt in range(_ATTEMPTS):
             if attempt:
-                listing = self._all_names(incarnation)
+                listing = self.names(incarnation)
             elif listing is None and incarnation and target is not None:
                 listing = self.names_at(incarnation, target)
             elif listing is None:
@@ -184,14 +187,6 @@ class LogReader:
                     raise
                 self.ambient.sleep_s(_PAUSE_S * attempt)
         raise AssertionError("unreachable")
-
-    def _all_names(self, incarnation: int) -> Listing:
-        listing = self._empty_listing()
-        listing.incarnation = incarnation
-        for info in self.store.list(self.folder):
-            listing.take(info.key[len(self.folder) :])
-        listing.end()
-        return listing
 
     def _read(self, plan: ReadPlan, listing: Listing) -> State:
         """The state of the target, from the newest base that serves."""
@@ -218,7 +213,7 @@ class LogReader:
             return state
         assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
-            return self.load(plan.target, self._all_names(listing.incarnation))
+            return self.load(plan.target, self.names(listing.incarnation))
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
         if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
@@ -248,7 +243,7 @@ class LogReader:
         assert state.base is not None
         below = state.base.message.revision
         if listing.lowest > 0:
-            listing = self._all_names(listing.incarnation)
+            listing = self.names(listing.incarnation)
             plan = plan_read(listing, plan.target)
         for base in plan.bases:
             if base is not None and base.revision >= below:
@@ -379,7 +374,7 @@ class LogReader:
                 return self.load(revision, incarnation=listing.incarnation)
             except SnapshotPruned:
                 pass
-        oldest = self._all_names(listing.incarnation).first_readable()
+        oldest = self.names(listing.incarnation).first_readable()
         raise SnapshotPruned(
             f"At that time {self.writer}/{self.database} stood before revision {oldest}, "
             "which is the oldest left",
@@ -397,7 +392,7 @@ class LogReader:
                 return self.load(target, listing if broken is None else None), broken
             except (ForkError, CorruptError) as error:
                 if broken is None and listing.lowest > 0:
-                    listing = self._all_names(listing.incarnation)
+                    listing = self.names(listing.incarnation)
                 broken = broken or error
                 below = min(target, _revision_of(error, listing))
                 listed = listing.transactions.keys() | listing.checkpoints.keys()

@@ -91,7 +91,7 @@ def test_who_was_idle_is_fenced_at_its_next_commit(catalog, store, shared, rebui
     writer = catalog.writer("w", "db", shared=shared)
     write(writer, 1)
     end(store, rebuilt)
-    with pytest.raises(FencedError, match="seal|incarnation 2"):
+    with pytest.raises(FencedError, match=r"seal|incarnation 2"):
         write(writer, 2)
     refused_for_good(writer, store)
     assert values(store) == [1]
