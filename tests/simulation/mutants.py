@@ -121,7 +121,7 @@ def gap_is_skipped() -> Iterator[None]:
 
     with (
         mock.patch.object(log_reader, "plan_read", plan),
-        mock.patch.object(state, "_check_link", return_value=None),
+        mock.patch.object(state, "check_link", return_value=None),
     ):
         yield
 
@@ -148,8 +148,7 @@ def checkpoint_forgets() -> Any:
 
     def encode(found: Any, **rest: Any) -> Any:
         found = found.copy()
-        for files in found.tables.values():
-            files.added.clear()
+        found.files.added.clear()
         return real(found, **rest)
 
     return mock.patch.object(checkpointer, "encode_state", encode)
