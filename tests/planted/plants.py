@@ -54,8 +54,9 @@ def plain_believes_its_put() -> Any:
     """A plain store's commit stands on the PUT's answer."""
     from lakelog.catalog.commit.publish import Publisher
 
-    def put(self: Any, item: Any, body: bytes, ids: Any) -> bool:
-        self._log.store.put(self._log.folder + item.name, body)
+    def put(self: Any, attempt: Any) -> bool:
+        self._attempts.sends(attempt)
+        self._log.store.put(attempt.key, attempt.body)
         return True
 
     return mock.patch.object(Publisher, "_plain", put)
