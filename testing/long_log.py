@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.names import LogObject, log_folder, parse_log_object
+from ..catalog.format.names import Kind, LogObject, log_folder, parse_log_object
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.checkpoint import encode_state
@@ -49,12 +49,15 @@ class LongLog(PassingStore):
         checkpoints that are due in them. Their history begins with the first one."""
         state = State(
             WRITER, DATABASE, named=(WRITER, DATABASE), log=LogIdentity(b"a million of ids", 1),
-            revision=first - 1, uuid=_uuid(first - 1), successor_uuid=_uuid(first), digest=bytes(32),
+            revision=first - 1, uuid=_uuid(first - 1), successor_uuid=_uuid(first),
+            digest=bytes(32),
             epoch=1, committed_at_us=time_of(first - 1),
         )  # fmt: skip
         for revision in range(first, last + 1):
             path = f"data/file {revision}"
-            actions = [add_action(path)] if revision > first else [schema_action(), add_action(path)]
+            actions = [add_action(path)]
+            if revision == first:
+                actions.insert(0, schema_action())
             intent = Intent(_uuid(revision), 1, actions)
             assert state.log is not None
             body, _ = build_transaction(
@@ -92,8 +95,8 @@ class LongLog(PassingStore):
 
     def _names(self, after: str) -> Iterator[ObjectInfo]:
         for revision in range(self._first_after(after), -1, -1):
-            kinds = ("checkpoint", "transaction") if revision % EVERY == 0 else ("transaction",)
-            for kind in kinds:
+            kinds: tuple[Kind, ...] = ("checkpoint", "transaction")
+            for kind in kinds[revision % EVERY > 0 :]:
                 made_up = LogObject(1, revision, _uuid(revision)[:4].hex(), kind).name
                 key = self._folder + self._real.get((revision, kind), made_up)
                 if key > after:

@@ -1,4 +1,4 @@
-"""What a rebuild leaves in a store, in its least form: a seal, and an incarnation of one revision."""
+"""What a rebuild leaves in a store, in its least form: a seal; an incarnation of one revision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def seal(store: Store, writer: str = "w", database: str = "db") -> str:
     action = wire.Action(
         seal=wire.Seal(next_incarnation=state.log.incarnation + 1, rebuild_id=REBUILD_ID)
     )
-    return _put(store, state, state.log, state.next_uuid, action, state.epoch + 1, "maintenance")
+    return _put(store, state, state.log, state.next_uuid, state.epoch + 1, [action])
 
 
 def rebuild(store: Store, writer: str = "w", database: str = "db") -> State:
@@ -39,7 +39,7 @@ def rebuild(store: Store, writer: str = "w", database: str = "db") -> State:
     state = empty_state(writer, database)
     uuid = rebuilt_slot_uuid(REBUILD_ID, 0)
     identity = identity_action(writer, database)
-    _put(store, state, log, uuid, identity, old.epoch + 1, "maintenance", *_content(old))
+    _put(store, state, log, uuid, old.epoch + 1, [identity, *_content(old)])
     encoded = encode_state(state)
     for name, body in encoded.segments:
         store.put(segments_folder(writer, database) + name, body)
@@ -68,13 +68,13 @@ def _content(old: State) -> list[wire.Action]:
     return actions
 
 
-def _put(
-    store: Store, state: State, log: LogIdentity, uuid: bytes, first: wire.Action, epoch: int,
-    operation: str, *more: wire.Action,
+def _put(  # noqa: PLR0917 - the parts of one object
+    store: Store, state: State, log: LogIdentity, uuid: bytes, epoch: int,
+    actions: list[wire.Action],
 ) -> str:  # fmt: skip
     """Put the next transaction of a state, and apply it; returns the key."""
     revision = state.revision + 1
-    intent = Intent(bytes([revision % 256]) * 16, epoch, [first, *more], operation)
+    intent = Intent(bytes([revision % 256]) * 16, epoch, actions, "maintenance")
     body, _ = build_transaction(
         state, [intent], log=log, uuid=uuid, slot_seed=REBUILD_ID, epoch=epoch, guest=False,
         now_us=START_US,

@@ -1,4 +1,4 @@
-"""What an open writer knows: its log, committer, queue, clocks and checkpoints. `Writer` is its face
+"""What an open writer knows: its log, committer, queue, clocks, checkpoints. `Writer` is its face
 for users, `Transaction` gathers changes for it.
 
 Source: docs/format.md, section 10.

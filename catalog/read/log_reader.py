@@ -175,7 +175,7 @@ class LogReader:
                     hint=REPAIR,
                 )
             if listing.head < 0 and target is None:
-                return empty_state(self.writer, self.database)
+                return self._with_reader(empty_state(self.writer, self.database))
             try:
                 return self._read(plan_read(listing, target), listing)
             except (RevisionNotFound, SnapshotPruned):

@@ -4,6 +4,7 @@ in case."""
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import multiprocessing
 
 import pyarrow as pa
@@ -176,7 +177,7 @@ def test_the_names_of_an_opening_follow_from_its_seed(catalog, store):
     found = decoded(store)
     seeds = [item.message.commit.slot_seed for item in found]
     assert seeds == [one._session.slot_seed] * 3 + [guest._session.slot_seed] + seeds[:1]
-    for item, after in zip(found, found[1:]):
+    for item, after in itertools.pairwise(found):
         commit = item.message.commit
         assert commit.successor_uuid == successor_uuid(commit.slot_seed, item.message.revision)
         assert after.message.uuid == commit.successor_uuid

@@ -219,7 +219,9 @@ def test_broken_link(lake, link):
 def test_broken_protobuf(lake):
     lake.build(2)
     key = lake.key(1)
-    lake.store.put(key, encode_frame(FrameKind.TRANSACTION, LogIdentity(bytes(16), 1), b"\xff not protobuf")[0])
+    lake.store.put(
+        key, encode_frame(FrameKind.TRANSACTION, LogIdentity(bytes(16), 1), b"\xff not protobuf")[0]
+    )
     lake.refused(CorruptObject, key)
 
 

@@ -98,7 +98,9 @@ def read(store: Store, *, warned: Literal["error", "ignore"] = "error") -> Seen:
     found = tuple(one for each in ids for one in each)
     live = frozenset(path for paths in live_paths(state).values() for path in paths)
     oldest = listing.oldest_readable()
-    return Seen(state.revision, oldest, found, live, tuple(sorted(state.applications.versions().items())))
+    return Seen(
+        state.revision, oldest, found, live, tuple(sorted(state.applications.versions().items()))
+    )
 
 
 def rows(value: int) -> pa.Table:
