@@ -20,10 +20,12 @@ from ...errors import (
     CorruptObject,
     LakelogError,
     MissingTransaction,
+    ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
+from ..format.frame import HEADER_BYTES
 from ..format.names import LogObject, parse_log_object, segments_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..format.pieces import Piece, open_segment
@@ -76,14 +78,14 @@ class LogReader(LogFolder):
         """
         for attempt in range(_ATTEMPTS):
             if attempt:
-                listing = self.all_names(incarnation)
+                listing = self.names(incarnation)
             elif listing is None and incarnation and target is not None:
                 listing = self.names_at(incarnation, target)
             elif listing is None:
                 listing = self.names_for(target)
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
-                return empty_state(self.writer, self.database)
+                return self._with_reader(empty_state(self.writer, self.database))
             final = attempt == _ATTEMPTS - 1
             try:
                 return self._read(plan_read(listing, target), listing, final=final)
@@ -126,7 +128,7 @@ class LogReader(LogFolder):
             return state
         assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
-            return self.load(plan.target, self.all_names(listing.incarnation))
+            return self.load(plan.target, self.names(listing.incarnation))
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
         if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
@@ -156,7 +158,7 @@ class LogReader(LogFolder):
         assert state.base is not None
         below = state.base.message.revision
         if listing.lowest > 0:
-            listing = self.all_names(listing.incarnation)
+            listing = self.names(listing.incarnation)
             plan = plan_read(listing, plan.target)
         for base in plan.bases:
             if base is not None and base.revision >= below:
@@ -292,7 +294,8 @@ class LogReader(LogFolder):
         Returns:
             The same object if nothing is new, else another one; the given one is not changed. A log
             that was rebuilt or replaced since is read anew.
-        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint).
+        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint); for a log of one
+            revision 1 GET.
         """
         if state.log is None:
             return self._newer(state)
@@ -303,7 +306,7 @@ class LogReader(LogFolder):
         for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
         if listing.head == state.revision:
-            return state
+            return self._newer(state) if self._is_another_first(state, listing) else state
         if listing.run_start(listing.head) > state.revision + 1:
             return self._newer(state)  # pruned past us, or a racing listing
         tail = [listing.transactions[r][0] for r in range(state.revision + 1, listing.head + 1)]
@@ -322,6 +325,18 @@ class LogReader(LogFolder):
                 raise
             return other
         return fresh
+
+    def _is_another_first(self, state: State, listing: Listing) -> bool:
+        """Whether revision 0 is another log's by now: it has one name in all logs of a folder, so
+        that its name doesn't tell."""
+        names = listing.transactions.get(0)
+        if state.revision != 0 or not names:
+            return False
+        try:
+            header = self.store.get(listing.key(names[0]), start=0, end=HEADER_BYTES)
+        except ObjectNotFound:
+            return True
+        return not header.endswith(state.digest)
 
     def _newer(self, state: State) -> State:
         """What a fresh look shows, unless it is an older view of the same log: that tells nothing
