@@ -114,12 +114,9 @@ class LogReader(LogFolder):
             except UnsupportedFeature:
                 raise
             except CorruptError as error:
-                about_base = base is not None and (
-                    error.key == listing.key(base) or _is_right_above(error, base)
-                )
-                more = plan.bases[place + 1 :] or listing.lowest > 0
-                if not about_base:
+                if base is None or not self._is_about(error, base):
                     raise
+                more = plan.bases[place + 1 :] or listing.lowest > 0
                 if more:
                     self._warn(error)
                 fallen = fallen or error
@@ -140,6 +137,10 @@ class LogReader(LogFolder):
             hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
         )
 
+    def _is_about(self, error: CorruptError, base: LogObject) -> bool:
+        """Whether a base may be at fault, and a lower one do."""
+        return error.key == self.folder + base.name or _is_right_above(error, base)
+
     def _warn(self, error: CorruptError) -> None:
         warnings.warn(
             f"{error.message}; reading an older checkpoint and more of the log instead",
@@ -157,27 +158,41 @@ class LogReader(LogFolder):
         """
         assert state.base is not None
         below = state.base.message.revision
-        if listing.lowest > 0:
-            listing = self.names(listing.incarnation)
-            plan = plan_read(listing, plan.target)
+        try:
+            if listing.lowest > 0:
+                listing = self.names(listing.incarnation)
+                plan = plan_read(listing, plan.target)
+        except LakelogError:
+            raise error from None
         for base in plan.bases:
             if base is not None and base.revision >= below:
                 continue
             try:
-                other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
-                self._replay(other, found, listing)
-                for transaction in state.tail:  # the state may have gone on since it was read
-                    if transaction.message.revision > plan.target:
-                        apply(other, transaction)
+                other = self._from_base(base, state, plan, listing)
             except UnsupportedFeature:
                 raise
-            except (CorruptError, _Vanished):
+            except CorruptError as failed:
+                if base is not None and self._is_about(failed, base):
+                    continue
+                break  # every lower base needs the same transaction
+            except _Vanished:
                 continue
             if other.digest == state.digest:
                 self._warn(error)
                 return other.base, other.tail
         error.hint = f"Revisions {listing.readable()} are listed. {REPAIR}"
         raise error
+
+    def _from_base(
+        self, base: LogObject | None, state: State, plan: ReadPlan, listing: Listing
+    ) -> State:
+        """A state of the same revision as another one, from a base of a plan."""
+        other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
+        self._replay(other, found, listing)
+        for transaction in state.tail:  # what it has taken in since it was read
+            if transaction.message.revision > other.revision:
+                apply(other, transaction)
+        return other
 
     def _fetch(
         self,
