@@ -40,6 +40,7 @@ from .margins import DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.log_reader import LogReader
 from .read.lost_log import rebuild_hint
+from .read.points_in_time import load_at
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class Catalog:
             (hex), summary (JSON or null); sorted by committed_at, then writer and revision.
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
-        Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot.
+        Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
+            all names of each log.
         """
         listings = self._listings(database)
         if writer is not None:
@@ -126,9 +128,9 @@ class Catalog:
                 SnapshotPruned: Not there.
             NaiveTime, InvalidToken: Not a point in time.
             ForkError, CorruptError, UnsupportedFeature: A log that can't be read there.
-        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint, each spilled segment
-            and each later transaction of every writer. A time before the head of a log reads that
-            log twice.
+        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint and each later
+            transaction of every writer. A time before the head of a log reads that
+            log twice. A table's pieces of a checkpoint are read when they are asked for.
         """
         check_id(database, "database")
         wanted = self._wanted(database, as_of)
@@ -163,7 +165,8 @@ class Catalog:
             UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
             NestedCatalog: The log would begin inside another catalog.
         Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
-            log that isn't there, those of `birth.check_birth`.
+            log that isn't there, those of `birth.check_birth`, and for a guest that begins it 1
+            PUT, 1 LIST and 1 GET.
         """
         return Writer(
             self.store, writer_id, database, shared=shared,
@@ -286,7 +289,7 @@ class Catalog:
         return parallel(load, cut.writers)
 
     def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
-        states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
+        states = parallel(lambda listing: load_at(self._log(listing), at_us, listing), listings)
         found = [state for state in states if state is not None]
         if not found:
             at = _iso(at_us)

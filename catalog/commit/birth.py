@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import InvalidName
+from ..format.names import is_id
 from ..nesting import refuse_nested
 from ..read.lost_log import refuse_lost_log
 
@@ -33,7 +34,7 @@ def check_birth(store: Store, writer: str, database: str) -> None:
 
 def _refuse_twin(names: list[str], name: str, what: str) -> None:
     for other in names:
-        if other != name and other.lower() == name.lower():
+        if is_id(other) and other != name and other.lower() == name.lower():
             raise InvalidName(
                 f"{what} {name!r} differs only in case from {other!r}, which is there",
                 key=name,

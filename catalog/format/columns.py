@@ -46,10 +46,10 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(kind, count, buffers, nulls)
     if types.is_fixed_size_binary(kind):
         empty = bytes(kind.byte_width)
-        raw = b"".join(empty if value is None else value for value in values)
-        if len(raw) != count * kind.byte_width:
+        joined = b"".join(empty if value is None else value for value in values)
+        if len(joined) != count * kind.byte_width:
             raise ValueError(f"values of another length than {kind.byte_width} bytes")
-        return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(raw)], nulls)
+        return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(joined)], nulls)
     if types.is_boolean(kind):
         data = _bitmap(bool(value) for value in values)
         return pa.Array.from_buffers(kind, count, [validity, data], nulls)
@@ -70,7 +70,7 @@ def array(values: np.ndarray) -> pa.Array:
 
 
 def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Numbers, times (as int64) or booleans as a numpy array; what stands for a null is arbitrary."""
+    """Numbers, times (as int64) or booleans as a numpy array; nulls may come as anything."""
     if isinstance(values, pa.ChunkedArray):
         parts = [numbers(chunk) for chunk in values.chunks]
         if len(parts) == 1:

@@ -5,7 +5,7 @@ Source: docs/format.md, section 3.2.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
@@ -37,16 +37,23 @@ def parse_message(message: Message, data: bytes, key: str) -> None:
         raise CorruptObject(f"{key} holds a group, which no version writes", key=key)
 
 
+def unknown_fields(message: Message) -> list[Any]:
+    """The fields of a later version in a message itself, each with `field_number` and
+    `wire_type`."""
+    found: Any = UnknownFieldSet(message)
+    return list(found)
+
+
 def has_unknown_fields(message: Message) -> bool:
     """Whether a message holds fields of a later version, at any depth."""
     known = type(message)()
     known.CopyFrom(message)
-    known.DiscardUnknownFields()  # type: ignore[attr-defined]
+    known.DiscardUnknownFields()
     return known.ByteSize() != message.ByteSize()
 
 
 def _has_group(message: Message) -> bool:
-    if any(found.wire_type == _GROUP for found in UnknownFieldSet(message)):
+    if any(found.wire_type == _GROUP for found in unknown_fields(message)):
         return True
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:

@@ -107,7 +107,7 @@ def check_id(value: str, what: str) -> str:
         raise InvalidName(
             f"{what} id {value!r} is not valid",
             key=str(value),
-            hint="Use 1 to 64 letters, digits, '-' and '_' of ASCII, starting with a letter or digit",
+            hint="Use 1 to 64 letters, digits, '-' and '_' of ASCII, the first a letter or digit",
         )
     return value
 
@@ -269,8 +269,10 @@ def first_slot_uuid(writer: str, database: str) -> bytes:
 
 
 def successor_uuid(slot_seed: bytes, revision: int) -> bytes:
-    """The slot uuid of the revision after `revision`, for the opening that drew `slot_seed`: whoever
-    knows the seed knows every name that this opening may still commit under."""
+    """The slot uuid of the revision after `revision`, for the opening that drew `slot_seed`.
+
+    Whoever knows the seed knows every name that this opening may still commit under.
+    """
     text = b"lakelog successor" + slot_seed + revision.to_bytes(8, "little")
     return hashlib.sha256(text).digest()[:16]
 

@@ -13,13 +13,11 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from google.protobuf.unknown_fields import UnknownFieldSet
-
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
-from .messages import has_unknown_fields, parse_message
+from .messages import has_unknown_fields, parse_message, unknown_fields
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, piece_of_ref
 from .schema import MAX_GENERATION, fingerprint
@@ -122,7 +120,7 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
 def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
     """Refuse what a later version has brought in."""
     kind = action.WhichOneof("kind")
-    if newer and any(found.field_number < _OPTIONAL for found in UnknownFieldSet(action)):
+    if newer and any(found.field_number < _OPTIONAL for found in unknown_fields(action)):
         # Each number below that of `optional` is a kind, also beside a known one.
         if kind is not None:
             action.ClearField(kind)

@@ -76,7 +76,7 @@ def ascending_files(tables: pa.ChunkedArray, paths: pa.ChunkedArray) -> bool:
         last = name
     # A table that stands in two places has but one range, so that the ranges don't add up.
     runs = len(pc.run_end_encode(column).values)
-    return runs == pc.count_distinct(column).as_py()
+    return bool(runs == pc.count_distinct(column).as_py())
 
 
 def _ascends(paths: pa.ChunkedArray) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from ...errors import CorruptObject, UnsupportedFeature
 from ..wire import lakelog_segment_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
-from .messages import parse_message
 from .names import segment_name
 from .segment_bytes import encode_ipc
 from .segments import MAX_NUMBER, total
@@ -130,7 +129,10 @@ def open_segment(data: bytes, piece: Piece, log: LogIdentity) -> memoryview:
     if frame.log.log_id != log.log_id or frame.log.incarnation > log.incarnation:
         raise CorruptObject(f"{piece.where} belongs to another log", key=piece.where)
     message = wire.Segment()
-    parse_message(message, frame.message, piece.where)
+    try:
+        message.ParseFromString(frame.message)
+    except ValueError as error:
+        raise CorruptObject(f"{piece.where} doesn't say what it holds", key=piece.where) from error
     message.DiscardUnknownFields()
     if message != piece.segment:
         raise CorruptObject(

@@ -9,7 +9,7 @@ Source: docs/format.md, section 6.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -105,7 +105,7 @@ class Run:
 
 def files_rows(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:
     """Added files as rows of FILES, in the order given."""
-    columns = [
+    columns: list[Sequence[Any]] = [
         [add.table for add in adds],
         [add.path for add in adds],
         [add.partition for add in adds],

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from ...errors import CorruptObject, UnsupportedFeature
 from ..format.columns import array, numbers
+from ..format.messages import has_unknown_fields
 from ..format.names import LogObject, log_folder, segment_name
 from ..format.objects import (
     DecodedCheckpoint,
     decode_checkpoint,
     encode_checkpoint,
-    has_unknown_fields,
 )
 from ..format.pieces import Attachments, Piece, describe, frame_segment
 from ..format.references import decode_references, reference_rows
@@ -134,7 +134,7 @@ def encode_state(state: State, *, retained_from: int = 0, salt: bytes = b"") -> 
         UnsupportedFeature: A later version has written what this one can't carry over.
         CorruptObject: Files of a table don't fit: a checkpoint would hide it.
     """
-    assert state.log is not None and state.revision >= 0, "there is nothing to checkpoint"
+    assert state.log is not None, "there is nothing to checkpoint"
     assert not state.sealed_for, "a checkpoint can't say that the log is sealed"
     _refuse_unknown(state)
     sink = _Sink(state.log, salt)

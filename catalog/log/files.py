@@ -136,7 +136,7 @@ class Files:
             self._checked.add(table)
 
     def _check_once(self, table: str) -> None:
-        """No path may stand twice in the pieces of a checkpoint, and each file's schema is known."""
+        """Each file's schema is known, and no path stands twice in the pieces of a checkpoint."""
         for fingerprint in self.fingerprints(table):
             if self.known is not None and (table, fingerprint) not in self.known:
                 raise CorruptObject(
@@ -162,7 +162,7 @@ class Files:
         Args:
             whole: All columns of FILES but `table`, instead of the core ones.
         Returns:
-            Core columns (or all). Order: pieces, each by path; then what was added since, by commit.
+            Core columns (or all). Pieces, each by path; then what was added since, by commit.
         Raises:
             CorruptObject: The table can't be used.
         """

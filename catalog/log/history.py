@@ -158,7 +158,7 @@ class History:
         return self._tables[place]
 
     def _check(self, table: pa.Table, place: int) -> None:
-        """A piece ascends without gaps, goes on where the one before ends, and ends as it should."""
+        """A piece ascends without gaps, begins after the one before, and ends as it should."""
         piece = self.pieces[place]
         revisions = numbers(table.column("revision"))
         times = numbers(table.column("committed_at"))

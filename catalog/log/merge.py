@@ -16,7 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from ..format.columns import array, empty_table, numbers
-from ..format.segments import ROW_GROUPS_COLUMNS, ROWS_PER_SEGMENT, STATISTICS_ROWS, sorted_rows
+from ..format.segments import (
+    ORDER,
+    ROW_GROUPS_COLUMNS,
+    ROWS_PER_SEGMENT,
+    STATISTICS_ROWS,
+    ascends,
+    sorted_rows,
+)
 from ..format.statistics_form import pack_statistics
 from ..format.wire_kinds import FILES, ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 
@@ -104,11 +111,11 @@ def _moved(
 ) -> pa.Table:
     """Describing rows of all sources, with `row` as the place among the merged files (int64)."""
     parts = []
-    for table, offset in zip(tables, offsets, strict=False):
+    for table, offset, end in zip(tables, offsets, offsets[1:], strict=False):
         if table is None or not table.num_rows:
             continue
         rows = numbers(table.column("row")).astype(np.int64)
-        sane = rows < len(place_of) - offset
+        sane = rows < end - offset  # what describes no file of its own part describes none
         places = np.where(sane, place_of[np.minimum(rows + offset, len(place_of) - 1)], -1)
         index = table.schema.get_field_index("row")
         moved = table.set_column(index, pa.field("row", pa.int64(), False), array(places))
@@ -127,7 +134,22 @@ def _within(kind: int, table: pa.Table, start: int, end: int) -> pa.Table:
         rows = rows[here]
     index = table.schema.get_field_index("row")
     local = array((rows - start).astype(np.int32))
-    return sorted_rows(table.set_column(index, rows_schema(kind).field("row"), local), kind)
+    table = table.set_column(index, rows_schema(kind).field("row"), local)
+    return _without_twins(sorted_rows(table, kind), kind)
+
+
+def _without_twins(table: pa.Table, kind: int) -> pa.Table:
+    """What is said twice of one file, row group and column is unknown."""
+    if table.num_rows < 2 or ascends(table, kind):
+        return table
+    import pyarrow.compute as pc
+
+    same = np.ones(table.num_rows - 1, np.bool_)
+    for name in ORDER[kind]:
+        values = table.column(name).combine_chunks()
+        same &= pc.equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
+    twin = np.append(same, False) | np.concatenate([[False], same])
+    return table.take(array(np.flatnonzero(~twin)))
 
 
 def rows_schema(kind: int) -> pa.Schema:

@@ -15,7 +15,7 @@ Source: docs/format.md, sections 4.2 and 4.4.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
+    _Place = tuple[str, int]
 
+_T = TypeVar("_T")
 OPEN_AGAIN: Final = (
     "If the log was rebuilt or restored since it was opened here, only open it again"
 )
@@ -94,6 +96,7 @@ class State:
     _schemas: KnownSchemas | None = None
     _applications: Applications | None = None
     _history: History | None = None
+    _schema_rows: dict[_Place, Any] = field(default_factory=dict)  # of the base's SCHEMAS pieces
 
     def copy(self) -> State:
         """An independent copy. Costs what lies over the pieces, not the pieces."""
@@ -183,7 +186,7 @@ class State:
     ) -> None:
         """From here on the state is based on this checkpoint, of its own revision or a lower one:
         what stands in it is taken from its pieces."""
-        self.base, self._pieces = base, pieces
+        self.base, self._pieces, self._schema_rows = base, pieces, {}
         self.tail = [found for found in self.tail if found.message.revision > base.message.revision]
         self.older = None
         self._history = None
@@ -192,7 +195,7 @@ class State:
                 files.apply(transaction)
         self._files = files
 
-    def _sound(self, load: Callable[[], Any]) -> Any:
+    def _sound(self, load: Callable[[], _T]) -> _T:
         """What `load` gives; from an older base, if the present one turns out to be damaged."""
         while True:
             try:
@@ -203,7 +206,7 @@ class State:
                 if self.base is None or self.older is None:
                     raise
                 self.base, self.tail = self.older(self, error)
-                self._pieces = None
+                self._pieces, self._schema_rows = None, {}
 
     def _load_pieces(self) -> tuple[Piece, ...]:
         if self.base is None:
@@ -278,10 +281,13 @@ class State:
             for piece in self._of_kind(SCHEMAS)
             if only is None or any(map(piece.may_hold, only))
         ]
-        for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
+        fresh = [piece for piece in wanted if _place(piece) not in self._schema_rows]
+        for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
-            schemas.load(rows, piece.where, only)
+            self._schema_rows[_place(piece)] = rows
+        for piece in wanted:
+            schemas.load(self._schema_rows[_place(piece)], piece.where, only)
         return schemas
 
     def _load_applications(self) -> Applications:
@@ -305,6 +311,11 @@ class State:
         for transaction in self.tail:
             history.apply(transaction)
         return history
+
+
+def _place(piece: Piece) -> _Place:
+    """Where a piece begins: the object, and the byte within its attachments."""
+    return piece.where, piece.offset
 
 
 def _dead_rows(piece: Piece) -> np.ndarray | None:

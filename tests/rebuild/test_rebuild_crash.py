@@ -167,12 +167,14 @@ def test_the_same_without_put_if_absent(lost):
     assert check_all_deaths(lambda: PlainStore(MemoryStore()), before) >= 20
 
 
+@pytest.mark.slow("a rebuild dies at many requests, on a test server too")
 @pytest.mark.parametrize(("lost", "every"), [("all", 4), ("nothing", 12)])
 def test_the_same_on_each_backend(any_store, lost, every):
     before = make_history(lost=lost)
     assert check_all_deaths(any_store, before, every=every) >= 4
 
 
+@pytest.mark.slow("81 pairs of deaths, each with three rebuilds")
 def test_two_deaths_in_a_row():
     before = make_history(lost="nothing")
     reference = fill(MemoryStore(), before)

@@ -5,7 +5,7 @@ tests of its own. Everything else is in: several tables and partitions, replacem
 several owners one after the other, predecessors that still write, overlapping transactions,
 shared commits, discarded transactions, deleted files, and rebuilds in between.
 
-`LAKELOG_EXAMPLES=2000 pytest tests/rebuild` runs it longer, on fresh seeds.
+`LAKELOG_EXAMPLES=2000 pytest tests/rebuild` runs it longer, on other seeds with LAKELOG_SEED.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
@@ -226,9 +227,9 @@ def check_rebuild(world: World) -> None:
     assert rows == info.rows
 
 
+@pytest.mark.slow("60 whole histories, each rebuilt")
 @settings(
     max_examples=int(EXAMPLES or 60),
-    derandomize=EXAMPLES is None,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
