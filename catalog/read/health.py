@@ -19,9 +19,9 @@ from ...errors import AccessDenied, CorruptError, CorruptObject, LakelogError, L
 from ...store import Capabilities, probe
 from ..ambient import SYSTEM, Ambient
 from ..format.names import check_id
-from ..format.objects import decode_transaction
+from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..log.listing import REPAIR, Listing
-from ..log.state import WRITER_FEATURES, State
+from ..log.state import State
 from .log_reader import LogReader
 from .lost_log import refuse_lost_log, without_log
 

@@ -83,7 +83,7 @@ class LogReader(LogFolder):
                 listing = self.names_for(target)
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
-                return empty_state(self.writer, self.database)
+                return self._with_reader(empty_state(self.writer, self.database))
             try:
                 return self._read(plan_read(listing, target), listing)
             except (RevisionNotFound, SnapshotPruned):
