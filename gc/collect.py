@@ -100,8 +100,8 @@ def plan_gc(
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         ObjectNotFound: Live files are not there: the log may be another's.
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
-        files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its segments and
-        each later transaction.
+        files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
+        segments, each later transaction, and all of other incarnations.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress

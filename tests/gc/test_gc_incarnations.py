@@ -170,15 +170,16 @@ def test_once_the_first_epoch_is_forgotten_all_wait(rebuilt):
         writer.checkpoint()
     lake.pass_time(2 * DAY_S)
     prune(lake)
-    with lake.writer() as writer:
-        lake.commit(writer, 5)
-        young = lake.orphan(writer)
-        writer.checkpoint()
-    lake.pass_time(2 * DAY_S)
-    prune(lake)
+    for value in range(5, 8):
+        with lake.writer() as writer:
+            lake.commit(writer, value)
+            young = lake.orphan(writer)
+            writer.checkpoint()
+        lake.pass_time(DAY_S)
+        prune(lake)
     assert not lake.log().load().history.holds(0)
     with lake.writer() as writer:
-        lake.commit(writer, 6)
+        lake.commit(writer, 8)
     assert not {ours, young} & collect(lake)
     lake.pass_time(7 * DAY_S)
     assert {ours, young} <= collect(lake)
