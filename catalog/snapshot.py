@@ -127,7 +127,8 @@ class Snapshot:
         Raises:
             TableNotFound: The cut doesn't know the table.
             CorruptObject: The files of the table can't be told.
-        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time.
+        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time;
+            with details 1 GET for each of files.
         """
         self._check_table(table)
         parts = [
