@@ -306,7 +306,7 @@ def _others(listing: Listing) -> Finding:
     of = f"incarnation{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
     above = any(number > listing.incarnation for number in numbers)
     to_do = "Of a rebuild that is under way or was cut short" if above else None
-    what = f"There are {objects} of {of}; in use is {listing.incarnation}"
+    what = f"{objects} of {of}; in use is {listing.incarnation}"
     return Finding("note", what, listing.key(listing.others[0]), to_do)
 
 
