@@ -42,7 +42,7 @@ _LOGS: Final = (
     Column("head", style="count"),
     Column("committed_at"),
     Column("epoch", style="count"),
-    Column("log_id"),
+    Column("log_id", "LOG"),
     Column("incarnation", "LIFE", style="count"),
     Column("named_writer", shown=False),
     Column("named_database", shown=False),
@@ -59,6 +59,7 @@ _LOGS: Final = (
     Column("unknown_names", shown=False),
     Column("sound", style="yes"),
 )
+_SHORT_ID: Final = 8
 _RACES: Final = (
     "Commits race for one name, which only one can win: a log can't fork, "
     "and several processes may share one."
@@ -224,7 +225,8 @@ def _print(found: dict[str, Any]) -> None:
     if found["meaning"]:
         output.note("meaning", found["meaning"])
     output.line()
-    output.rows("text", _LOGS, found["logs"], empty="no logs yet")
+    logs = [{**log, "log_id": log["log_id"] and log["log_id"][:_SHORT_ID]} for log in found["logs"]]
+    output.rows("text", _LOGS, logs, empty="no logs yet")
     for heading, items in (("problem", found["problems"]), ("note", found["notes"])):
         for item in items:
             where = f"{item['writer']}/{item['database']}: " if item["writer"] else ""

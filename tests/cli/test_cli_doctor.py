@@ -29,12 +29,15 @@ probed with    an object of its own below EWR/_probe/
 meaning  Commits race for one name, which only one can win: a log can't fork, and several processes
          may share one.
 
-DATABASE  WRITER  HEAD  COMMITTED AT                 EPOCH  LOG ID                            LIFE  OLDEST  CHECKPOINT  BEHIND  SOUND
-weather   EWR        3  2013-06-30T04:00:00.000000Z      1  38b4e652e44da7f2370d9e260e271365     1       0           2       1  yes
-weather   JFK        2  2013-06-30T07:00:00.000000Z      1  264aad6cb6dd210faf94acd3cf92c190     1       0           -       -  yes
+DATABASE  WRITER  HEAD  COMMITTED AT                 EPOCH  LOG       LIFE  OLDEST  CHECKPOINT  \
+BEHIND  SOUND
+weather   EWR        3  2013-06-30T04:00:00.000000Z      1  38b4e652     1       0           2  \
+     1  yes
+weather   JFK        2  2013-06-30T07:00:00.000000Z      1  264aad6c     1       0           -  \
+     -  yes
 
 no problems found
-"""  # noqa: E501
+"""
 
 
 def objects(url: str) -> set[Path]:

@@ -169,21 +169,22 @@ def test_files_with_a_limit_still_tells_the_whole(cli, weather):
 
 
 STATISTICS = """\
-WRITER  PATH                                                            COLUMN     NULLS  MIN                       MAX
-EWR     data/day 1/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet  hour           0  0                         2
-EWR     data/day 1/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet  origin         0  EWR                       EWR
-EWR     data/day 1/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet  temp           1  60.5                      62.5
-EWR     data/day 1/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet  time_hour      0  2013-06-30T00:00:00.000Z  2013-06-30T02:00:00.000Z
+WRITER  PATH COLUMN     NULLS  MIN                       MAX
+EWR     PATH hour           0  0                         2
+EWR     PATH origin         0  EWR                       EWR
+EWR     PATH temp           1  60.5                      62.5
+EWR     PATH time_hour      0  2013-06-30T00:00:00.000Z  2013-06-30T02:00:00.000Z
 
 4 of 12 rows
 
 as of  EWR=3
-token  ll1-"""  # noqa: E501
+token  ll1-"""
 
 
 def test_files_with_statistics(cli, weather):
     args = ("files", weather, "weather", "hourly", "--writer", "EWR", "--statistics")
-    assert "\n".join(body(cli(*args, "-n", "4"))) == STATISTICS
+    shown = "\n".join(body(cli(*args, "-n", "4")))
+    assert re.sub(r"data/\S+ \S+ |PATH +", "PATH", shown).replace("PATH ", "PATH") == STATISTICS
     rows = cli(*args, "-o", "json").json
     assert len(rows) == 12
     known = lakelog.open_catalog(weather).snapshot("weather", {"EWR": 3}).statistics("hourly")
