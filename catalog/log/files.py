@@ -298,12 +298,17 @@ class Files:
         if not isinstance(part, Part):
             self.broken_ranges.append((piece, part))
             return
-        revisions = pc.unique(part.run.core.column("revision")).to_pylist()
+        if pc.unique(part.run.core.column("revision")).to_pylist() != [
+            transaction.message.revision
+        ]:
+            error = CorruptObject(
+                f"{transaction.key} holds a batch of another revision", key=transaction.key
+            )
+            self.broken_ranges.append((piece, error))
+            return
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):
                 continue
-            if revisions != [transaction.message.revision]:
-                self._break(table, transaction.key, "holds a batch of another revision")
             paths = part.run.core.column("path").slice(start, end - start)
             for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
                 self._check_known(table, fingerprint, transaction.key)

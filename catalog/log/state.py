@@ -14,6 +14,7 @@ Source: docs/format.md, sections 4.2 and 4.4.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -196,16 +197,19 @@ class State:
         self._files = files
 
     def _sound(self, load: Callable[[], _T]) -> _T:
-        """What `load` gives; from an older base, if the present one turns out to be damaged."""
+        """What `load` gives; from an older base, if the present one turns out to be damaged. If
+        none gives it, the error is that of the newest."""
+        first: CorruptError | None = None
         while True:
             try:
                 return load()
             except UnsupportedFeature:
                 raise
             except CorruptError as error:
+                first = first or error
                 if self.base is None or self.older is None:
-                    raise
-                self.base, self.tail = self.older(self, error)
+                    raise first from None
+                self.base, self.tail = self.older(self, first)
                 self._pieces, self._schema_rows = None, {}
 
     def _load_pieces(self) -> tuple[Piece, ...]:
@@ -276,6 +280,7 @@ class State:
 
     def _base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         schemas = KnownSchemas()
+        newest = -1 if self.base is None else self.base.message.revision
         wanted = [
             piece
             for piece in self._of_kind(SCHEMAS)
@@ -287,7 +292,7 @@ class State:
             check_table_range(rows, piece)
             self._schema_rows[_place(piece)] = rows
         for piece in wanted:
-            schemas.load(self._schema_rows[_place(piece)], piece.where, only)
+            schemas.load(self._schema_rows[_place(piece)], piece.where, only, newest)
         return schemas
 
     def _load_applications(self) -> Applications:
@@ -302,6 +307,10 @@ class State:
 
     def _load_history(self) -> History:
         expected = None
+        pieces = self._of_kind(HISTORY)
+        for one, two in itertools.pairwise(pieces):
+            if two.segment.first_revision != one.segment.last_revision + 1:
+                raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
@@ -428,6 +437,7 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
         problem = "was not committed after the one before it"
     elif any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
         problem = f"requires more than {MAX_FEATURES} features, with those before"
+    problem = problem or _too_many_features(state, message)
     if problem:
         raise BrokenChain(
             f"{key} {problem}",
@@ -435,6 +445,15 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
             hint=f"Revisions up to {state.revision} can still be read: give one as the point in "
             f"time. {OPEN_AGAIN}",
         )
+
+
+def _too_many_features(state: State, message: wire.Transaction) -> str:
+    readers, writers = set(state.reader_features), set(state.writer_features)
+    for action in message.actions:
+        readers.update(action.upgrade.required_reader_features)
+        writers.update(action.upgrade.required_writer_features)
+    many = max(len(readers), len(writers)) > MAX_FEATURES
+    return f"makes the log require more than {MAX_FEATURES} features" if many else ""
 
 
 def check_writer_features(state: State) -> None:

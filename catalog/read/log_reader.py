@@ -84,8 +84,9 @@ class LogReader(LogFolder):
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
                 return empty_state(self.writer, self.database)
+            final = attempt == _ATTEMPTS - 1
             try:
-                return self._read(plan_read(listing, target), listing)
+                return self._read(plan_read(listing, target), listing, final=final)
             except (RevisionNotFound, SnapshotPruned):
                 if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
                     raise
@@ -96,13 +97,17 @@ class LogReader(LogFolder):
                 self.ambient.sleep_s(_PAUSE_S * attempt)
         raise AssertionError("unreachable")
 
-    def _read(self, plan: ReadPlan, listing: Listing) -> State:
-        """The state of the target, from the newest base that serves."""
+    def _read(self, plan: ReadPlan, listing: Listing, *, final: bool) -> State:
+        """The state of the target, from the newest base that serves.
+
+        Args:
+            final: A base that is not there is taken for a damaged one: it was looked for before.
+        """
         fallen: LakelogError | None = None
         for place, base in enumerate(plan.bases):
             tail = plan.tail_after(base)
             try:
-                state, found = self._fetch(base, tail, listing)
+                state, found = self._fetch(base, tail, listing, final=final)
                 self._replay(state, found, listing)
             except UnsupportedFeature:
                 raise
@@ -157,11 +162,13 @@ class LogReader(LogFolder):
             if base is not None and base.revision >= below:
                 continue
             try:
-                other, found = self._fetch(base, plan.tail_after(base), listing)
+                other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
                 self._replay(other, found, listing)
                 for transaction in state.tail:  # the state may have gone on since it was read
                     if transaction.message.revision > plan.target:
                         apply(other, transaction)
+            except UnsupportedFeature:
+                raise
             except (CorruptError, _Vanished):
                 continue
             if other.digest == state.digest:
@@ -171,7 +178,12 @@ class LogReader(LogFolder):
         raise error
 
     def _fetch(
-        self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing
+        self,
+        base: LogObject | None,
+        tail: Sequence[LogObject],
+        listing: Listing,
+        *,
+        final: bool,
     ) -> tuple[State, list[tuple[LogObject, bytes]]]:
         """The state of a base, and the transactions after it, not yet decoded."""
         if base is None:
@@ -179,7 +191,14 @@ class LogReader(LogFolder):
             return self._with_reader(empty_state(self.writer, self.database)), list(
                 zip(tail, bodies, strict=True)
             )
-        first, *bodies = self._bodies([base, *tail])
+        try:
+            first, *bodies = self._bodies([base, *tail])
+        except _Vanished:
+            if not final or self.store.get_many([listing.key(base)]) != [None]:
+                raise
+            raise CorruptObject(
+                f"{listing.key(base)} was listed and is gone", key=listing.key(base)
+            ) from None
         state = state_of_checkpoint(
             decode_checkpoint(first, listing.key(base)), self.writer, self.database
         )
@@ -215,17 +234,24 @@ class LogReader(LogFolder):
         bodies = self.store.get_many([folder + piece.name for piece in pieces])
         assert log is not None
 
-        def opened(pair: tuple[Piece, bytes | None]) -> memoryview:
+        def opened(pair: tuple[Piece, bytes | None]) -> memoryview | CorruptError:
             piece, body = pair
-            if body is None:
-                raise CorruptObject(
-                    f"{piece.where} is referred to by a checkpoint and is not there",
-                    key=piece.where,
-                    hint=REPAIR,
-                )
-            return open_segment(body, piece, log)
+            try:
+                if body is not None:
+                    return open_segment(body, piece, log)
+            except CorruptError as error:
+                return error
+            return CorruptObject(
+                f"{piece.where} is referred to by a checkpoint and is not there",
+                key=piece.where,
+                hint=REPAIR,
+            )
 
-        return parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
+        found = parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
+        errors = [item for item in found if isinstance(item, CorruptError)]
+        for error in sorted(errors, key=lambda e: not isinstance(e, UnsupportedFeature)):
+            raise error  # what is too new comes before what is damaged
+        return [item for item in found if not isinstance(item, CorruptError)]
 
     def checkpoint_state(self, item: LogObject) -> State:
         """One checkpoint, without any fallback: what prune asks of the one that is to survive.
