@@ -4,7 +4,7 @@ same minima and maxima as the buffers of Arrow columns, in the same order, each 
     python bench/bounds.py [--share 1.0]
 
 Nothing is stored: the log is built in memory. `--share` scales all sizes, for a look. Null counts,
-exactness and the places of rows are in ours and not in the bounds; so are the names of columns and all framing.
+exactness, the places of rows, names of columns and all framing are in ours, not in the bounds.
 """
 
 from __future__ import annotations
