@@ -103,16 +103,21 @@ def canonical(found: Verdict) -> Verdict:
 
 
 def verdicts(
-    transactions: Mapping[str, bytes], segments: Mapping[str, bytes], go: GoReader | None
+    transactions: Mapping[str, bytes],
+    segments: Mapping[str, bytes],
+    go: GoReader | None,
+    *,
+    package: bool = True,
 ) -> dict[str, Verdict]:
-    """What each reader says of the head of a log."""
+    """What each reader says of the head of a log; the package's only if it is asked for."""
     independent = independent_verdict.verdict(transactions, segments)
     names = independent.get("tables", {})
     found = {"independent": independent}
-    try:
-        found["lakelog"] = package_verdict.verdict(transactions, segments, names)
-    except Exception as error:  # an error that is no refusal is a disagreement, too
-        found["lakelog"] = {"verdict": f"{type(error).__name__}: {error}"}
+    if package:
+        try:
+            found["lakelog"] = package_verdict.verdict(transactions, segments, names)
+        except Exception as error:  # an error that is no refusal is a disagreement, too
+            found["lakelog"] = {"verdict": f"{type(error).__name__}: {error}"}
     if go is not None:
         found["go"] = go.verdict(transactions, segments)
     return found
@@ -155,7 +160,13 @@ def text(found: Verdict) -> str:
 
 
 def compare(
-    seed: int, valid: int, damaged: int, go: GoReader | None, *, first: int = 0
+    seed: int,
+    valid: int,
+    damaged: int,
+    go: GoReader | None,
+    *,
+    first: int = 0,
+    package: bool = True,
 ) -> Tally:
     """Hold the readers against each other on random logs.
 
@@ -164,7 +175,7 @@ def compare(
     """
     tally = Tally()
     for name, log, done in make_logs(seed, valid, damaged, first):
-        tally.add(name, done, verdicts(log.transactions, log.segments, go))
+        tally.add(name, done, verdicts(log.transactions, log.segments, go, package=package))
     return tally
 
 
