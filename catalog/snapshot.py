@@ -74,7 +74,8 @@ class Snapshot:
 
         A writer that is new to the database is not seen: open a new snapshot for that.
 
-        Requests: 1 LIST for each writer; 1 GET for each new transaction.
+        Requests: 1 LIST for each writer; 1 GET for each new transaction; for a log of one revision
+            1 GET.
         """
         logs = [
             LogReader(self._store, state.writer, self.database, self._ambient)
@@ -126,7 +127,8 @@ class Snapshot:
         Raises:
             TableNotFound: The cut doesn't know the table.
             CorruptObject: The files of the table can't be told.
-        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time.
+        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time;
+            with details 1 GET for each of files.
         """
         self._check_table(table)
         parts = [

@@ -9,10 +9,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
-from .columns import array, is_null, numbers
 from .statistics import decode_bounds
 
 if TYPE_CHECKING:
@@ -99,33 +97,6 @@ def _binary_key(value: bytes) -> KeyedBound | None:
     return key, value if len(value) > 8 or value[-1:] == b"\0" else None
 
 
-def bounds_of_keys(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Bounds from their keys.
-
-    Args:
-        keys: int64, null for unknown.
-        whole: binary, null where the key says all.
-    Returns:
-        An array of the bound type; null for unknown and for what is no value of the type.
-    """
-    types = pa.types
-    plain = numbers(keys)
-    if types.is_float64(kind):
-        values = np.where(plain >= 0, plain, plain ^ _SIGN_LESS).view(np.float64)
-        return _masked(array(values), is_null(keys) | np.isnan(values))
-    if types.is_unsigned_integer(kind):
-        return _masked(array(plain.view(np.uint64) ^ np.uint64(_FLIP)), is_null(keys))
-    if types.is_signed_integer(kind):
-        return keys
-    return decode_bounds(byte_forms(keys, whole, kind), kind)
-
-
-def _masked(values: pa.Array, gone: np.ndarray) -> pa.Array:
-    """The values with nulls where `gone` says so."""
-    validity = pa.py_buffer(np.packbits(~gone, bitorder="little"))
-    return pa.Array.from_buffers(values.type, len(values), [validity, values.buffers()[1]])
-
-
 def byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
     """Bounds in their byte form (section 5.2) from their keys; None for unknown, and for a key that
     doesn't fit what stands beside it."""
@@ -153,6 +124,10 @@ def _byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[byte
             found.append(bits.to_bytes(8, "big").rstrip(b"\0"))
         elif types.is_boolean(kind):
             found.append(bytes([key]) if key in (0, 1) else None)
+        elif types.is_unsigned_integer(kind):
+            found.append((key + _FLIP).to_bytes(8, "little"))
+        elif types.is_float64(kind):
+            found.append(_INT.pack(key if key >= 0 else key ^ _SIGN_LESS))
         else:
             found.append(key.to_bytes(16 if wide else 8, "little", signed=True))
     return found

@@ -68,10 +68,9 @@ class Applications:
             ids = table.column("app_id").chunk(0)
             row = PathIndex(ids).find(app_id, 0, len(ids))
             if row >= 0:
-                version, time = (table.column(name)[row].as_py() for name in _VALUES)
-                if time >= self.forgotten_before_us:
-                    found.append((version, time))
-        return max(found)[0] if found else -1
+                found.append(tuple(table.column(name)[row].as_py() for name in _VALUES))
+        version, time = max(found, default=(-1, 0))
+        return version if time >= self.forgotten_before_us else -1
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in what one more transaction says."""
@@ -112,17 +111,16 @@ def merge_applications(tables: Iterable[pa.Table], forgotten_before_us: int = 0)
     """Several segments as one: of each id the highest version counts, of equal versions the latest
     time; what is forgotten is left out."""
     rows = pa.concat_tables(tables)
-    if forgotten_before_us:
-        times = numbers(rows.column("committed_at_us"))
-        rows = rows.take(array(np.flatnonzero(times >= forgotten_before_us)))
     order = [
         ("app_id", "ascending"), ("app_version", "descending"), ("committed_at_us", "descending")
     ]  # fmt: skip
     rows = rows.sort_by(order).combine_chunks()
-    if rows.num_rows < 2:
-        return rows
-    ids = rows.column("app_id").combine_chunks()
     import pyarrow.compute as pc
 
-    first = numbers(pc.not_equal(ids[1:], ids[:-1]))
-    return rows.take(array(np.flatnonzero(np.concatenate([[True], first])))).combine_chunks()
+    kept = np.ones(rows.num_rows, np.bool_)
+    if rows.num_rows > 1:
+        ids = rows.column("app_id").combine_chunks()
+        kept[1:] = numbers(pc.not_equal(ids[1:], ids[:-1]))
+    if forgotten_before_us:
+        kept &= numbers(rows.column("committed_at_us")) >= forgotten_before_us
+    return rows.take(array(np.flatnonzero(kept))).combine_chunks()

@@ -299,11 +299,13 @@ class Files:
             self.broken_ranges.append((piece, part))
             return
         revisions = pc.unique(part.run.core.column("revision")).to_pylist()
+        if revisions != [transaction.message.revision]:
+            problem = f"{transaction.key} holds a batch of another revision"
+            self.broken_ranges.append((piece, CorruptObject(problem, key=transaction.key)))
+            return
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):
                 continue
-            if revisions != [transaction.message.revision]:
-                self._break(table, transaction.key, "holds a batch of another revision")
             paths = part.run.core.column("path").slice(start, end - start)
             for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
                 self._check_known(table, fingerprint, transaction.key)

@@ -9,8 +9,9 @@ Source: docs/format.md, sections 5.3 and 6.3.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from ...errors import CorruptObject
 from ..format.columns import rows_to_table
 from ..format.objects import generations_of
 from ..format.path_column import table_ranges
-from ..format.schema import decode_schema, fingerprint
+from ..format.schema import MAX_GENERATION, decode_schema, fingerprint
 from ..format.segments import SCHEMAS_COLUMNS
 
 if TYPE_CHECKING:
@@ -88,12 +89,10 @@ class KnownSchemas:
         return identity in self.entries
 
     def load(self, rows: pa.Table, where: str, only: frozenset[str] | None = None) -> None:
-        """Take in a SCHEMAS segment.
+        """Take in a SCHEMAS segment that `check_schemas` found sound.
 
         Args:
             only: Rows of these tables; None: all.
-        Raises:
-            CorruptObject: A row isn't what its fingerprint says.
         """
         if only is not None:
             ranges = table_ranges(rows.column("table"))
@@ -102,19 +101,9 @@ class KnownSchemas:
                 return
             rows = pa.concat_tables(parts)
         for row in rows.to_pylist():
-            names, numbers = row["generation_columns"] or (), row["generations"] or ()
-            generations = tuple(zip(names, numbers, strict=False))
-            sound = len(names) == len(numbers) and all(
-                name and number is not None and number > 0 for name, number in generations
-            )
-            if not sound or row["fingerprint"] != fingerprint(row["arrow_schema"], generations):
-                raise CorruptObject(
-                    f"{where} holds a schema of {row['table']!r} that its fingerprint doesn't name",
-                    key=where,
-                )
             self._learn(
                 SchemaEntry(
-                    row["table"], row["fingerprint"], row["arrow_schema"], generations,
+                    row["table"], row["fingerprint"], row["arrow_schema"], _generations(row),
                     tuple(row["key"] or ()), tuple(row["sort_order"] or ()), row["revision"], where,
                 )
             )  # fmt: skip
@@ -176,6 +165,36 @@ class KnownSchemas:
                 except CorruptObject:
                     continue
         return found
+
+
+def _generations(row: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    names, numbers = row["generation_columns"] or (), row["generations"] or ()
+    return tuple(zip(names, numbers, strict=False))
+
+
+def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
+    """Whether all rows of a SCHEMAS segment keep their rules.
+
+    Args:
+        newest: The revision of the checkpoint.
+    Raises:
+        CorruptObject: One doesn't.
+    """
+    for row in rows.to_pylist():
+        generations = _generations(row)
+        names = [name.encode() for name, _ in generations]
+        sound = (
+            len(row["generation_columns"] or ()) == len(row["generations"] or ())
+            and all(names)
+            and all(low < high for low, high in itertools.pairwise(names))
+            and all(1 <= number <= MAX_GENERATION for _, number in generations)
+            and row["revision"] <= newest
+        )
+        if not sound or row["fingerprint"] != fingerprint(row["arrow_schema"], generations):
+            raise CorruptObject(
+                f"{where} holds a schema of {row['table']!r} that its fingerprint doesn't name",
+                key=where,
+            )
 
 
 def check_table_range(rows: pa.Table, piece: Piece) -> None:

@@ -14,7 +14,9 @@ Source: docs/format.md, sections 4.2 and 4.4.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -27,6 +29,7 @@ from ..format.objects import (
     WRITER_FEATURES,
     DecodedTransaction,
 )
+from ..format.pieces import OF_A_PART
 from ..format.references import decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
@@ -34,7 +37,7 @@ from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files, Part, check_range, check_revisions
 from .history import History
-from .known_schemas import KnownSchemas, check_table_range
+from .known_schemas import KnownSchemas, check_schemas, check_table_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,7 +132,7 @@ class State:
             CorruptObject: A piece is damaged, and no older checkpoint serves.
         """
         if self._files is None:
-            self._files = self._sound(self._load_files)
+            self._files = self._sound(self._load_files, stay=True)
         return self._files
 
     def files_of(self, table: str) -> Files:
@@ -140,8 +143,11 @@ class State:
             CorruptObject: The table can't be used from this base, and from no older one.
         """
 
+        base = self.base
+
         def load() -> Files:
-            files = self._files or self._load_files(frozenset({table}))
+            held = self._files if self.base is base else None
+            files = self._load_files(frozenset({table})) if held is None else held
             files.check(table)
             return files
 
@@ -178,7 +184,7 @@ class State:
     def pieces(self) -> tuple[Piece, ...]:
         """The pieces of the checkpoint that the state is based on."""
         if self._pieces is None:
-            self._pieces = self._sound(self._load_pieces)
+            self._pieces = self._sound(self._load_pieces, stay=True)
         return self._pieces
 
     def rebase(
@@ -195,18 +201,50 @@ class State:
                 files.apply(transaction)
         self._files = files
 
-    def _sound(self, load: Callable[[], _T]) -> _T:
-        """What `load` gives; from an older base, if the present one turns out to be damaged."""
-        while True:
-            try:
-                return load()
-            except UnsupportedFeature:
-                raise
-            except CorruptError as error:
-                if self.base is None or self.older is None:
+    def _sound(self, load: Callable[[], _T], *, stay: bool = False) -> _T:
+        """What `load` gives; from an older base, if the present one turns out to be damaged.
+
+        Args:
+            stay: Base the state on the older one from here on. Otherwise the next part is looked
+                for in the highest base again.
+        Raises:
+            CorruptError: What failed at the highest base.
+        """
+        own = (self.base, self.tail, self._pieces, self._schema_rows)
+        first: CorruptError | None = None
+        try:
+            while True:
+                try:
+                    found = load()
+                except UnsupportedFeature:
                     raise
-                self.base, self.tail = self.older(self, error)
-                self._pieces, self._schema_rows = None, {}
+                except CorruptError as error:
+                    first = first or error
+                    self.fall_back(first)
+                    continue
+                if stay and first is not None:
+                    own = (self.base, self.tail, self._pieces, self._schema_rows)
+                return found
+        finally:
+            self.base, self.tail, self._pieces, self._schema_rows = own
+
+    def fall_back(self, error: CorruptError) -> None:
+        """Base the state on an older checkpoint.
+
+        Raises:
+            CorruptError: There is none: the given one.
+        """
+        if self.base is None or self.older is None:
+            raise error
+        self.base, self.tail = self.older(self, error)
+        self._pieces, self._schema_rows = None, {}
+
+    def start_from(self, base: DecodedCheckpoint | None, tail: Tail) -> None:
+        """Base the state on another checkpoint and the transactions after it; all parts are read
+        anew."""
+        self.base, self.tail = base, tail
+        self._pieces = self._files = self._schemas = self._applications = self._history = None
+        self._schema_rows = {}
 
     def _load_pieces(self) -> tuple[Piece, ...]:
         if self.base is None:
@@ -240,7 +278,7 @@ class State:
             for piece in self._of_kind(FILES)
             if only is None or any(map(piece.may_hold, only))
         ]
-        known = self._base_schemas(only)
+        known = self.base_schemas(only)
         files = Files(only, self.parts_of(wanted), known=set(known.entries))
         for transaction in self.tail:
             files.apply(transaction)
@@ -254,7 +292,7 @@ class State:
         """
         described: dict[int, list[Piece]] = {}
         for piece in self._pieces or ():
-            if piece.part >= 0 and piece.kind != FILES:
+            if piece.kind in OF_A_PART:
                 described.setdefault(piece.part, []).append(piece)
 
         def part(found: tuple[Piece, memoryview]) -> Part:
@@ -269,12 +307,13 @@ class State:
         return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
 
     def _load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
-        schemas = self._base_schemas(only)
+        schemas = self.base_schemas(only)
         for transaction in self.tail:
             schemas.apply(transaction)
         return schemas
 
-    def _base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+    def base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+        """The schemas that the base knows (of some tables)."""
         schemas = KnownSchemas()
         wanted = [
             piece
@@ -285,6 +324,8 @@ class State:
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
+            assert self.base is not None
+            check_schemas(rows, piece.where, self.base.message.revision)
             self._schema_rows[_place(piece)] = rows
         for piece in wanted:
             schemas.load(self._schema_rows[_place(piece)], piece.where, only)
@@ -302,15 +343,31 @@ class State:
 
     def _load_history(self) -> History:
         expected = None
+        pieces = self._of_kind(HISTORY)
+        for one, two in itertools.pairwise(pieces):
+            if two.segment.first_revision != one.segment.last_revision + 1:
+                raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
             if not self._of_kind(HISTORY):
                 raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
-        history = History(tuple(self._of_kind(HISTORY)), self.bytes_of, expected=expected)
+        history = History(
+            tuple(self._of_kind(HISTORY)),
+            self.bytes_of,
+            expected=expected,
+            older=partial(replace(self, _history=None)._older_history, self.base),
+        )
         for transaction in self.tail:
             history.apply(transaction)
         return history
+
+    def _older_history(self, base: DecodedCheckpoint | None, error: CorruptError) -> History:
+        """The history from an older base than the one at which it turned out to be damaged."""
+        tail = [found for found in self.tail if found.message.revision <= self.revision]
+        probe = replace(self, base=base, tail=tail, _history=None, _files=None)
+        probe.fall_back(error)
+        return probe._sound(probe._load_history, stay=True)
 
 
 def _place(piece: Piece) -> _Place:
@@ -428,6 +485,7 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
         problem = "was not committed after the one before it"
     elif any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
         problem = f"requires more than {MAX_FEATURES} features, with those before"
+    problem = problem or _too_many_features(state, message)
     if problem:
         raise BrokenChain(
             f"{key} {problem}",
@@ -435,6 +493,15 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
             hint=f"Revisions up to {state.revision} can still be read: give one as the point in "
             f"time. {OPEN_AGAIN}",
         )
+
+
+def _too_many_features(state: State, message: wire.Transaction) -> str:
+    readers, writers = set(state.reader_features), set(state.writer_features)
+    for action in message.actions:
+        readers.update(action.upgrade.required_reader_features)
+        writers.update(action.upgrade.required_writer_features)
+    many = max(len(readers), len(writers)) > MAX_FEATURES
+    return f"makes the log require more than {MAX_FEATURES} features" if many else ""
 
 
 def check_writer_features(state: State) -> None:

@@ -19,9 +19,8 @@ from ...errors import AccessDenied, CorruptError, CorruptObject, LakelogError, L
 from ...store import Capabilities, probe
 from ..ambient import SYSTEM, Ambient
 from ..format.names import check_id
-from ..format.objects import decode_transaction
+from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..log.listing import REPAIR, Listing
-from ..log.state import WRITER_FEATURES, State
 from .log_reader import LogReader
 from .lost_log import refuse_lost_log, without_log
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from ...store import Store
     from ..format.names import LogObject
+    from ..log.state import State
 
 Severity = Literal["problem", "note"]
 _OLD_CHECKPOINT_REVISIONS: Final = 1_000
