@@ -74,7 +74,8 @@ class Snapshot:
 
         A writer that is new to the database is not seen: open a new snapshot for that.
 
-        Requests: 1 LIST for each writer; 1 GET for each new transaction.
+        Requests: 1 LIST for each writer; 1 GET for each new transaction; for a log of one revision
+            1 GET.
         """
         logs = [
             LogReader(self._store, state.writer, self.database, self._ambient)

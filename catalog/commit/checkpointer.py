@@ -70,10 +70,14 @@ def write_checkpoint(
         UnsupportedFeature, CorruptObject: See `encode_state`.
     Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged.
     """
-    encoded = encode_state(state, retained_from=retained_from)
-    if not _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s):
-        encoded = encode_state(state, retained_from=retained_from, salt=new_id())
-        _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s)
+    encoded = write_segments(
+        log,
+        state,
+        exclusive=exclusive,
+        new_id=new_id,
+        max_age_s=max_age_s,
+        retained_from=retained_from,
+    )
     key = log.folder + encoded.name
     if is_stale():
         raise StorageError(
@@ -89,6 +93,26 @@ def write_checkpoint(
     size = len(encoded.body) + sum(len(body) for _, body in encoded.segments)
     info = CheckpointInfo(state.revision, key, size, len(encoded.segments), written)
     return info, encoded
+
+
+def write_segments(
+    log: LogReader,
+    state: State,
+    *,
+    exclusive: bool,
+    new_id: Callable[[], bytes],
+    max_age_s: float,
+    retained_from: int = 0,
+) -> EncodedCheckpoint:
+    """All of a checkpoint but its own object. Arguments and errors as of `write_checkpoint`.
+
+    Requests: 1 PUT for each new segment; a GET for each piece of the runs that are merged.
+    """
+    encoded = encode_state(state, retained_from=retained_from)
+    if not _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s):
+        encoded = encode_state(state, retained_from=retained_from, salt=new_id())
+        _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s)
+    return encoded
 
 
 def _put_segments(

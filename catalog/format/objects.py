@@ -19,7 +19,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message, unknown_fields
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
-from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, piece_of_ref
+from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
 from .schema import MAX_GENERATION, fingerprint
 from .segments import MAX_NUMBER
 from .wire_kinds import FILES, REFERENCES
@@ -168,14 +168,13 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
 
 def _check_special(message: wire.Transaction, incarnation: int, key: str) -> None:
     """Where Identity and Seal must and may stand."""
-    found = (action.WhichOneof("kind") for action in message.actions)
-    kinds = [kind for kind in found if kind is not None]  # without those that are ignored
+    named = (action.WhichOneof("kind") for action in message.actions)
+    kinds = [kind for kind in named if kind is not None]  # others are ignored, as if not there
     if message.revision == 0:
         _require(kinds[:1] == ["identity"], key, "doesn't say first whose log it begins")
     _require("seal" not in kinds or kinds == ["seal"], key, "has a seal among other actions")
     if kinds == ["seal"]:
-        (seal,) = (a.seal for a in message.actions if a.WhichOneof("kind") == "seal")
-        following = seal.next_incarnation
+        following = next(a for a in message.actions if a.HasField("seal")).seal.next_incarnation
         right = incarnation < following <= MAX_INCARNATION
         _require(right, key, f"seals the log for incarnation {following}")
 
@@ -271,6 +270,7 @@ def _batch(batch: wire.AddBatch, attachments: memoryview, key: str) -> tuple[Pie
     _require(right, key, "has a batch of other segments than files")
     sound = all(map(has_sound_columns, pieces))
     _require(sound, key, "has statistics of columns that can't be")
+    _require(all(map(has_sound_range, pieces)), key, "has a batch of an impossible range")
     return tuple(pieces)
 
 

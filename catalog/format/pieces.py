@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import CorruptObject, UnsupportedFeature
 from ..wire import lakelog_segment_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .messages import parse_message
 from .names import segment_name
 from .segment_bytes import encode_ipc
 from .segments import MAX_NUMBER, total
@@ -129,10 +130,7 @@ def open_segment(data: bytes, piece: Piece, log: LogIdentity) -> memoryview:
     if frame.log.log_id != log.log_id or frame.log.incarnation > log.incarnation:
         raise CorruptObject(f"{piece.where} belongs to another log", key=piece.where)
     message = wire.Segment()
-    try:
-        message.ParseFromString(frame.message)
-    except ValueError as error:
-        raise CorruptObject(f"{piece.where} doesn't say what it holds", key=piece.where) from error
+    parse_message(message, frame.message, piece.where)
     message.DiscardUnknownFields()
     if message != piece.segment:
         raise CorruptObject(
@@ -205,6 +203,19 @@ def has_sound_columns(piece: Piece) -> bool:
         and all(names)
         and all(low < high for low, high in itertools.pairwise(names))
     )
+
+
+def has_sound_range(piece: Piece) -> bool:
+    """Whether the first of a range doesn't come after the last."""
+    said = piece.segment
+    if piece.kind == HISTORY:
+        return bool(said.first_revision <= said.last_revision)
+    if piece.kind not in (FILES, SCHEMAS):
+        return True
+    first, last = said.first_table.encode(), said.last_table.encode()
+    if piece.kind == FILES and first == last:
+        return bool(said.first_path.encode() <= said.last_path.encode())
+    return bool(first <= last)
 
 
 class Attachments:

@@ -140,7 +140,17 @@ COUNTS: Final[dict[int, frozenset[str]]] = {
     HISTORY: frozenset(
         {"revision", "epoch", "files_added", "files_removed", "rows_added", "bytes_added"}
     ),
-    REFERENCES: frozenset({"offset", "length", "row_count", "first_revision", "last_revision"}),
+    REFERENCES: frozenset(
+        {
+            "offset",
+            "length",
+            "row_count",
+            "total_rows",
+            "total_bytes",
+            "first_revision",
+            "last_revision",
+        }
+    ),
 }
 # What the rows of a kind ascend by, strictly, in the order of strings by their UTF-8 bytes.
 ORDER: Final[dict[int, tuple[str, ...]]] = {

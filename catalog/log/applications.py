@@ -63,15 +63,16 @@ class Applications:
 
     def version(self, app_id: str) -> int:
         """The highest version committed for an id; -1 for none."""
-        found = [self.recent[app_id]] if app_id in self.recent else []
+        if app_id in self.recent:  # not lower than what was known before, or that was forgotten
+            return self.recent[app_id][0]
+        found = []
         for table in self.tables:
             ids = table.column("app_id").chunk(0)
             row = PathIndex(ids).find(app_id, 0, len(ids))
             if row >= 0:
-                version, time = (table.column(name)[row].as_py() for name in _VALUES)
-                if time >= self.forgotten_before_us:
-                    found.append((version, time))
-        return max(found)[0] if found else -1
+                found.append(tuple(table.column(name)[row].as_py() for name in _VALUES))
+        version, time = max(found, default=(-1, 0))
+        return version if time >= self.forgotten_before_us else -1
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in what one more transaction says."""
@@ -87,9 +88,8 @@ class Applications:
 
     def rows(self) -> pa.Table:
         """All that is known, a row an id, as one APPLICATIONS segment."""
-        return merge_applications(
-            [*self.tables, application_rows(self.recent)], self.forgotten_before_us
-        )
+        known = [merge_applications(self.tables, self.forgotten_before_us)] if self.tables else []
+        return merge_applications([*known, application_rows(self.recent)])
 
     def versions(self) -> dict[str, int]:
         """All versions by id: for reports."""
@@ -112,17 +112,16 @@ def merge_applications(tables: Iterable[pa.Table], forgotten_before_us: int = 0)
     """Several segments as one: of each id the highest version counts, of equal versions the latest
     time; what is forgotten is left out."""
     rows = pa.concat_tables(tables)
-    if forgotten_before_us:
-        times = numbers(rows.column("committed_at_us"))
-        rows = rows.take(array(np.flatnonzero(times >= forgotten_before_us)))
     order = [
         ("app_id", "ascending"), ("app_version", "descending"), ("committed_at_us", "descending")
     ]  # fmt: skip
     rows = rows.sort_by(order).combine_chunks()
-    if rows.num_rows < 2:
-        return rows
-    ids = rows.column("app_id").combine_chunks()
     import pyarrow.compute as pc
 
-    first = numbers(pc.not_equal(ids[1:], ids[:-1]))
-    return rows.take(array(np.flatnonzero(np.concatenate([[True], first])))).combine_chunks()
+    kept = np.ones(rows.num_rows, np.bool_)
+    if rows.num_rows > 1:
+        ids = rows.column("app_id").combine_chunks()
+        kept[1:] = numbers(pc.not_equal(ids[1:], ids[:-1]))
+    if forgotten_before_us:
+        kept &= numbers(rows.column("committed_at_us")) >= forgotten_before_us
+    return rows.take(array(np.flatnonzero(kept))).combine_chunks()

@@ -91,6 +91,7 @@ def build_transaction(
     epoch: int,
     guest: bool,
     now_us: int,
+    successor: bytes = b"",
 ) -> tuple[bytes, bytes]:
     """The object of the next revision, for all intents together.
 
@@ -100,6 +101,7 @@ def build_transaction(
         uuid: Its slot uuid.
         slot_seed: Of this opening: the slot uuid of the one after it follows from it.
         now_us: The clock; the commit time is later than the head's in any case.
+        successor: The slot uuid of the one after it, where it doesn't follow from the slot seed.
     Returns:
         Bytes and digest.
     Raises:
@@ -115,7 +117,7 @@ def build_transaction(
         commit=wire.Commit(
             members=[intent.member() for intent in intents],
             committed_at_us=max(state.committed_at_us + 1, now_us),
-            successor_uuid=successor_uuid(slot_seed, state.revision + 1),
+            successor_uuid=successor or successor_uuid(slot_seed, state.revision + 1),
             slot_seed=slot_seed,
         ),
     )

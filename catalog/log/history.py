@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -163,7 +164,7 @@ class History:
         yield from reversed(self.rows)
         below = self.rows[0]["revision"] if self.rows else 1 << 62
         while True:
-            rows = self._sound(lambda below=below: self._rows_below(below))
+            rows = self._sound(partial(self._rows_below, below))
             if not rows:
                 return
             yield from reversed(rows)
@@ -211,7 +212,17 @@ class History:
             table = decode_segment(self.fetch([piece])[0], HISTORY, piece.rows, piece.where)
             self._check(table, place)
             self._tables[place] = table
+            self._check_order(place)
         return self._tables[place]
+
+    def _check_order(self, place: int) -> None:
+        """Commit times ascend from piece to piece too."""
+        for low, high in ((place - 1, place), (place, place + 1)):
+            if low in self._tables and high in self._tables:
+                before = numbers(self._tables[low].column("committed_at"))[-1]
+                if before >= numbers(self._tables[high].column("committed_at"))[0]:
+                    where = self.pieces[high].where
+                    raise CorruptObject(f"{where} goes back in time", key=where)
 
     def _check(self, table: pa.Table, place: int) -> None:
         """A piece ascends without gaps, begins after the one before, and ends as it should."""

@@ -14,6 +14,7 @@ Source: docs/format.md, sections 4.2 and 4.4.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -36,7 +37,7 @@ from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files, Part, check_range, check_revisions
 from .history import History
-from .known_schemas import KnownSchemas, check_schemas, check_table_range
+from .known_schemas import KnownSchemas, check_table_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -314,6 +315,7 @@ class State:
     def base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         """The schemas that the base knows (of some tables)."""
         schemas = KnownSchemas()
+        newest = -1 if self.base is None else self.base.message.revision
         wanted = [
             piece
             for piece in self._of_kind(SCHEMAS)
@@ -323,11 +325,9 @@ class State:
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
-            assert self.base is not None
-            check_schemas(rows, piece.where, self.base.message.revision)
             self._schema_rows[_place(piece)] = rows
         for piece in wanted:
-            schemas.load(self._schema_rows[_place(piece)], piece.where, only)
+            schemas.load(self._schema_rows[_place(piece)], piece.where, only, newest)
         return schemas
 
     def _load_applications(self) -> Applications:
@@ -342,6 +342,10 @@ class State:
 
     def _load_history(self) -> History:
         expected = None
+        pieces = self._of_kind(HISTORY)
+        for one, two in itertools.pairwise(pieces):
+            if two.segment.first_revision != one.segment.last_revision + 1:
+                raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
@@ -480,6 +484,7 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
         problem = "was not committed after the one before it"
     elif any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
         problem = f"requires more than {MAX_FEATURES} features, with those before"
+    problem = problem or _too_many_features(state, message)
     if problem:
         raise BrokenChain(
             f"{key} {problem}",
@@ -487,6 +492,15 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
             hint=f"Revisions up to {state.revision} can still be read: give one as the point in "
             f"time. {OPEN_AGAIN}",
         )
+
+
+def _too_many_features(state: State, message: wire.Transaction) -> str:
+    readers, writers = set(state.reader_features), set(state.writer_features)
+    for action in message.actions:
+        readers.update(action.upgrade.required_reader_features)
+        writers.update(action.upgrade.required_writer_features)
+    many = max(len(readers), len(writers)) > MAX_FEATURES
+    return f"makes the log require more than {MAX_FEATURES} features" if many else ""
 
 
 def check_writer_features(state: State) -> None:

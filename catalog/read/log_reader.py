@@ -18,12 +18,15 @@ from ...errors import (
     BrokenChain,
     CorruptError,
     CorruptObject,
+    ForkError,
     LakelogError,
     MissingTransaction,
+    ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
+from ..format.frame import HEADER_BYTES
 from ..format.names import LogObject, parse_log_object, segments_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..format.pieces import Piece, open_segment
@@ -76,16 +79,17 @@ class LogReader(LogFolder):
         """
         for attempt in range(_ATTEMPTS):
             if attempt:
-                listing = self.all_names(incarnation)
+                listing = self.names(incarnation)
             elif listing is None and incarnation and target is not None:
                 listing = self.names_at(incarnation, target)
             elif listing is None:
                 listing = self.names_for(target)
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
-                return empty_state(self.writer, self.database)
+                return self._with_reader(empty_state(self.writer, self.database))
+            final = attempt == _ATTEMPTS - 1
             try:
-                return self._read(plan_read(listing, target), listing)
+                return self._read(plan_read(listing, target), listing, final=final)
             except (RevisionNotFound, SnapshotPruned):
                 if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
                     raise
@@ -96,13 +100,17 @@ class LogReader(LogFolder):
                 self.ambient.sleep_s(_PAUSE_S * attempt)
         raise AssertionError("unreachable")
 
-    def _read(self, plan: ReadPlan, listing: Listing) -> State:
-        """The state of the target, from the newest base that serves."""
+    def _read(self, plan: ReadPlan, listing: Listing, *, final: bool) -> State:
+        """The state of the target, from the newest base that serves.
+
+        Args:
+            final: A base that is not there is taken for a damaged one: it was looked for before.
+        """
         fallen: LakelogError | None = None
         for place, base in enumerate(plan.bases):
             tail = plan.tail_after(base)
             try:
-                state, found = self._fetch(base, tail, listing)
+                state, found = self._fetch(base, tail, listing, final=final)
                 self._replay(state, found, listing)
             except UnsupportedFeature:
                 raise
@@ -118,7 +126,7 @@ class LogReader(LogFolder):
             return state
         assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
-            return self.load(plan.target, self.all_names(listing.incarnation))
+            return self.load(plan.target, self.names(listing.incarnation))
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
         if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
@@ -153,9 +161,9 @@ class LogReader(LogFolder):
         below = state.base.message.revision
         try:
             if listing.lowest > 0:
-                listing = self.all_names(listing.incarnation)
+                listing = self.names(listing.incarnation)
                 plan = plan_read(listing, plan.target)
-        except LakelogError:
+        except (ForkError, MissingTransaction, RevisionNotFound, SnapshotPruned):
             raise error from None
         for base in plan.bases:
             if base is not None and base.revision >= below:
@@ -180,7 +188,7 @@ class LogReader(LogFolder):
         self, base: LogObject | None, state: State, plan: ReadPlan, listing: Listing
     ) -> State:
         """A state of the same revision as another one, from a base of a plan."""
-        other, found = self._fetch(base, plan.tail_after(base), listing)
+        other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
         self._replay(other, found, listing)
         for transaction in state.tail:  # what it has taken in since it was read
             if transaction.message.revision > other.revision:
@@ -188,7 +196,12 @@ class LogReader(LogFolder):
         return other
 
     def _fetch(
-        self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing
+        self,
+        base: LogObject | None,
+        tail: Sequence[LogObject],
+        listing: Listing,
+        *,
+        final: bool,
     ) -> tuple[State, list[tuple[LogObject, bytes]]]:
         """The state of a base, and the transactions after it, not yet decoded."""
         if base is None:
@@ -196,7 +209,14 @@ class LogReader(LogFolder):
             return self._with_reader(empty_state(self.writer, self.database)), list(
                 zip(tail, bodies, strict=True)
             )
-        first, *bodies = self._bodies([base, *tail])
+        try:
+            first, *bodies = self._bodies([base, *tail])
+        except _Vanished:
+            if not final or self.store.get_many([listing.key(base)]) != [None]:
+                raise
+            raise CorruptObject(
+                f"{listing.key(base)} was listed and is gone", key=listing.key(base)
+            ) from None
         state = state_of_checkpoint(
             decode_checkpoint(first, listing.key(base)), self.writer, self.database
         )
@@ -232,17 +252,24 @@ class LogReader(LogFolder):
         bodies = self.store.get_many([folder + piece.name for piece in pieces])
         assert log is not None
 
-        def opened(pair: tuple[Piece, bytes | None]) -> memoryview:
+        def opened(pair: tuple[Piece, bytes | None]) -> memoryview | CorruptError:
             piece, body = pair
-            if body is None:
-                raise CorruptObject(
-                    f"{piece.where} is referred to by a checkpoint and is not there",
-                    key=piece.where,
-                    hint=REPAIR,
-                )
-            return open_segment(body, piece, log)
+            try:
+                if body is not None:
+                    return open_segment(body, piece, log)
+            except CorruptError as error:
+                return error
+            return CorruptObject(
+                f"{piece.where} is referred to by a checkpoint and is not there",
+                key=piece.where,
+                hint=REPAIR,
+            )
 
-        return parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
+        found = parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
+        errors = [item for item in found if isinstance(item, CorruptError)]
+        for error in sorted(errors, key=lambda e: not isinstance(e, UnsupportedFeature)):
+            raise error  # what is too new comes before what is damaged
+        return [item for item in found if not isinstance(item, CorruptError)]
 
     def checkpoint_state(self, item: LogObject) -> State:
         """One checkpoint, without any fallback: what prune asks of the one that is to survive.
@@ -283,7 +310,8 @@ class LogReader(LogFolder):
         Returns:
             The same object if nothing is new, else another one; the given one is not changed. A log
             that was rebuilt or replaced since is read anew.
-        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint).
+        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint); for a log of one
+            revision 1 GET.
         """
         if state.log is None:
             return self._newer(state)
@@ -294,7 +322,7 @@ class LogReader(LogFolder):
         for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
         if listing.head == state.revision:
-            return state
+            return self._newer(state) if self._is_another_first(state, listing) else state
         if listing.run_start(listing.head) > state.revision + 1:
             return self._newer(state)  # pruned past us, or a racing listing
         tail = [listing.transactions[r][0] for r in range(state.revision + 1, listing.head + 1)]
@@ -313,6 +341,18 @@ class LogReader(LogFolder):
                 raise
             return other
         return fresh
+
+    def _is_another_first(self, state: State, listing: Listing) -> bool:
+        """Whether revision 0 is another log's by now: it has one name in all logs of a folder, so
+        that its name doesn't tell."""
+        names = listing.transactions.get(0)
+        if state.revision != 0 or not names:
+            return False
+        try:
+            header = self.store.get(listing.key(names[0]), start=0, end=HEADER_BYTES)
+        except ObjectNotFound:
+            return True
+        return not header.endswith(state.digest)
 
     def _newer(self, state: State) -> State:
         """What a fresh look shows, unless it is an older view of the same log: that tells nothing

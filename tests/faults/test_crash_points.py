@@ -238,7 +238,7 @@ def check_rebuild(name, dying, before, after):
     try:
         BY_NAME[name].run(store, Notebook())
     except LogExists:
-        BY_NAME["rebuild replace"].run(store, Notebook())
+        BY_NAME["rebuild beside"].run(store, Notebook())
     whole = read(store)
     assert whole.live == after.live
     check_next_commit(store, whole)
