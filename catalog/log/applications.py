@@ -63,7 +63,9 @@ class Applications:
 
     def version(self, app_id: str) -> int:
         """The highest version committed for an id; -1 for none."""
-        found = [self.recent[app_id]] if app_id in self.recent else []
+        if app_id in self.recent:  # not lower than what was known before, or that was forgotten
+            return self.recent[app_id][0]
+        found = []
         for table in self.tables:
             ids = table.column("app_id").chunk(0)
             row = PathIndex(ids).find(app_id, 0, len(ids))
@@ -86,9 +88,8 @@ class Applications:
 
     def rows(self) -> pa.Table:
         """All that is known, a row an id, as one APPLICATIONS segment."""
-        return merge_applications(
-            [*self.tables, application_rows(self.recent)], self.forgotten_before_us
-        )
+        known = [merge_applications(self.tables, self.forgotten_before_us)] if self.tables else []
+        return merge_applications([*known, application_rows(self.recent)])
 
     def versions(self) -> dict[str, int]:
         """All versions by id: for reports."""

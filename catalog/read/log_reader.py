@@ -18,6 +18,7 @@ from ...errors import (
     BrokenChain,
     CorruptError,
     CorruptObject,
+    ForkError,
     LakelogError,
     MissingTransaction,
     ObjectNotFound,
@@ -162,7 +163,7 @@ class LogReader(LogFolder):
             if listing.lowest > 0:
                 listing = self.names(listing.incarnation)
                 plan = plan_read(listing, plan.target)
-        except LakelogError:
+        except (ForkError, MissingTransaction, RevisionNotFound, SnapshotPruned):
             raise error from None
         for base in plan.bases:
             if base is not None and base.revision >= below:

@@ -21,11 +21,12 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data.parquet import encode_files
 from lakelog.catalog.format.cut import Cut, Position
 from lakelog.catalog.format.footer import FooterMetadata, encode_footer
-from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.format.frame import LogIdentity
+from lakelog.catalog.format.names import LogObject, rebuilt_slot_uuid
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.format.schema import GENERATION, encode_schema
 from lakelog.catalog.format.statistics import bound_type, encode_bound
-from lakelog.catalog.log import build, checkpoint
+from lakelog.catalog.log import build, checkpoint, merge
 from lakelog.catalog.log.build import Intent, build_transaction
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.state import State, apply, empty_state
@@ -97,11 +98,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 class Objects:
-    """A log of EWR/weather whose transactions are written as golden objects, each in a folder."""
+    """A log of EWR/weather whose objects are written as golden ones, each case in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.counted = Counted()
+        self.log = LogIdentity(self.counted.new_id(), 1)
+        self.slot_seed = self.counted.new_id()
+        self.rebuild_id = b""
         self.state: State = empty_state("EWR", "weather")
 
     def put(self, case: str, name: str, body: bytes) -> None:
@@ -112,28 +116,42 @@ class Objects:
         write_json(folder / (name + ".json"), readable_object(body, name))
 
     def commit(
-        self, case: str, *intents: Intent, guest: bool = False, unknown: bytes = b""
+        self, case: str, *intents: Intent, epoch: int = 1, guest: bool = False, unknown: bytes = b""
     ) -> None:
         """The next transaction. `unknown`: the encoding of an action to put behind them."""
+        revision, uuid, successor = self.state.revision + 1, self.state.next_uuid, b""
+        if self.rebuild_id:
+            uuid = rebuilt_slot_uuid(self.rebuild_id, revision)
+            successor = rebuilt_slot_uuid(self.rebuild_id, revision + 1)
         body, _ = build_transaction(
             self.state,
             intents,
-            uuid=self.state.next_uuid,
-            successor=self.counted.new_id(),
-            epoch=1,
+            log=self.log,
+            uuid=uuid,
+            slot_seed=self.rebuild_id or self.slot_seed,
+            epoch=epoch,
             guest=guest,
             now_us=self.counted.now_us(),
+            successor=successor,
         )
-        name = LogObject(self.state.revision + 1, self.state.next_uuid[:4].hex(), "transaction")
+        name = LogObject(self.log.incarnation, revision, uuid[:4].hex(), "transaction").name
         if unknown:
-            message = decode_transaction(body, name.name).message
-            action = message.actions.add()
-            action.MergeFromString(unknown)
+            message = decode_transaction(body, name).message
+            message.actions.add().MergeFromString(unknown)
             message.commit.members[0].action_count += 1
-            body, _ = encode_transaction(message)
-        self.put(case, name.name, body)
+            body, _ = encode_transaction(self.log, message)
+        self.put(case, name, body)
         if not case.startswith("refused"):
-            apply(self.state, decode_transaction(body, name.name))
+            apply(self.state, decode_transaction(body, name))
+
+    def rebuild(self) -> None:
+        """Seal the log, and begin its second incarnation."""
+        self.rebuild_id = self.counted.new_id()
+        seal = wire.Seal(next_incarnation=2, rebuild_id=self.rebuild_id)
+        rebuild_id, self.rebuild_id = self.rebuild_id, b""
+        self.commit("seal", self.intent(wire.Action(seal=seal), operation="maintenance"), epoch=2)
+        self.rebuild_id, self.state = rebuild_id, empty_state("EWR", "weather")
+        self.log = LogIdentity(self.log.log_id, 2)
 
     def intent(self, *actions: wire.Action, **more: Any) -> Intent:
         """What one member asks for."""
@@ -143,22 +161,27 @@ class Objects:
         """The checkpoint of the present state, and its segments."""
         encoded = encode_state(self.state)
         self.put(case, encoded.name, encoded.body)
-        for name, body in encoded.spilled:
+        for name, body in encoded.segments:
             self.put(case, name, body)
+        self.state.rebase(encoded.decoded, encoded.pieces, encoded.files)
 
 
 def schema_action(
     schema: pa.Schema, *, key: Sequence[str] = (), sort_order: Sequence[str] = ()
 ) -> wire.Action:
     """A schema of the table `hourly`."""
-    mark, message = encode_schema(schema)
+    encoded = encode_schema(schema)
     return wire.Action(
         schema=wire.Schema(
             table="hourly",
-            fingerprint=mark,
-            arrow_schema=message,
+            fingerprint=encoded.fingerprint,
+            arrow_schema=encoded.message,
             key=key,
             sort_order=sort_order,
+            generations=[
+                wire.Generation(column=name, generation=number)
+                for name, number in encoded.generations
+            ],
         )
     )
 
@@ -172,10 +195,11 @@ def add_action(number: int, schema: pa.Schema, groups: Sequence[wire.RowGroup] =
             partition="2013-01",
             size_bytes=1_000 + number,
             row_count=sum(group.row_count for group in groups) or 10,
-            schema_fingerprint=encode_schema(schema)[0],
+            schema_fingerprint=encode_schema(schema).fingerprint,
             first_clock=START_US + number,
             last_clock=START_US + number + 1,
             footer_bytes=200 + number,
+            footer_digest=hashlib.sha256(b"%d" % number).digest()[:8] if number % 2 else b"",
             row_groups=groups,
         )
     )
@@ -183,7 +207,8 @@ def add_action(number: int, schema: pa.Schema, groups: Sequence[wire.RowGroup] =
 
 def remove_action(number: int) -> wire.Action:
     """The end of that file."""
-    return wire.Action(remove=wire.Remove(path=f"data/2013-01/hourly/part-{number:03d}.parquet"))
+    path = f"data/2013-01/hourly/part-{number:03d}.parquet"
+    return wire.Action(remove=wire.Remove(path=path, table="hourly"))
 
 
 def row_group(rows: int, nulls: int, *, bloom: int = 0) -> wire.RowGroup:
@@ -236,14 +261,32 @@ def make_objects(folder: Path) -> None:
         )
     upgrade = wire.Upgrade(required_writer_features=["example-for-writers"])
     log.commit("upgrade", log.intent(wire.Action(upgrade=upgrade)))
-    # An action of kind 9, which no version knows, with the text "new"; `optional` is field 15.
-    log.commit("optional-action", log.intent(remove_action(2)), unknown=b"\x4a\x03new\x78\x01")
-    with tuned(checkpoint, "SPILL_FROM_BYTES", 0):
+    forget = wire.Forget(applications_before_us=START_US, tables=["never was"])
+    forget.schemas.add(table="hourly", fingerprint=encode_schema(AGAIN).fingerprint)
+    log.commit("forget", log.intent(wire.Action(forget=forget)))
+    # The run of the checkpoint before stays, with dead rows; what is new becomes objects.
+    with (
+        tuned(checkpoint, "SPILL_FROM_BYTES", 0),
+        tuned(merge, "GROWTH", 0),
+        tuned(merge, "DEAD_PART", 0),
+    ):
         log.checkpoint("checkpoint-spilled")
-    log.commit("refused-action", log.intent(), unknown=b"\x4a\x03new")
+    # A copy of the log takes the name of its folder; the original goes on below.
+    state = log.state.copy()
+    identity = wire.Identity(writer="EWR-2", database="weather")
+    log.commit("identity", log.intent(wire.Action(identity=identity)))
+    log.state = state
+    # An action of kind 13, which this version doesn't know, with the text "new"; `optional` is 15.
+    log.commit("refused-action", log.intent(), unknown=b"\x6a\x03new")
     upgrade = wire.Upgrade(required_reader_features=["example-for-readers"])
     log.commit("refused-feature", log.intent(wire.Action(upgrade=upgrade)))
+    log.commit("optional-action", log.intent(remove_action(2)), unknown=b"\x6a\x03new\x78\x01")
     make_token(folder / "token", log.state)
+    log.rebuild()
+    log.commit(
+        "second-incarnation", log.intent(schema_action(TYPED), add_action(3, TYPED)), epoch=3
+    )
+    log.checkpoint("second-incarnation")
     make_data_file(folder / "data-file", log.counted)
 
 
@@ -251,13 +294,19 @@ def make_token(folder: Path, state: State) -> None:
     """A token and what it says."""
     folder.mkdir(parents=True)
     writers = {
-        "EWR": Position(state.revision, state.digest[:8]),
-        "JFK": Position(3, bytes(range(8))),
+        "EWR": Position(state.revision, state.digest[:8], state.log),
+        "JFK": Position(3, bytes(range(8)), LogIdentity(bytes(range(16)), 2)),
         "w_1": Position(0),
     }
     (folder / "token.txt").write_text(Cut("weather", writers).token + "\n")
     told = {
-        name: {"revision": at.revision, "digest": at.digest.hex()} for name, at in writers.items()
+        name: {
+            "revision": at.revision,
+            "digest": at.digest.hex(),
+            "log_id": at.log.log_id.hex() if at.log else "",
+            "incarnation": at.log.incarnation if at.log else 0,
+        }
+        for name, at in writers.items()
     }
     write_json(folder / "token.json", {"database": "weather", "writers": told})
 
@@ -278,7 +327,11 @@ def make_data_file(folder: Path, counted: Counted) -> None:
         first_clock=-5,
         last_clock=START_US,
         schema=AGAIN,
-        replaces=("data/2013%2F01/hourly/é.parquet",),
+        log_id=counted.new_id(),
+        incarnation=1,
+        slot_seed=counted.new_id(),
+        replaces=(("hourly", "data/2013%2F01/hourly/é.parquet"),),
+        replaced=1,
         app_id="loader",
         app_version=8,
         operation="overwrite",

@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from google.protobuf.unknown_fields import UnknownFieldSet
 from lakelog.catalog.format.frame import FrameKind, decode_frame
-from lakelog.catalog.format.names import parse_log_object
-from lakelog.catalog.format.objects import open_segment
-from lakelog.catalog.format.schema import decode_schema, generation
+from lakelog.catalog.format.schema import decode_schema
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_cut_pb2 as cut_wire
+from lakelog.catalog.wire import lakelog_segment_pb2 as segment_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FileDescriptor
     from google.protobuf.message import Message
 
-MESSAGES = {"transaction": wire.Transaction, "checkpoint": checkpoint_wire.Checkpoint}
-FILES = (wire, checkpoint_wire, cut_wire)
+MESSAGES = {
+    "transaction": wire.Transaction,
+    "checkpoint": checkpoint_wire.Checkpoint,
+    "segment": segment_wire.Segment,
+}
+FILES = (wire, checkpoint_wire, segment_wire, cut_wire)
 
 
 def message_of(data: bytes, name: str) -> Message:
-    """The protobuf message of a transaction or checkpoint, parsed without lakelog's checks."""
+    """The protobuf message of an object, parsed without lakelog's checks."""
     kind = name.rsplit(".", 1)[-1]
     frame = decode_frame(data, FrameKind[kind.upper()], name)
     message = MESSAGES[kind]()
@@ -35,30 +38,35 @@ def message_of(data: bytes, name: str) -> Message:
 
 def readable_object(data: bytes, name: str) -> dict[str, Any]:
     """The readable form of a transaction, checkpoint or segment object."""
-    item = parse_log_object(name)
-    assert item is not None
-    frame = decode_frame(data, FrameKind[item.kind.upper()], name)
-    form: dict[str, Any] = {"name": name, "digest": frame.digest.hex()}
-    if item.kind == "segment":
-        return {**form, "rows": rows_of(open_segment(data, frame.digest, name))}
+    kind = FrameKind[name.rsplit(".", 1)[-1].upper()]
+    frame = decode_frame(data, kind, name)
     message = message_of(data, name)
-    form["message"] = plain_message(message)
+    form: dict[str, Any] = {
+        "name": name,
+        "digest": frame.digest.hex(),
+        "log_id": frame.log.log_id.hex(),
+        "incarnation": frame.log.incarnation,
+        "message": plain_message(message),
+    }
+    if kind is FrameKind.SEGMENT:
+        return {**form, "rows": rows_of(frame.attachments)}
     pieces = [
         {"offset": offset, "length": length, "rows": rows_of(frame.attachments[offset:][:length])}
-        for offset, length in _pieces(message)
+        for offset, length in _pieces(message, frame.attachments)
     ]
     return {**form, "attachments": pieces} if pieces else form
 
 
-def _pieces(message: Message) -> list[tuple[int, int]]:
+def _pieces(message: Message, attachments: memoryview) -> list[tuple[int, int]]:
+    """Where the inline pieces of an object are."""
     if isinstance(message, checkpoint_wire.Checkpoint):
-        return [(ref.offset, ref.length) for ref in message.segments if not ref.name]
-    found = []
-    for action in message.actions:
-        if action.WhichOneof("kind") == "add_batch":
-            parts = (action.add_batch.files, action.add_batch.row_groups)
-            found += [(part.offset, part.length) for part in parts if part.row_count]
-    return found
+        ref = message.references
+        rows = rows_of(attachments[ref.offset :][: ref.length])
+        inside = [(row["offset"], row["length"]) for row in rows if "digest" not in row]
+        return [*inside, (ref.offset, ref.length)]
+    return [
+        (ref.offset, ref.length) for action in message.actions for ref in action.add_batch.segments
+    ]
 
 
 def plain_message(message: Message) -> dict[str, Any]:
@@ -86,11 +94,7 @@ def _plain_field(field: Any, value: Any) -> Any:
 
 def plain_schema(message: bytes) -> dict[str, Any]:
     """An Arrow schema message: its hash, and its columns in words."""
-    columns = [
-        f"{item.name}: {item.type}"
-        + (f", generation {generation(item)}" if generation(item) else "")
-        for item in decode_schema(message)
-    ]
+    columns = [f"{item.name}: {item.type}" for item in decode_schema(message)]
     return {"sha256": hashlib.sha256(message).hexdigest(), "columns": columns}
 
 
@@ -135,6 +139,8 @@ def descriptor_lines() -> list[str]:
         descriptor: FileDescriptor = module.DESCRIPTOR
         for name in descriptor.message_types_by_name:
             lines += _message_lines(name, descriptor.message_types_by_name[name])
+        for name, enum in descriptor.enum_types_by_name.items():
+            lines += [f"{name} {value.number:2} {value.name}" for value in enum.values]
     return sorted(lines)
 
 

@@ -7,12 +7,25 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from independent_segments import COLUMNS
+from lakelog.catalog import margins
 from lakelog.catalog.data.unify import widen
-from lakelog.catalog.format import cut, frame, ipc_sizes, names, segment_bytes, segments
+from lakelog.catalog.format import (
+    bound_keys,
+    cut,
+    frame,
+    ipc_sizes,
+    messages,
+    names,
+    objects,
+    schema,
+    segment_bytes,
+    segments,
+    wire_kinds,
+)
 from lakelog.catalog.format.footer import FooterMetadata, encode_footer
 from lakelog.catalog.format.statistics import MAX_BOUND_BYTES, bound_type
-from lakelog.catalog.wire.lakelog_checkpoint_pb2 import SegmentRef
+from lakelog.catalog.log import checkpoint, merge
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
@@ -57,25 +70,62 @@ def test_links_within_the_text_hold() -> None:
     [
         ("message of a frame, stored and decoded | 8 MiB", frame.MAX_MESSAGE_BYTES == 8 << 20),
         ("attachments of a frame | 1 GiB", frame.MAX_ATTACHMENT_BYTES == 1 << 30),
-        ("a header of 56 bytes", frame.HEADER_BYTES == 56),
+        ("window of a compressed message | 8 MiB", frame.MAX_WINDOW_BYTES == 8 << 20),
+        ("compresses messages of 1,024 bytes and more", frame._COMPRESS_FROM == 1024),
+        ("a header of 80 bytes", frame.HEADER_BYTES == 80),
         ("| path | 892 bytes; a segment of it 255 |", names.MAX_PATH_BYTES == 892),
         ("percent-encoded | 255 bytes", names.MAX_SEGMENT_BYTES == 255),
-        ("revision, epoch | 2^62 - 1", names.MAX_REVISION == (1 << 62) - 1),
+        ("| revision | 999,999,999,999 |", names.MAX_REVISION == 999_999_999_999),
+        ("| incarnation | 999 |", names.MAX_INCARNATION == 999),
+        ("| epoch | 2^62 - 1 |", names.MAX_EPOCH == (1 << 62) - 1),
+        ("| commit time | 2^55 - 1 µs |", objects.MAX_TIME_US == 1 << 55),
+        (
+            "| application id | 1,024 bytes; its version 2^62 - 1 |",
+            objects.MAX_APP_ID_BYTES == 1024,
+        ),
+        ("| required features | 256 for readers, 256 for writers", objects.MAX_FEATURES == 256),
+        ("; 64 characters each |", objects.MAX_FEATURE_CHARS == 64),
+        ("followed by one below 8 (section 3.2) | 262,144 |", messages.MAX_TINY == 262_144),
+        ("| generation | 999,999,999 |", schema.MAX_GENERATION == 999_999_999),
         ("sizes and counts in actions and segments | 2^62 - 1", segments.MAX_NUMBER == 1 << 62),
+        ("| bound in a segment | 128 bytes |", bound_keys.MAX_KEPT_BYTES == 128),
+        ("| token | 2^20 characters |", cut.MAX_TOKEN_CHARS == 1 << 20),
         ("longer than 2^20 characters", cut.MAX_TOKEN_CHARS == 1 << 20),
         ("`ll1-`", cut.PREFIX == "ll1-"),
-        ("at most 131,072 rows", segments.rows_per_segment(128) == 131_072),
-        ("fewer if it has more than 128 columns", segments.rows_per_segment(129) < 131_072),
+        ("at most 131,072 rows", segments.ROWS_PER_SEGMENT == 131_072),
+        ("pieces over 32 KiB as objects", checkpoint.SPILL_FROM_BYTES == 32 << 10),
+        ("dead rows stay below a fifth", merge.DEAD_PART == 5),
         ("SHOULD have at most 64 bytes", MAX_BOUND_BYTES == 64),
         ("the sum is more than 2 GiB", ipc_sizes.MAX_DECODED_BYTES == 2 << 30),
         ("1 MiB + row_count * (R + 128 * B)", ipc_sizes.SLACK_BYTES == 1 << 20),
         ("128 * B", ipc_sizes.BUFFER_BYTES == 128),
-        ("R is 16 KiB for FILES and ROW_GROUPS", ipc_sizes.ROW_BYTES == 16 << 10),
+        ("R is 16 KiB, but 8 MiB for SCHEMAS", ipc_sizes.ROW_BYTES == 16 << 10),
+        ("8 MiB for SCHEMAS", segment_bytes._ROW_BYTES[wire_kinds.SCHEMAS] == 8 << 20),
+        ("64 MiB for HISTORY", segment_bytes._ROW_BYTES[wire_kinds.HISTORY] == 64 << 20),
+        ("64 KiB for REFERENCES", segment_bytes._ROW_BYTES[wire_kinds.REFERENCES] == 64 << 10),
+        ("not compress a segment of up to 4 KiB", segment_bytes.PLAIN_BYTES == 4096),
+        ("lakelog's is 24 hours", margins.DEFAULT_MARGINS.prune_floor_s == 24 * 3600),
+        ("(lakelog: 7 days)", margins.DEFAULT_MARGINS.gc_grace_s == 7 * 24 * 3600),
     ],
 )
 def test_a_number_in_the_text_is_that_of_the_code(said: str, is_so: bool) -> None:
     assert said in FLAT
     assert is_so
+
+
+def test_the_kinds_of_segments_and_actions_are_those_of_the_code() -> None:
+    said = FLAT[FLAT.index("Kinds of segments: ") :].split(". ")[0]
+    kinds = {int(number): name for number, name in re.findall(r"(\d) ([A-Z_]+)", said)}
+    assert kinds == wire_kinds.NAMES
+    fields = wire.Action.DESCRIPTOR.oneofs_by_name["kind"].fields
+    for field in fields:
+        name = "".join(part.title() for part in field.name.split("_"))
+        assert f"**{name}**" in TEXT, name
+
+
+def test_the_operations_are_those_of_the_code() -> None:
+    said = FLAT[FLAT.index("`Member.operation` is one of") :].split(". ")[0]
+    assert set(re.findall(r"`([a-z_]+)`", said)) == objects.OPERATIONS
 
 
 def table_rows(first_header: str, section: str) -> list[list[str]]:
@@ -91,9 +141,11 @@ def table_rows(first_header: str, section: str) -> list[list[str]]:
 
 
 TYPES = {
+    "fixed_size_binary[8]": pa.binary(8),
     "fixed_size_binary[16]": pa.binary(16),
     "fixed_size_binary[32]": pa.binary(32),
     "list of string": pa.list_(pa.string()),
+    "list of int32": pa.list_(pa.int32()),
     "list of fixed_size_binary[16]": pa.list_(pa.binary(16)),
     "timestamp[us, tz=UTC]": pa.timestamp("us", "UTC"),
 }
@@ -102,10 +154,14 @@ TYPES = {
 @pytest.mark.parametrize(
     ("kind", "section", "marker"),
     [
-        (SegmentRef.FILES, "6.1", ""),
-        (SegmentRef.ROW_GROUPS, "6.2", "**ROW_GROUPS**"),
-        (SegmentRef.SCHEMAS, "6.2", "**SCHEMAS**"),
-        (SegmentRef.HISTORY, "6.3", ""),
+        (wire_kinds.FILES, "6.1", ""),
+        (wire_kinds.ROW_GROUPS, "6.2", "**ROW_GROUPS**"),
+        (wire_kinds.SCHEMAS, "6.2", "**SCHEMAS**"),
+        (wire_kinds.APPLICATIONS, "6.2", "**APPLICATIONS**"),
+        (wire_kinds.HISTORY, "6.3", ""),
+        (wire_kinds.STATISTICS, "6.5", ""),
+        (wire_kinds.ROW_GROUP_STATISTICS, "6.5", ""),
+        (wire_kinds.REFERENCES, "6.6", ""),
     ],
 )
 def test_the_columns_of_segments_are_those_of_the_code(
@@ -117,12 +173,14 @@ def test_the_columns_of_segments_are_those_of_the_code(
     for line in lines:
         if not line.startswith("|"):
             break
-        name, type_name, nulls = [cell.strip() for cell in line.strip("|").split("|")][:3]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        name, type_name, nulls = cells[:3]
+        if cells[3].startswith("ROW_GROUP_STATISTICS only") and kind == wire_kinds.STATISTICS:
+            continue
         plain = TYPES.get(type_name)
         said.append((name, plain or pa.type_for_alias(type_name), nulls == "yes"))
-    required = segment_bytes.REQUIRED[kind]  # type: ignore[index]
+    required = segments.COLUMNS[kind]
     assert said == [(item.name, item.type, item.nullable) for item in required]
-    assert said == [(name, *facts) for name, facts in COLUMNS[kind].items()]
 
 
 def test_the_bound_types_are_those_of_the_code() -> None:
@@ -141,7 +199,9 @@ def test_the_bound_types_are_those_of_the_code() -> None:
 
 def test_the_keys_of_a_footer_are_those_of_the_code() -> None:
     said = re.findall(r"`(lakelog\.[a-z_]+)`", TEXT[TEXT.index("## 8.") : TEXT.index("## 9.")])
-    meta = FooterMetadata("w", "d", "t", "", bytes(16), 0, -1, b"", 1, 0, 0, pa.schema([]))
+    meta = FooterMetadata(
+        "w", "d", "t", "", bytes(16), 0, -1, b"", 1, 0, 0, pa.schema([]), bytes(16), 1, bytes(16)
+    )
     assert set(said) == set(encode_footer(meta))
 
 

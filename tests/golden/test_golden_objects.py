@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,30 @@ import pytest
 from lakelog.catalog.catalog import open_catalog
 from lakelog.catalog.format.cut import parse_token
 from lakelog.catalog.format.footer import decode_footer, encode_footer
-from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
-from lakelog.catalog.format.names import first_slot_uuid
-from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction, open_segment
+from lakelog.catalog.format.frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from lakelog.catalog.format.names import (
+    LogObject,
+    first_slot_uuid,
+    rebuilt_slot_uuid,
+    successor_uuid,
+)
+from lakelog.catalog.format.objects import (
+    DecodedTransaction,
+    decode_checkpoint,
+    decode_transaction,
+)
+from lakelog.catalog.format.pieces import Piece, open_segment
 from lakelog.catalog.format.segment_bytes import encode_ipc
-from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.log.state import State, apply, check_features, empty_state
-from lakelog.errors import UnsupportedFeature
+from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.log.state import (
+    State,
+    apply,
+    check_writer_features,
+    empty_state,
+    state_of_checkpoint,
+)
+from lakelog.catalog.read.statistics import table_statistics
+from lakelog.errors import BrokenChain, UnsupportedFeature
 from make_fixtures import make, plain, told_of
 from readable import message_of, readable_object
 
@@ -29,7 +48,18 @@ GOLDEN = ROOT / "fixtures" / "v1"
 OBJECTS = GOLDEN / "objects"
 # A new field gets a new line in descriptor.txt.
 UNSEALED = ("sha256.json", "README.md", ".gitattributes", "descriptor.txt")
-CHAIN = ("append", "remove", "schemas", "members", "add-batch", "upgrade", "optional-action")
+CHAIN = (
+    "append",
+    "remove",
+    "schemas",
+    "members",
+    "add-batch",
+    "upgrade",
+    "forget",
+    "optional-action",
+    "seal",
+)
+ASIDE = ("identity", "refused-action", "refused-feature", "second-incarnation")
 FRAMES = sorted(
     path
     for pattern in ("*.transaction", "*.checkpoint", "*.segment")
@@ -44,44 +74,81 @@ def one(case: str, suffix: str = "transaction") -> Path:
     return path
 
 
+def decoded(case: str) -> DecodedTransaction:
+    """The transaction of a case."""
+    path = one(case)
+    return decode_transaction(path.read_bytes(), path.name)
+
+
 def replayed(last: str) -> State:
     """The state after the chain up to a case."""
     state = empty_state("EWR", "weather")
     for case in CHAIN[: CHAIN.index(last) + 1]:
-        path = one(case)
-        apply(state, decode_transaction(path.read_bytes(), path.name))
+        apply(state, decoded(case))
     return state
 
 
 def loaded(case: str) -> State:
     """The state that a checkpoint holds."""
     path = one(case, "checkpoint")
-    decoded = decode_checkpoint(path.read_bytes(), path.name)
-    fetched = {
-        name: open_segment((path.parent / name).read_bytes(), digest, name)
-        for name, digest in referenced(decoded)
-    }
-    return decode_state(decoded, fetched, "EWR", "weather")
+    state = state_of_checkpoint(decode_checkpoint(path.read_bytes(), path.name), "EWR", "weather")
+
+    def fetch(pieces: Sequence[Piece]) -> list[memoryview]:
+        bodies = [(path.parent / piece.name).read_bytes() for piece in pieces]
+        assert state.log is not None
+        return [open_segment(b, p, state.log) for b, p in zip(bodies, pieces, strict=True)]
+
+    state.fetch = fetch
+    return state
 
 
-def said_by(state: State) -> list[dict[str, Any]]:
-    """The segments of a state's checkpoint, readable; the same for equal states."""
-    encoded = encode_state(state)
-    form = readable_object(encoded.body, encoded.name)
-    segments = [readable_object(body, name)["rows"] for name, body in encoded.spilled]
-    head = {k: v for k, v in form["message"].items() if k != "segments"}
-    return [head, *(piece["rows"] for piece in form["attachments"]), *segments]
+def said_by(state: State) -> list[Any]:
+    """All that a state says, in a form that compares."""
+    tables = sorted(state.schemas.tables())
+    files = [
+        sorted(state.files_of(t).table(t, whole=True).to_pylist(), key=lambda row: row["path"])
+        for t in tables
+    ]
+    told = [
+        table_statistics(state, table, row_groups=groups).to_pylist()
+        for table in tables
+        for groups in (False, True)
+    ]
+    entries = sorted(
+        state.schemas.entries.values(), key=lambda entry: (entry.revision, entry.fingerprint)
+    )
+    return [
+        state.log, state.revision, state.uuid, state.next_uuid, state.digest, state.epoch,
+        state.committed_at_us, state.transaction_id, state.named, state.writer_features, tables,
+        files, told, entries, state.applications.versions(), state.history.table().to_pylist(),
+    ]  # fmt: skip
 
 
 def test_every_kind_of_object_is_there() -> None:
-    assert len(FRAMES) == 15
+    assert {path.parent.name for path in FRAMES} == {
+        *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled",
+    }  # fmt: skip
     kinds = {
         action.WhichOneof("kind")
-        for case in (*CHAIN, "refused-action", "refused-feature")
+        for case in (*CHAIN, *ASIDE)
         for action in message_of(one(case).read_bytes(), one(case).name).actions
     }
     # Tombstone is kept for later: nothing writes one.
-    assert kinds == {"add", "remove", "schema", "upgrade", "add_batch", None}
+    assert kinds == {
+        "add", "remove", "schema", "upgrade", "add_batch", "identity", "seal", "forget", None,
+    }  # fmt: skip
+
+
+def test_every_kind_of_segment_is_there() -> None:
+    pieces = loaded("checkpoint-spilled").pieces
+    assert {piece.kind for piece in pieces} == {1, 2, 3, 4, 5, 6, 7}
+    assert [piece.dead_rows for piece in pieces if piece.kind == 1] == [1, 0]
+    assert {piece.run for piece in pieces if piece.kind == 1} == {0, 1}
+    segments = {
+        path.name for path in one("checkpoint-spilled", "checkpoint").parent.glob("*.segment")
+    }
+    assert segments == {piece.name for piece in pieces if piece.digest}
+    assert all(piece.inline is not None for piece in loaded("checkpoint-inline").pieces)
 
 
 def test_nothing_has_changed_the_files() -> None:
@@ -104,12 +171,12 @@ def test_an_object_still_says_what_it_said(path: Path) -> None:
 def test_encoding_an_object_again_gives_the_same_message(path: Path) -> None:
     kind = FrameKind[path.suffix[1:].upper()]
     frame = decode_frame(path.read_bytes(), kind, path.name)
-    if kind is not FrameKind.SEGMENT:
-        message = message_of(path.read_bytes(), path.name)
-        assert message.SerializeToString(deterministic=True) == frame.message
-    again, _ = encode_frame(kind, frame.message, bytes(frame.attachments))
+    message = message_of(path.read_bytes(), path.name)
+    assert message.SerializeToString(deterministic=True) == frame.message
+    again, _ = encode_frame(kind, frame.log, frame.message, bytes(frame.attachments))
     opened = decode_frame(again, kind, path.name)
     assert (opened.message, opened.attachments) == (frame.message, frame.attachments)
+    assert opened.log == frame.log
 
 
 @pytest.mark.parametrize("path", [p for p in FRAMES if p.suffix == ".segment"], ids=str)
@@ -121,36 +188,66 @@ def test_encoding_a_segment_again_gives_the_same_rows(path: Path) -> None:
 
 def test_the_chain_replays_and_its_checkpoints_hold_the_same_state() -> None:
     assert said_by(loaded("checkpoint-inline")) == said_by(replayed("members"))
-    assert said_by(loaded("checkpoint-spilled")) == said_by(replayed("optional-action"))
+    assert said_by(loaded("checkpoint-spilled")) == said_by(replayed("forget"))
 
 
 def test_replay_goes_on_from_a_checkpoint() -> None:
-    state = loaded("checkpoint-inline")
-    for case in CHAIN[4:]:
-        apply(state, decode_transaction(one(case).read_bytes(), one(case).name))
-    assert said_by(state) == said_by(replayed("optional-action"))
-    live = state.tables["hourly"].table().column("path").to_pylist()
-    assert sorted(live) == [f"data/2013-01/hourly/part-00{number}.parquet" for number in (3, 5, 6)]
+    for start in ("checkpoint-inline", "checkpoint-spilled"):
+        state = loaded(start)
+        for case in CHAIN[state.revision + 1 :]:
+            apply(state, decoded(case))
+        assert said_by(state) == said_by(replayed("seal"))
+        live = state.files_of("hourly").table("hourly").column("path").to_pylist()
+        assert sorted(live) == [f"data/2013-01/hourly/part-00{n}.parquet" for n in (3, 5, 6)]
 
 
 def test_a_log_that_requires_a_writer_feature_is_read_and_not_written() -> None:
-    state = replayed("optional-action")
-    check_features(state)
     with pytest.raises(UnsupportedFeature, match="example-for-writers"):
-        check_features(state, writing=True)
+        check_writer_features(replayed("forget"))
 
 
 def test_an_unknown_action_is_refused_unless_it_is_optional() -> None:
-    assert replayed("optional-action").revision == 6
+    assert replayed("optional-action").revision == 7
     with pytest.raises(UnsupportedFeature, match="action of a kind"):
-        decode_transaction(one("refused-action").read_bytes(), one("refused-action").name)
+        decoded("refused-action")
+    with pytest.raises(UnsupportedFeature, match="doesn't know"):
+        encode_state(replayed("optional-action"))
 
 
 def test_an_unknown_reader_feature_is_refused() -> None:
-    path = one("refused-feature")
-    decoded = decode_transaction(path.read_bytes(), path.name)
     with pytest.raises(UnsupportedFeature, match="example-for-readers"):
-        apply(replayed("optional-action"), decoded)
+        decoded("refused-feature")
+
+
+def test_a_copy_takes_the_name_of_its_folder() -> None:
+    state = replayed("forget")
+    apply(state, decoded("identity"))
+    assert state.named == ("EWR-2", "weather")
+    assert state.is_foreign, "where the others are"
+    assert not replace(state, writer="EWR-2").is_foreign
+
+
+def test_a_sealed_log_goes_on_in_its_next_incarnation() -> None:
+    sealed = replayed("seal")
+    assert sealed.sealed_for == 2
+    first, second = decoded("seal"), decoded("second-incarnation")
+    with pytest.raises(BrokenChain):
+        apply(sealed, decoded("second-incarnation"))
+    assert second.log == LogIdentity(first.log.log_id, 2)
+    rebuild_id = first.message.actions[0].seal.rebuild_id
+    assert second.message.commit.slot_seed == rebuild_id
+    assert second.message.uuid == rebuilt_slot_uuid(rebuild_id, 0)
+    assert second.message.commit.successor_uuid == rebuilt_slot_uuid(rebuild_id, 1)
+    state = empty_state("EWR", "weather")
+    apply(state, second)
+    assert said_by(loaded("second-incarnation")) == said_by(state)
+
+
+def test_slot_uuids_follow_from_their_seeds() -> None:
+    for case in CHAIN:
+        found = decoded(case).message
+        seed, revision = found.commit.slot_seed, found.revision
+        assert found.commit.successor_uuid == successor_uuid(seed, revision)
 
 
 def test_the_token_still_names_its_cut() -> None:
@@ -160,7 +257,12 @@ def test_the_token_still_names_its_cut() -> None:
     assert cut.token == token
     assert cut.database == told["database"]
     assert told["writers"] == {
-        name: {"revision": at.revision, "digest": at.digest.hex()}
+        name: {
+            "revision": at.revision,
+            "digest": at.digest.hex(),
+            "log_id": at.log.log_id.hex() if at.log else "",
+            "incarnation": at.log.incarnation if at.log else 0,
+        }
         for name, at in cut.writers.items()
     }
 
@@ -214,7 +316,7 @@ def test_the_first_slot_uuid_in_the_format_text_is_right() -> None:
     text = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
     uuid = first_slot_uuid("EWR", "weather").hex()
     assert f"slot uuid                        = {uuid}\n" in text
-    assert f"{0:020d}.{uuid[:8]}.transaction" in text
+    assert LogObject(1, 0, uuid[:8], "transaction").name in text
     spaced = re.search(r'weather"\) = ((?:[0-9a-f]{8} ){4})', text)
     assert spaced is not None
     assert spaced[1].replace(" ", "") == uuid
