@@ -157,7 +157,7 @@ def encode_files(
         facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
         facts.footer_digest = footer_digest(body.slice(body.size - facts.footer_bytes).to_pybytes())
         yield EncodedFile(body, facts)
-        number += 1
+        number, meta = number + 1, replace(meta, replaces=())  # each removal is named once
 
 
 def footer_digest(footer: bytes) -> bytes:
