@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .evidence import Evidence, Transaction
     from .order import Ordered
+    from .plan import FileName, Proof
     from .scan import ForeignFile, OwnFile
 
 # A clock outside of this is no time in µs: users may count clocks as they like.
@@ -28,42 +29,73 @@ class Assembled:
 
     Attributes:
         transactions: By revision, from 0.
+        live: Tables and paths that are live after them.
         left_out: Files that aren't named after all.
         dead: Paths that were named and are not live at the end.
         missing: Replaced paths that are not in the store any more.
     """
 
     transactions: list[RebuiltTransaction] = field(default_factory=list)
+    live: set[FileName] = field(default_factory=set)
     left_out: list[LeftOut] = field(default_factory=list)
     dead: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
+
+    def append(
+        self,
+        *,
+        transaction_id: bytes,
+        proof: Proof,
+        operation: str,
+        not_before_us: int,
+        files: tuple[RebuiltFile, ...],
+        why: str,
+        removed: tuple[FileName, ...] = (),
+    ) -> None:
+        """One more transaction at the end, that no footer tells of."""
+        revision = len(self.transactions)
+        before_us = self.transactions[-1].committed_at_us if self.transactions else 0
+        self.transactions.append(
+            RebuiltTransaction(
+                revision=revision,
+                transaction_id=transaction_id.hex(),
+                proof=proof,
+                original_revision=None,
+                base_revision=revision - 1,
+                epoch=0,
+                operation=operation,
+                committed_at_us=max(before_us + 1, not_before_us),
+                app_id="",
+                app_version=0,
+                files=files,
+                why=why,
+                removed=removed,
+            )
+        )
+        self.live.difference_update(removed)
+        self.live.update((file.table, file.path) for file in files)
 
 
 def assemble(
     ordered: Ordered,
     evidence: Evidence,
-    foreign: Sequence[ForeignFile],
     *,
-    include_foreign: bool,
-    foreign_id: bytes,
     known_paths: Collection[str],
-    now_us: int,
+    latest_us: int,
 ) -> Assembled:
     """Number the transactions, and take out what each replaces.
 
     Args:
-        foreign: Files without lakelog metadata.
-        foreign_id: The id of the transaction that they get, if they are taken in.
         known_paths: All paths in the store.
-        now_us: The clock: nothing was committed after it.
+        latest_us: Nothing was committed after it.
     """
     result = Assembled()
-    live: set[str] = set()
     before_us = 0
     circular = set(ordered.circular)
     for revision, item in enumerate(ordered.transactions):
-        files = _files(item, live, result, known_paths)
-        before_us = max(before_us + 1, _time_us(item, now_us))
+        files = _files(item, result, known_paths)
+        at_us = evidence.times_us.get(item.transaction_id) or _time_us(item, latest_us)
+        before_us = max(before_us + 1, at_us)
         proof = evidence.proofs.get(item.transaction_id)
         result.transactions.append(
             RebuiltTransaction(
@@ -81,55 +113,49 @@ def assemble(
                 why=_why(item, evidence, circular=item.transaction_id in circular),
             )
         )
-    _take_foreign(
-        result,
-        foreign,
-        include=include_foreign,
-        transaction_id=foreign_id,
-        before_us=before_us,
-        now_us=now_us,
-    )
     return result
 
 
 def _files(
-    item: Transaction, live: set[str], result: Assembled, known_paths: Collection[str]
+    item: Transaction, result: Assembled, known_paths: Collection[str]
 ) -> tuple[RebuiltFile, ...]:
     """The files of a transaction in the order of writing, each with what it took out."""
-    done: set[str] = set()
+    done: set[FileName] = set()
     files = []
     for file in item.files:
         removes = []
-        for path in file.replaces:
-            if path in done:
+        for name in file.replaces:
+            if name in done:
                 continue
-            done.add(path)
-            result.dead.add(path)
-            if path in live:
-                live.discard(path)
-                removes.append(path)
-            elif path not in known_paths:
-                result.missing.add(path)
-        live.add(file.path)
+            done.add(name)
+            result.dead.add(name[1])
+            if name in result.live:
+                result.live.discard(name)
+                removes.append(name)
+            elif name[1] not in known_paths:
+                result.missing.add(name[1])
+        result.live.add((file.table, file.path))
         result.dead.discard(file.path)
-        files.append(_rebuilt(file, tuple(removes)))
+        files.append(rebuilt_file(file, tuple(removes)))
     return tuple(files)
 
 
-def _rebuilt(file: OwnFile | ForeignFile, removes: tuple[str, ...] = ()) -> RebuiltFile:
+def rebuilt_file(
+    file: OwnFile | ForeignFile, removes: tuple[FileName, ...] = ()
+) -> RebuiltFile:
+    """A scanned file as a plan holds it."""
     return RebuiltFile(
         file.path, file.table, file.size_bytes, file.row_count, file.fingerprint, file.add, removes
     )
 
 
-def _time_us(item: Transaction, now_us: int) -> int:
+def _time_us(item: Transaction, latest_us: int) -> int:
     """When a transaction was about committed: by its clocks; if they are no times, by the store's
     time of its last file; 0 if nothing tells."""
-    latest_us = now_us + SKEW_US
     if EARLIEST_US <= item.clock <= latest_us:
         return item.clock
     stored = [file.modified_at_us for file in item.files if file.modified_at_us is not None]
-    return min(max(stored, default=0), now_us)
+    return min(max(stored, default=0), latest_us)
 
 
 def _why(item: Transaction, evidence: Evidence, *, circular: bool) -> str:
@@ -137,7 +163,7 @@ def _why(item: Transaction, evidence: Evidence, *, circular: bool) -> str:
     base = f"begun on revision {item.base_revision}" if item.base_revision >= 0 else "begun first"
     proof = evidence.proofs.get(item.transaction_id)
     if said is not None:
-        place = f"revision {said} of the lost log: {proof}"
+        place = f"revision {said} of the old log: {proof}"
     elif proof is not None:
         place = f"{base}; committed: {proof}"
     else:
@@ -145,17 +171,20 @@ def _why(item: Transaction, evidence: Evidence, *, circular: bool) -> str:
     return f"{place}; footers contradict each other about its place" if circular else place
 
 
-def _take_foreign(
-    result: Assembled,
-    foreign: Sequence[ForeignFile],
-    *,
-    include: bool,
-    transaction_id: bytes,
-    before_us: int,
-    now_us: int,
+def take_foreign(
+    result: Assembled, foreign: Sequence[ForeignFile], *, include: bool, transaction_id: bytes
 ) -> None:
+    """Judge the files without lakelog metadata: taken in at the end, or left out.
+
+    Args:
+        include: Whether they are wanted.
+        transaction_id: That they get.
+    """
+    live = {path for _, path in result.live}
     taken = []
     for file in sorted(foreign, key=lambda file: file.path.encode()):
+        if file.path in live:
+            continue
         if file.path in result.dead:
             reason = "no lakelog metadata; a lakelog file says that it replaced this one"
         elif not include:
@@ -164,21 +193,12 @@ def _take_foreign(
             taken.append(file)
             continue
         result.left_out.append(LeftOut(file.path, file.size_bytes, "foreign", reason))
-    if not taken:
-        return
-    result.transactions.append(
-        RebuiltTransaction(
-            revision=len(result.transactions),
-            transaction_id=transaction_id.hex(),
+    if taken:
+        result.append(
+            transaction_id=transaction_id,
             proof="foreign",
-            original_revision=None,
-            base_revision=len(result.transactions) - 1,
-            epoch=0,
             operation="append",
-            committed_at_us=max(before_us + 1, now_us),
-            app_id="",
-            app_version=0,
-            files=tuple(_rebuilt(file) for file in taken),
+            not_before_us=max(file.modified_at_us or 0 for file in taken),
+            files=tuple(rebuilt_file(file) for file in taken),
             why="files without lakelog metadata, taken in on request, at the end",
         )
-    )

@@ -14,8 +14,8 @@ And a transaction that no footer proves can be ruled out, where a proven one lea
   ruled-out one is too low.
 
 Where two unproven ones exclude each other the later one is kept: it was begun on a head that did
-not have the earlier one. Revision numbers are compared within one epoch only: a log that was
-rebuilt before has counted anew, and under a higher epoch.
+not have the earlier one. Revision numbers are compared within one incarnation only: a log that was
+rebuilt has counted anew, and under a higher epoch.
 
 Source: docs/format.md, section 8.
 """
@@ -31,6 +31,7 @@ from .plan import LeftOut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from .plan import FileName
     from .scan import OwnFile
 
 TransactionId = bytes
@@ -43,14 +44,17 @@ class Transaction:
     Attributes:
         transaction_id: The id.
         files: By number.
-        epoch, base_revision, base_transaction_id, app_id, app_version, operation: As all footers
-            say; the operation of the last one.
+        log_id, incarnation, epoch, base_revision, base_transaction_id, app_id, app_version,
+            operation: As all footers say; the operation of the last one.
         clock: The last clock of the last file.
-        replaces: Paths of other transactions that it takes out.
+        replaces: Tables and paths of other transactions' files that it takes out.
+        unnamed: How many removals are named only by files of it that are lost.
     """
 
     transaction_id: TransactionId
     files: list[OwnFile]
+    log_id: bytes
+    incarnation: int
     epoch: int
     base_revision: int
     base_transaction_id: TransactionId
@@ -58,7 +62,8 @@ class Transaction:
     app_version: int
     operation: str
     clock: int
-    replaces: frozenset[str]
+    replaces: frozenset[FileName]
+    unnamed: int
 
     @property
     def age(self) -> tuple[int, int, int, TransactionId]:
@@ -68,11 +73,12 @@ class Transaction:
 
 @dataclass(slots=True)
 class Evidence:
-    """What footers prove.
+    """What footers prove, and what is left of the old log.
 
     Attributes:
         proofs: By transaction id, why it was committed.
-        revisions: By transaction id, its number in the lost log, where a footer tells.
+        revisions: By transaction id, its number in the old log, where anything tells.
+        times_us: By transaction id, when it was committed, where the old log tells.
         disproofs: By transaction id, why it can't have been committed.
         conflicts: By transaction id, which other unproven one excludes it.
         contradictions: What doesn't fit together, in words.
@@ -80,6 +86,7 @@ class Evidence:
 
     proofs: dict[TransactionId, str] = field(default_factory=dict)
     revisions: dict[TransactionId, int] = field(default_factory=dict)
+    times_us: dict[TransactionId, int] = field(default_factory=dict)
     disproofs: dict[TransactionId, str] = field(default_factory=dict)
     conflicts: dict[TransactionId, str] = field(default_factory=dict)
     contradictions: list[str] = field(default_factory=list)
@@ -114,16 +121,20 @@ def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, Transaction], l
 
 def _claims(file: OwnFile) -> tuple[object, ...]:
     return (
-        file.epoch, file.base_revision, file.base_transaction_id, file.app_id, file.app_version
+        file.log_id, file.incarnation, file.epoch, file.base_revision, file.base_transaction_id,
+        file.app_id, file.app_version,
     )  # fmt: skip
 
 
 def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> Transaction:
-    own = {file.path for file in files}
+    own = {(file.table, file.path) for file in files}
     last = files[-1]
+    named = sum(len(file.replaces) for file in files)
     return Transaction(
         transaction_id=transaction_id,
         files=files,
+        log_id=last.log_id,
+        incarnation=last.incarnation,
         epoch=last.epoch,
         base_revision=last.base_revision,
         base_transaction_id=last.base_transaction_id,
@@ -131,7 +142,8 @@ def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> Transac
         app_version=last.app_version,
         operation=last.operation,
         clock=max(file.last_clock for file in files),
-        replaces=frozenset(path for file in files for path in file.replaces) - own,
+        replaces=frozenset(name for file in files for name in file.replaces) - own,
+        unnamed=max(0, max(file.replaced for file in files) - named),
     )
 
 
@@ -157,13 +169,14 @@ def rule_out(transactions: Mapping[TransactionId, Transaction], evidence: Eviden
 
 
 def _prove_by_bases(transactions: Mapping[TransactionId, Transaction], evidence: Evidence) -> None:
-    near: dict[TransactionId, set[int]] = defaultdict(set)  # said under the same epoch: one count
+    near: dict[TransactionId, set[int]] = defaultdict(set)  # of the same incarnation: one count
     far: dict[TransactionId, set[int]] = defaultdict(set)
     for claimant in transactions.values():
         known = transactions.get(claimant.base_transaction_id)
         if known is None:
             continue
-        said = near if known.epoch == claimant.epoch else far
+        same = (known.log_id, known.incarnation) == (claimant.log_id, claimant.incarnation)
+        said = near if same else far
         said[known.transaction_id].add(claimant.base_revision)
         evidence.proofs.setdefault(
             known.transaction_id, f"the footer of {claimant.files[0].path} was written on top of it"
@@ -187,11 +200,13 @@ def _prove_by_replaced(
     transactions: Mapping[TransactionId, Transaction], evidence: Evidence
 ) -> None:
     owners = {
-        file.path: item.transaction_id for item in transactions.values() for file in item.files
+        (file.table, file.path): item.transaction_id
+        for item in transactions.values()
+        for file in item.files
     }
     for item in transactions.values():
-        for path in item.replaces:
-            owner = owners.get(path)
+        for name in item.replaces:
+            owner = owners.get(name)
             if owner is not None:
                 evidence.proofs.setdefault(
                     owner, f"the footer of {item.files[0].path} replaces its files"
@@ -228,12 +243,12 @@ def _rule_out_by_epoch(
 def _rule_out_by_replaced(
     transactions: Mapping[TransactionId, Transaction], evidence: Evidence
 ) -> None:
-    by_path: dict[str, list[Transaction]] = defaultdict(list)
+    by_name: dict[FileName, list[Transaction]] = defaultdict(list)
     for item in transactions.values():
-        for path in item.replaces:
-            by_path[path].append(item)
-    for path in sorted(by_path):
-        _keep_one(by_path[path], f"both replace {path}", evidence)
+        for name in item.replaces:
+            by_name[name].append(item)
+    for name in sorted(by_name):
+        _keep_one(by_name[name], f"both replace {name[1]}", evidence)
 
 
 def _rule_out_by_application(

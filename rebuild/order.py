@@ -124,13 +124,15 @@ def _constraints(
 ) -> dict[TransactionId, set[TransactionId]]:
     """For each transaction, those that must come before it."""
     owners = {
-        file.path: transaction_id for transaction_id, item in kept.items() for file in item.files
+        (file.table, file.path): transaction_id
+        for transaction_id, item in kept.items()
+        for file in item.files
     }
     before: dict[TransactionId, set[TransactionId]] = defaultdict(set)
     for transaction_id, item in kept.items():
         if item.base_transaction_id in kept:
             before[transaction_id].add(item.base_transaction_id)
-        before[transaction_id].update(owners[path] for path in item.replaces if path in owners)
+        before[transaction_id].update(owners[name] for name in item.replaces if name in owners)
         before[transaction_id].discard(transaction_id)
     for items in _known_by_epoch(kept, evidence).values():
         for first, second in pairwise(items):

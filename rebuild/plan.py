@@ -1,6 +1,6 @@
 """What a rebuild will do, as a value: nothing is written until `execute_rebuild` gets it. Pure.
 
-Source: docs/format.md, section 8; seed 002, sections 1.3 and 2.6.
+Source: docs/format.md, sections 8 and 10.6; seed 002, sections 1.3 and 2.6.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from ..store import ObjectInfo, Store
+    from ..catalog.format.frame import LogIdentity
+    from ..catalog.format.schema import EncodedSchema
+    from ..store import Store
 
+FileName = tuple[str, str]  # table and path
 Proof = Literal["proven", "unproven", "foreign"]
 LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
 
@@ -27,7 +30,8 @@ class RebuiltFile:
         size_bytes, row_count: Of the file.
         fingerprint: Of its schema.
         add: Its `Add`, serialized: a million of these stay small.
-        removes: Paths taken out right before it, as its footer says; only such as are live then.
+        removes: Tables and paths taken out right before it, as its footer says; only such as are
+            live then.
     """
 
     path: str
@@ -36,7 +40,7 @@ class RebuiltFile:
     row_count: int
     fingerprint: bytes = field(repr=False)
     add: bytes = field(repr=False)
-    removes: tuple[str, ...] = ()
+    removes: tuple[FileName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,10 @@ class RebuiltTransaction:
     Attributes:
         revision: Its new number.
         transaction_id: Hex; of the footers.
-        proof: `proven`: a later footer says that it was committed. `unproven`: it may have been
-            written and never committed. `foreign`: files without lakelog metadata, taken in on
-            request.
-        original_revision: Its number in the lost log, where a footer tells; else None.
+        proof: `proven`: a later footer, or what is left of the old log, says that it was committed.
+            `unproven`: it may have been written and never committed. `foreign`: files without
+            lakelog metadata, taken in on request.
+        original_revision: Its number in the old log, where anything tells; else None.
         base_revision: The head that it was begun on.
         epoch: Under which its files were written.
         operation: As its footers say.
@@ -57,6 +61,7 @@ class RebuiltTransaction:
         app_id, app_version: Idempotence, as its footers say.
         files: What it adds, in order.
         why: Why it stands at this place, in words.
+        removed: Tables and paths that it takes out first, with nothing in their place.
     """
 
     revision: int
@@ -71,11 +76,12 @@ class RebuiltTransaction:
     app_version: int
     files: tuple[RebuiltFile, ...]
     why: str
+    removed: tuple[FileName, ...] = ()
 
     @property
-    def removes(self) -> tuple[str, ...]:
-        """Paths that it takes out."""
-        return tuple(path for file in self.files for path in file.removes)
+    def removes(self) -> tuple[FileName, ...]:
+        """Tables and paths that it takes out."""
+        return (*self.removed, *(name for file in self.files for name in file.removes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +107,55 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotName:
+    """A name in the log: a revision and its slot uuid."""
+
+    revision: int
+    uuid: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SealPlan:
+    """How the present incarnation is ended.
+
+    Attributes:
+        log: The present incarnation.
+        at: The agreed name of the revision after the head, or as good a guess as can be made.
+        previous_uuid, previous_digest: Of the head; empty if it can't be read.
+        epoch: The seal's.
+        after_us: Commit time of the head; 0 if it can't be read.
+        others: Further names that a living committer may still use.
+        stands: Whether a seal stands there already, and this plan goes on with its numbers.
+    """
+
+    log: LogIdentity
+    at: SlotName
+    previous_uuid: bytes
+    previous_digest: bytes
+    epoch: int
+    after_us: int
+    others: tuple[SlotName, ...] = ()
+    stands: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """A log as it will be rebuilt from footers. Immutable; `execute_rebuild` writes it.
+    """A log as it will be rebuilt: the next incarnation. Immutable; `execute_rebuild` writes it.
 
     Attributes:
         url: The catalog's root.
         writer, database: Whose log.
-        rebuild_id: Names this rebuild; old objects go to `<writer>/<database>/replaced/<it>/`.
+        rebuild_id: Hex; the names of the rebuilt revisions follow from it.
+        log: The rebuilt log: its id, which is the old one's, and its incarnation.
         epoch: Of all rebuilt commits: above that of every file, so that old owners are fenced.
         transactions: The rebuilt revisions, from 0 without gaps.
         left_out: Objects that it won't name, with the reason for each.
-        notes: What can't be known from footers, in words.
-        replaced: Objects of the old log, which are copied aside and then deleted.
+        notes: What can't be known, in words.
+        seal: How the present incarnation is ended.
+        old_objects: Names of the log that are there now; all of them stay.
         objects_seen, bytes_seen: All objects below `data/`.
         data_mark: A digest of names and sizes below `data/`, to see a change.
-        schemas: Arrow IPC schema messages by table and fingerprint.
-        slots: The first bytes of slot uuids of the old log that the new one takes over, by
-            revision, so that a committer that still runs finds its next name taken.
-        padding: Empty revisions after the last transaction, for the same reason.
+        schemas: By table and fingerprint.
         store: Where the log is.
     """
 
@@ -126,18 +163,23 @@ class RebuildPlan:
     writer: str
     database: str
     rebuild_id: str
+    log: LogIdentity
     epoch: int
     transactions: tuple[RebuiltTransaction, ...] = field(repr=False)
     left_out: tuple[LeftOut, ...] = field(repr=False)
     notes: tuple[str, ...] = field(repr=False)
-    replaced: tuple[ObjectInfo, ...] = field(repr=False)
+    seal: SealPlan = field(repr=False)
+    old_objects: int
     objects_seen: int
     bytes_seen: int
     data_mark: bytes = field(repr=False)
-    schemas: dict[tuple[str, bytes], bytes] = field(repr=False)
-    slots: dict[int, bytes] = field(repr=False)
-    padding: int
+    schemas: dict[tuple[str, bytes], EncodedSchema] = field(repr=False)
     store: Store = field(repr=False, compare=False)
+
+    @property
+    def incarnation(self) -> int:
+        """That of the rebuilt log."""
+        return self.log.incarnation
 
     @property
     def unproven(self) -> tuple[RebuiltTransaction, ...]:
@@ -154,8 +196,10 @@ class RebuildPlan:
         """The files that are live at the end, by path."""
         files: dict[str, RebuiltFile] = {}
         for transaction in self.transactions:
+            for _, path in transaction.removed:
+                files.pop(path, None)
             for file in transaction.files:
-                for path in file.removes:
+                for _, path in file.removes:
                     files.pop(path, None)
                 files[file.path] = file
         return files
@@ -167,24 +211,24 @@ class RebuildInfo:
 
     Attributes:
         writer, database: Whose log.
+        incarnation: That it is in now.
         revision: Its newest.
         transactions: How many were rebuilt.
         files, rows, size_bytes: Live at the newest revision.
-        checkpoint_key: The checkpoint written at the end.
-        replaced_prefix: Where the old log's objects were copied; empty if there were none.
-        replaced_objects: How many.
+        checkpoint_key: The checkpoint written at the end, which switched the log over.
+        seal_key: The seal that ended the incarnation before.
     """
 
     writer: str
     database: str
+    incarnation: int
     revision: int
     transactions: int
     files: int
     rows: int
     size_bytes: int
     checkpoint_key: str
-    replaced_prefix: str
-    replaced_objects: int
+    seal_key: str
 
 
 def transactions_table(plan: RebuildPlan) -> pa.Table:
