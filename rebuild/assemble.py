@@ -140,9 +140,7 @@ def _files(
     return tuple(files)
 
 
-def rebuilt_file(
-    file: OwnFile | ForeignFile, removes: tuple[FileName, ...] = ()
-) -> RebuiltFile:
+def rebuilt_file(file: OwnFile | ForeignFile, removes: tuple[FileName, ...] = ()) -> RebuiltFile:
     """A scanned file as a plan holds it."""
     return RebuiltFile(
         file.path, file.table, file.size_bytes, file.row_count, file.fingerprint, file.add, removes

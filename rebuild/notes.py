@@ -25,19 +25,27 @@ def notes(
     assembled: Assembled,
     *,
     left_out: Sequence[LeftOut],
+    lost: Sequence[str],
     old: OldLog,
-    padding: int,
-    take_over: bool,
+    is_whole: bool,
 ) -> tuple[str, ...]:
-    """All notes of a plan, the general ones last."""
+    """All notes of a plan, the general ones last.
+
+    Args:
+        lost: Paths that are live in the old log and can't be taken over.
+        is_whole: Whether the old log could be read as a whole.
+    """
     found = list(evidence.contradictions)
     if ordered.circular:
         found.append(
             f"Footers of {len(ordered.circular)} transactions contradict each other about their "
             "order; they stand where epoch, revision and clock put them"
         )
-    found += _lost_revisions(transactions, evidence)
-    found += _gone(transactions, assembled)
+    found += _cant_be_taken_over(lost)
+    if not is_whole:
+        found += _lost_revisions(transactions, evidence)
+        found += _gone(transactions, assembled)
+        found += _unnamed(transactions)
     found += _risky(assembled)
     if evidence.conflicts:
         found.append(
@@ -50,22 +58,50 @@ def notes(
             "Files left out stay where they are, but no revision names them: gc may delete those "
             "with names of lakelog's at once. Copy elsewhere first what you want to keep"
         )
-    found += _committers(old, padding, take_over)
-    found.append(
-        "Not in any footer, and so lost: removals and soft deletes that no new file replaces (such "
-        "files are live again), undone removals, summaries, keys and sort orders, and exact commit "
-        "times (the clock of the last file stands for it)"
-    )
+    found += _committers(old)
+    if is_whole:
+        found.append(
+            "Not taken over from the old log: application versions and schemas of transactions "
+            "that left no file, summaries, keys and sort orders, and what such transactions did "
+            "in between (the live files at the end are those of the old log)"
+        )
+    else:
+        found.append(
+            "Not in any footer, and so lost: removals and soft deletes that no new file replaces "
+            "(such files are live again), undone removals, summaries, keys and sort orders, and "
+            "exact commit times (the clock of the last file stands for it)"
+        )
     return tuple(found)
 
 
+def _cant_be_taken_over(lost: Sequence[str]) -> list[str]:
+    if not lost:
+        return []
+    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+    return [
+        f"Live in the old log, and damaged or gone: {', '.join(lost[:_NAMED])}{more}. They will "
+        "not be live any more"
+    ]
+
+
+def _unnamed(transactions: dict[bytes, Transaction]) -> list[str]:
+    short = [item for item in transactions.values() if item.unnamed]
+    if not short:
+        return []
+    named = ", ".join(item.transaction_id.hex() for item in short[:_NAMED])
+    more = f" and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
+    return [
+        f"{sum(item.unnamed for item in short)} replaced files are named only by files that are "
+        f"lost, of transactions {named}{more}: should they still be there, they are live again"
+    ]
+
+
 def _lost_revisions(transactions: dict[bytes, Transaction], evidence: Evidence) -> list[str]:
-    """Revisions that footers count and that none of the transactions is."""
-    by_epoch: dict[int, set[int]] = {}
-    for transaction_id, revision in evidence.revisions.items():
-        by_epoch.setdefault(transactions[transaction_id].epoch, set()).add(revision)
-    highest = max((item.base_revision for item in transactions.values()), default=-1)
-    known = set().union(*by_epoch.values()) if by_epoch else set()
+    """Revisions that footers of the newest incarnation count and that no transaction is."""
+    newest = max((item.incarnation for item in transactions.values()), default=0)
+    now = {key: item for key, item in transactions.items() if item.incarnation == newest}
+    highest = max((item.base_revision for item in now.values()), default=-1)
+    known = {revision for key, revision in evidence.revisions.items() if key in transactions}
     lost = highest + 1 - len([revision for revision in known if revision <= highest])
     if lost <= 0:
         return []
@@ -101,18 +137,16 @@ def _risky(assembled: Assembled) -> list[str]:
     ]
 
 
-def _committers(old: OldLog, padding: int, take_over: bool) -> list[str]:
-    if take_over:
-        text = "A process that still writes to the old log is refused from the first request on"
-        if padding:
-            text += f" ({padding} empty revisions at the end see to it)"
-        return [text]
-    if old.objects:
-        why = "the old log's end can't be read" if not old.names_next else "the old log is longer"
-    else:
-        why = "nothing is left of the old log"
+def _committers(old: OldLog) -> list[str]:
+    if old.successor_uuid or old.seal is not None:
+        return [
+            "A process that still writes to the old log is refused from the first request on: it "
+            "is sealed"
+        ]
+    why = "the old log's end can't be read" if old.names else "nothing is left of the old log"
     return [
-        f"Stop every process that writes as this writer before executing: {why}, so the name of "
-        "its next commit is not known. Such a commit would be acknowledged, and break the new log "
-        "or hide later commits (its files are not lost: another rebuild takes them in)"
+        f"Stop every process that writes as this writer before executing: {why}, so not every name "
+        "that it may still commit under is known (those that footers tell of are taken). Such a "
+        "commit would be acknowledged and not be in the new log (its files are not lost: they are "
+        "left where they are)"
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.frame import LogIdentity
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.log.outcome import foreign_error
 from ..catalog.log.state import check_writer_features
@@ -19,6 +18,7 @@ from .seal import StandingSeal, read_seal
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
+    from ..catalog.format.frame import LogIdentity
     from ..catalog.format.names import LogObject
     from ..catalog.log.listing import Listing
     from ..catalog.log.state import State
@@ -78,33 +78,39 @@ def read_old_log(
     highest = max((item.incarnation for item in every), default=0)
     old = OldLog(present, highest, len(every), listing.head)
     if listing.head >= 0:
-        old.state = _whole(log, listing, present)
-        if old.state is None:
+        state = _whole(log, listing, present)
+        if state is None:
             _look_at_the_top(log, listing, old)
-        else:
-            _take_head(log, old, old.state)
+        elif state.sealed_for:
+            key = state.tail[-1].key  # a seal is never in a checkpoint
+            old.seal = read_seal(store.get(key), key)
+        if old.seal is not None:
+            # What stands below is what the rebuild that sealed it saw.
+            old.head, old.log_id = old.seal.revision - 1, old.seal.log.log_id
+            state = _whole(log, listing, present, old.head) if old.head >= 0 else None
+        if state is not None:
+            _take_state(old, state)
     return old
 
 
-def _whole(log: LogReader, listing: Listing, incarnation: int) -> State | None:
+def _whole(
+    log: LogReader, listing: Listing, incarnation: int, target: int | None = None
+) -> State | None:
     try:
-        return log.load(listing=listing, incarnation=incarnation)
+        return log.load(target, listing, incarnation)
     except UnsupportedFeature:
         raise
     except (CorruptError, ForkError, NotFoundError):
         return None
 
 
-def _take_head(log: LogReader, old: OldLog, state: State) -> None:
+def _take_state(old: OldLog, state: State) -> None:
     if state.is_foreign:
         raise foreign_error(state)
     check_writer_features(state)
     assert state.log is not None
-    old.log_id, old.epoch, old.successor_uuid = state.log.log_id, state.epoch, state.successor_uuid
-    if state.sealed_for:
-        key = state.tail[-1].key  # a seal is never in a checkpoint
-        old.seal = read_seal(log.store.get(key), key)
-        old.head -= 1
+    old.state, old.log_id = state, state.log.log_id
+    old.epoch, old.successor_uuid = state.epoch, state.successor_uuid
 
 
 def _look_at_the_top(log: LogReader, listing: Listing, old: OldLog) -> None:
@@ -127,8 +133,6 @@ def _look_at_the_top(log: LogReader, listing: Listing, old: OldLog) -> None:
             raise
         except (CorruptError, NotFoundError):
             continue
-    if old.seal is not None:
-        old.head, old.log_id = old.seal.revision - 1, old.seal.log.log_id
 
 
 def _take_object(old: OldLog, item: LogObject, body: bytes, key: str) -> None:

@@ -59,11 +59,13 @@ def _summary(plan: RebuildPlan) -> list[str]:
         lines.append(
             f"  time:         {_time(first.committed_at_us)} to {_time(last.committed_at_us)}"
         )
-    if plan.replaced:
+    if plan.old_objects:
+        sealed = "is sealed" if plan.seal.stands else "will be sealed"
         lines.append(
-            f"  old log:      {len(plan.replaced)} objects, copied to "
-            f"{plan.writer}/{plan.database}/replaced/{plan.rebuild_id}/ and then deleted"
+            f"  old log:      incarnation {plan.seal.log.incarnation}, {plan.old_objects} objects: "
+            f"it {sealed}, and stays"
         )
+    lines.append(f"  new log:      incarnation {plan.incarnation}")
     return lines
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import LogExists
 from .. import options, output
 from ..opening import open_catalog
 from ..output import Column
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
     from ...rebuild import RebuildInfo, RebuildPlan
 
 DESCRIPTION: Final = """\
-Make a writer's log again, from nothing but the footers of its Parquet files: each names its
-transaction, what that was begun on, and what it replaces. Files that are damaged or belong
-elsewhere are left out and named; no data file is ever moved or deleted. The last transactions
-may have been written and never committed: they are shown as unproven, and --exclude leaves them
-out.
+Make a writer's log again, from the footers of its Parquet files: each names its transaction, what
+that was begun on, and what it replaces. Where the old log can still be read, what it says counts.
+Files that are damaged or belong elsewhere are left out and named. Nothing is overwritten, moved or
+deleted: the old log is sealed, and the new one stands beside it as the next incarnation. Without
+an old log the last transactions may have been written and never committed: they are shown as
+unproven, and --exclude leaves them out.
 
 Without --execute nothing is written: the plan is shown."""
 EXAMPLES: Final = """
 lakelog rebuild s3://lake/catalog weather --writer EWR
 lakelog rebuild ./catalog weather --writer EWR --execute
-lakelog rebuild ./catalog weather --writer EWR --replace --execute
 """
 _SHOWN: Final = 40
 _CSV: Final = tuple(
@@ -76,11 +75,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_database(parser)
     options.add_writer(parser, "whose log", required=True)
     parser.add_argument(
-        "--replace",
-        action="store_true",
-        help="also if there is a log: what it holds is copied aside first",
-    )
-    parser.add_argument(
         "--include-foreign",
         action="store_true",
         help="also take in Parquet files of other origin, by table and partition of their path",
@@ -100,21 +94,16 @@ def run(args: argparse.Namespace) -> int:
     from ...rebuild import execute_rebuild, plan_rebuild
 
     catalog = open_catalog(args)
-    try:
-        with Progress("footers read") as progress:
-            plan = plan_rebuild(
-                catalog,
-                args.writer,
-                args.database,
-                replace=args.replace,
-                include_foreign=args.include_foreign,
-                exclude=args.exclude,
-                progress=progress.at,
-            )
-        info = execute_rebuild(plan) if args.execute else None
-    except LogExists as error:
-        error.hint = "If it is beyond repair add --replace: what it holds is copied aside first"
-        raise
+    with Progress("footers read") as progress:
+        plan = plan_rebuild(
+            catalog,
+            args.writer,
+            args.database,
+            include_foreign=args.include_foreign,
+            exclude=args.exclude,
+            progress=progress.at,
+        )
+    info = execute_rebuild(plan) if args.execute else None
     if args.output == "json":
         output.json_object(_fields(plan, info))
     elif args.output == "csv":
@@ -149,10 +138,12 @@ def _fields(plan: RebuildPlan, info: RebuildInfo | None) -> dict[str, Any]:
         "url": plan.url,
         "writer": plan.writer,
         "database": plan.database,
+        "incarnation": plan.incarnation,
+        "rebuild_id": plan.rebuild_id,
         "epoch": plan.epoch,
         "objects_seen": plan.objects_seen,
         "bytes_seen": plan.bytes_seen,
-        "replaced_objects": len(plan.replaced),
+        "old_objects": plan.old_objects,
         "transactions": _transactions(plan),
         "left_out": _left_out(plan),
         "notes": list(plan.notes),
@@ -190,10 +181,10 @@ def _print_rest(plan: RebuildPlan, info: RebuildInfo | None) -> None:
         )
         for item in plan.unproven[:_SHOWN]:
             output.pairs([(f"  {item.transaction_id}", item.why)])
-    if plan.replaced:
-        to = f" to {info.replaced_prefix}" if info else ""
-        done = "were copied" if info else "will be copied"
-        output.line(f"\n{many(len(plan.replaced), 'object')} of the old log {done} aside{to}")
+    if plan.old_objects:
+        stays = f"{many(plan.old_objects, 'object')} of the old log"
+        said = "is sealed" if info or plan.seal.stands else "will be sealed"
+        output.line(f"\n{stays} stay; incarnation {plan.seal.log.incarnation} {said}")
     for note in plan.notes:
         output.note("note", note)
     if info is not None:

@@ -1,0 +1,145 @@
+"""The objects of a rebuilt log, from its plan and nothing else: built again they are the same.
+Pure.
+
+Source: docs/format.md, section 10.6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid
+from ..catalog.format.objects import decode_transaction
+from ..catalog.log.build import Intent, build_transaction, identity_action
+from ..catalog.log.state import State, apply, empty_state
+from ..catalog.log.validate import check_written, validate
+from ..catalog.wire import lakelog_transaction_pb2 as wire
+from ..errors import CorruptObject
+
+if TYPE_CHECKING:
+    from .plan import RebuildPlan, RebuiltTransaction
+
+# Of revision 0: a digest of the whole plan. Of two rebuilds that would write other logs under the
+# same names, the first put tells which one stands.
+_CONTENT: Final = "rebuilt_content"
+
+
+@dataclass(frozen=True, slots=True)
+class LogBytes:
+    """One object of the new log."""
+
+    key: str
+    body: bytes
+
+
+def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
+    """All transactions in order of revision, and the state that they lead to.
+
+    Raises:
+        CorruptObject: They don't lead to the planned files.
+        LakelogError: What a reader would refuse.
+    """
+    state = empty_state(plan.writer, plan.database)
+    folder = log_folder(plan.writer, plan.database)
+    rebuild_id = bytes.fromhex(plan.rebuild_id)
+    objects: list[LogBytes] = []
+    for item in plan.transactions:
+        intent = _intent(plan, item, state)
+        if item.revision == 0:
+            intent.actions.insert(0, identity_action(plan.writer, plan.database))
+            intent.summary[_CONTENT] = _content(plan)
+        validate(state, intent.actions, {intent.transaction_id})
+        uuid = rebuilt_slot_uuid(rebuild_id, item.revision)
+        body, _ = build_transaction(
+            state,
+            [intent],
+            log=plan.log,
+            uuid=uuid,
+            slot_seed=rebuild_id,
+            epoch=plan.epoch,
+            guest=False,
+            now_us=item.committed_at_us,
+            successor=rebuilt_slot_uuid(rebuild_id, item.revision + 1),
+        )
+        name = LogObject(plan.incarnation, item.revision, uuid[:4].hex(), "transaction")
+        decoded = decode_transaction(body, folder + name.name)
+        check_written(state, decoded)  # what a reader would refuse is never written
+        apply(state, decoded)
+        objects.append(LogBytes(folder + name.name, body))
+    compare(plan, state)
+    return objects, state
+
+
+def _intent(plan: RebuildPlan, item: RebuiltTransaction, state: State) -> Intent:
+    intent = Intent(
+        transaction_id=bytes.fromhex(item.transaction_id),
+        epoch=plan.epoch,
+        operation=item.operation,
+        app_id=item.app_id,
+        app_version=item.app_version,
+        summary={"rebuilt": item.proof},
+    )
+    if item.original_revision is not None:
+        intent.summary["original_revision"] = str(item.original_revision)
+    intent.actions += [_remove(table, path) for table, path in item.removed]
+    known: set[tuple[str, bytes]] = set()
+    for file in item.files:
+        mark = (file.table, file.fingerprint)
+        if mark not in known and mark not in state.schemas:
+            known.add(mark)
+            intent.actions.append(_schema(plan, mark))
+        intent.actions += [_remove(table, path) for table, path in file.removes]
+        intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
+    return intent
+
+
+def _remove(table: str, path: str) -> wire.Action:
+    return wire.Action(remove=wire.Remove(path=path, table=table))
+
+
+def _schema(plan: RebuildPlan, mark: tuple[str, bytes]) -> wire.Action:
+    schema = plan.schemas[mark]
+    numbers = [wire.Generation(column=n, generation=g) for n, g in schema.generations]
+    item = wire.Schema(
+        table=mark[0],
+        fingerprint=schema.fingerprint,
+        arrow_schema=schema.message,
+        generations=numbers,
+    )
+    return wire.Action(schema=item)
+
+
+def _content(plan: RebuildPlan) -> str:
+    """A digest of all that follows from a plan."""
+    digest = hashlib.sha256(repr((plan.writer, plan.database, plan.log, plan.epoch)).encode())
+    for item in plan.transactions:
+        said = (
+            item.transaction_id, item.proof, item.original_revision, item.operation,
+            item.committed_at_us, item.app_id, item.app_version, item.removed,
+        )  # fmt: skip
+        digest.update(repr(said).encode())
+        for file in item.files:
+            digest.update(repr((file.table, file.fingerprint, file.removes)).encode() + file.add)
+    return digest.hexdigest()
+
+
+def compare(plan: RebuildPlan, state: State) -> None:
+    """Whether a state holds exactly the files that the plan leaves live.
+
+    Raises:
+        CorruptObject: It doesn't.
+    """
+    planned = {path: (file.table, file.row_count) for path, file in plan.live.items()}
+    found: dict[str, tuple[str, int]] = {}
+    for name in state.files.tables():
+        rows = state.files.table(name)
+        paths, counts = (rows.column(one).to_pylist() for one in ("path", "row_count"))
+        found |= {path: (name, count) for path, count in zip(paths, counts, strict=True)}
+    if planned != found:
+        raise CorruptObject(
+            f"The rebuilt log of {plan.writer}/{plan.database} does not lead to the planned files",
+            key=f"{plan.writer}/{plan.database}",
+            hint="Please report this: it is a bug of lakelog",
+        )
