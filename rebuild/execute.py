@@ -118,7 +118,7 @@ def _check(plan: RebuildPlan, log: LogReader) -> None:
     listing = log.names()
     if listing.incarnation > present:
         raise _outdated(plan, "its log")
-    if listing.incarnation < present:
+    if max(1, listing.incarnation) < present:
         listing = log.names(present)
     if listing.head != plan.seal.at.revision - 1 and not _stands(plan):
         raise _outdated(plan, "its log")

@@ -35,6 +35,7 @@ class OldLog:
         incarnation: Its number: the one in use, or a higher one that footers tell of.
         highest: The highest incarnation of any name.
         names: How many names of the log there are.
+        taken: Revision and uuid8 of the transactions that are listed.
         head: The highest revision listed, seals of a broken-off rebuild aside; -1 if there is none.
         state: At the head, if it can be read.
         seal: The seal that stands.
@@ -46,6 +47,7 @@ class OldLog:
     incarnation: int
     highest: int
     names: int = 0
+    taken: frozenset[tuple[int, str]] = frozenset()
     head: int = -1
     state: State | None = None
     seal: StandingSeal | None = None
@@ -76,7 +78,9 @@ def read_old_log(
     for names in (listing.transactions, listing.checkpoints):
         every += [item for items in names.values() for item in items]
     highest = max((item.incarnation for item in every), default=0)
-    old = OldLog(present, highest, len(every), listing.head)
+    listed = (item for items in listing.transactions.values() for item in items)
+    taken = frozenset((item.revision, item.uuid8) for item in listed)
+    old = OldLog(present, highest, len(every), taken, listing.head)
     if listing.head >= 0:
         state = _whole(log, listing, present)
         if state is None:

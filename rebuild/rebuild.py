@@ -76,7 +76,7 @@ def plan_rebuild(
     if scan.incarnation > old.incarnation:
         old = read_old_log(store, writer, database, ambient, scan.incarnation)
     rebuild_id = old.seal.rebuild_id if old.seal is not None else ambient.new_id()
-    known = known_log(old.state)
+    known = known_log(old.state, scan.own)
     weighed = _weigh(
         scan,
         known,
@@ -170,7 +170,7 @@ def _plan(
         left_out=weighed.left_out,
         lost=weighed.lost,
         old=old,
-        is_whole=weighed.known is not None,
+        is_whole=weighed.known is not None and weighed.known.is_whole,
     )
     return RebuildPlan(
         url=store.url,

@@ -187,4 +187,9 @@ def _promised(own: Iterable[OwnFile], old: OldLog, at: SlotName) -> tuple[SlotNa
         revisions = {base for base in bases if base >= max(low, first, 0)}
         for revision in revisions | set(range(start, start + _AHEAD + 1)):
             found.add((revision + 1, successor_uuid(seed, revision)))
-    return tuple(SlotName(*name) for name in sorted(found) if SlotName(*name) != at)
+    names = (SlotName(*name) for name in sorted(found))
+    return tuple(
+        name
+        for name in names
+        if name != at and (name.revision, name.uuid[:4].hex()) not in old.taken
+    )
