@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .evidence import Evidence, Transaction
     from .order import Ordered
     from .plan import FileName, Proof
-    from .scan import ForeignFile, OwnFile
+    from .scanned import ForeignFile, OwnFile
 
 # A clock outside of this is no time in µs: users may count clocks as they like.
 EARLIEST_US: Final = 946_684_800_000_000  # 2000-01-01

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from .plan import FileName
-    from .scan import OwnFile
+    from .scanned import OwnFile
 
 TransactionId = bytes
 

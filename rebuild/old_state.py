@@ -1,6 +1,6 @@
 """What an old log that can be read says. What it committed is proven, and its live files are live
-after. If no footer tells of more, it is whole and decides: what it doesn't hold was never committed.
-Pure, but for the pieces of the state.
+after. If no footer tells of more, it is whole and decides: what it doesn't hold was never
+committed. Pure, but for the pieces of the state.
 
 Source: docs/format.md, section 8: what a log says of a file counts, whatever its footer says.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .assemble import Assembled
     from .evidence import Evidence, Transaction, TransactionId
     from .plan import FileName
-    from .scan import OwnFile, Scan
+    from .scanned import OwnFile, Scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def close(
     Returns:
         Paths that are live in the old log and can't be taken over: they are damaged, or gone.
     """
-    extra, wanted = result.live - known.live, known.live - result.live
+    extra, wanted = result.live - known.live, set(known.live - result.live)
     if not known.is_whole:
         told = {
             (file.table, file.path)

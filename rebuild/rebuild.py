@@ -22,7 +22,7 @@ from .old_log import OldLog, read_old_log
 from .old_state import KnownLog, close, derived_id, known_log, prove_by_log
 from .order import Ordered, order
 from .plan import LeftOut, LeftOutKind, RebuildPlan
-from .scan import MAX_EPOCH, Scan, scan_data
+from .scan import MAX_EPOCH, scan_data
 from .seal import plan_seal
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..catalog.catalog import Catalog
     from ..store import ObjectInfo
+    from .scanned import Scan
 
     Progress = Callable[[int, int], None]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .old_log import OldLog
     from .plan import RebuildPlan
-    from .scan import OwnFile
+    from .scanned import OwnFile
 
 _OPENINGS: Final = 32  # so many of the newest are taken to be alive
 _AHEAD: Final = 16  # commits of theirs that no footer tells of

@@ -7,7 +7,7 @@ import random
 import pytest
 from lakelog.rebuild.evidence import Transaction, group, prove, rule_out
 from lakelog.rebuild.order import order
-from lakelog.rebuild.scan import OwnFile
+from lakelog.rebuild.scanned import OwnFile
 
 
 def mark(name: str) -> bytes:
@@ -33,7 +33,8 @@ def footer(
         table="t", fingerprint=b"", transaction_id=mark(name), number=number, base_revision=base,
         base_transaction_id=mark(on) if on else b"", epoch=epoch, last_clock=clock,
         log_id=mark("log"), incarnation=incarnation, slot_seed=mark("seed"),
-        replaces=tuple(("t", path) for path in replaces), replaced=replaced, app_id=app[0], app_version=app[1], operation="append",
+        replaces=tuple(("t", path) for path in replaces), replaced=replaced,
+        app_id=app[0], app_version=app[1], operation="append",
     )  # fmt: skip
 
 

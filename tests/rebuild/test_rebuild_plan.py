@@ -654,7 +654,6 @@ def test_a_foreign_log_is_refused_until_it_has_its_name(catalog, store, fake):
 def test_a_log_of_a_later_version_is_refused(catalog, store, fake):
     with catalog.writer("EWR", "weather") as writer:
         commit(writer, 1)
-    (state,) = catalog.snapshot("weather")._states
     upgrade = wire.Upgrade(required_writer_features=["of-tomorrow"])
     with catalog.writer("EWR", "weather") as writer:
         tx = writer.transaction()

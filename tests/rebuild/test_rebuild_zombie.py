@@ -106,7 +106,7 @@ def test_a_zombie_is_fenced_after_a_rebuild_of_a_readable_log(removals):
     head = world.load()
     before = {key.key for key in world.store.list(LOG)}
     for _ in range(2):
-        with pytest.raises(FencedError, match="sealed|incarnation 2"):
+        with pytest.raises(FencedError, match=r"sealed|incarnation 2"):
             write(world.zombie, world.fake)
     assert {key.key for key in world.store.list(LOG)} == before
     assert world.load().digest == head.digest
@@ -332,8 +332,7 @@ def test_the_limit_a_zombie_that_no_footer_tells_of():
     assert new_names(world, before) == {1}
     assert world.live() == set(plan.live)
     with pytest.raises(FencedError):
-        for _ in range(3):
-            write(world.zombie, world.fake)
+        write(world.zombie, world.fake)
     write(world.new_owner(), world.fake)
 
 
