@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.data.footers.read import read_footer
 from lakelog.catalog.format.names import rebuilt_slot_uuid
 from lakelog.catalog.format.schema import GENERATION, generation
 from lakelog.catalog.read.log_reader import LogReader
@@ -253,6 +254,36 @@ def test_a_log_begun_anew_beside_old_files_mixes_with_them_and_loses_nothing(
     plan = plan_of()
     assert set(plan.live) == {*old, *new}
     assert not plan.left_out
+
+
+def test_what_one_write_of_several_files_replaces_is_named_once(catalog, store, monkeypatch):
+    monkeypatch.setattr("lakelog.catalog.data.parquet.ROW_GROUP_ROWS", 2)
+    with catalog.writer("EWR", "weather") as writer:
+        first, second = commit(writer, 1)[0], commit(writer, 2)[0]
+        with writer.transaction() as tx:
+            tx.remove(first)
+            paths = tx.write("hourly", rows(*range(6)), file_bytes=1)
+            tx.remove(second)
+            paths += tx.write("hourly", rows(7), file_bytes=1)
+    assert len(paths) == 4
+    metas = [read_footer(store, BASE + p, store.head(BASE + p).size_bytes).meta for p in paths]
+    assert [meta.replaces for meta in metas] == [
+        (("hourly", first),), (), (), (("hourly", second),)
+    ]  # fmt: skip
+    assert [meta.replaced for meta in metas] == [1, 1, 1, 2]
+
+
+def test_removals_that_only_a_lost_file_named_are_said(catalog, store, plan_of):
+    with catalog.writer("EWR", "weather") as writer:
+        first, _ = commit(writer, 1)
+        with writer.transaction() as tx:
+            tx.remove(first)
+            (named,) = tx.write("hourly", rows(2))
+            (other,) = tx.write("hourly", rows(3))
+    store.delete([BASE + named])
+    plan = plan_of()
+    assert set(plan.live) == {first, other}
+    assert any("1 replaced files are named only by files that are lost" in n for n in plan.notes)
 
 
 # --- Files that are not what they seem -----------------------------------------------------------
