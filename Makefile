@@ -2,16 +2,18 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# One worker more than cores: one of them mostly waits, for a JVM, a server or a clock.
+WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1 )))
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint soak planted bench proto clean
+.PHONY: help setup demo test lint soak planted bench proto clean
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
 	@echo "make test    every test but the long ones"
 	@echo "make lint    ruff and strict mypy"
-	@echo "make soak    the long tests"
+	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"
 	@echo "make planted bugs planted into the models, the simulator and the code: every one must be caught"
 	@echo "make bench   the figures, beside the peer's"
 	@echo "make proto   regenerate the wire code from proto/"
@@ -28,18 +30,33 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Setting up for the tests (Spark, a local S3 server, the peers; once, about three minutes) ..."
+	@echo "Setting up for the tests (Spark, the clouds on loopback, the peers; once, about three minutes) ..."
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
+
+# Azurite, the one test server that comes from npm. Without npm its tests are skipped, except in CI.
+$(VENV)/.node: tests/servers/package.json | $(BIN)/python
+	@if command -v npm >/dev/null; then \
+	  mkdir -p $(VENV)/node && cp $< $(VENV)/node/ && cd $(VENV)/node \
+	  && npm install --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
+	  && ln -sfn ../node/node_modules/.bin/azurite-blob ../bin/azurite-blob && touch ../.node; \
+	else \
+	  echo "There is no npm: the tests of Azure will be skipped."; \
+	fi
 
 demo: $(VENV)/.demo
 	@$(BIN)/lakelog demo demo-lake
 
-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "not long" --durations 15 $(ARGS)
+setup: $(VENV)/.dev $(VENV)/.node
 
-soak: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m long --timeout 0 $(ARGS)
+test: setup
+	$(BIN)/python -m pytest -m "not long" --durations 15 \
+	  --numprocesses $(WORKERS) -q $(ARGS)
+
+# On another seed each time; LAKELOG_SEED=<seed> make soak repeats one.
+soak: setup
+	LAKELOG_SEED=$${LAKELOG_SEED:-$$(date +%s)} \
+	  $(BIN)/python -m pytest -q -m long --timeout 0 $(ARGS)
 
 # mypy must see the package under its own name, whatever this folder is called.
 lint: $(VENV)/.dev

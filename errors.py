@@ -65,6 +65,10 @@ class InvalidPath(UsageError):
     """A path is outside the writer's `data/` prefix or breaks the path grammar."""
 
 
+class NestedCatalog(UsageError):
+    """A catalog would begin inside another one, below the prefix of one of its writers."""
+
+
 class NaiveTime(UsageError):
     """A point in time came without a time zone."""
 

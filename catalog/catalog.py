@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import (
     CorruptError,
@@ -33,6 +32,7 @@ from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
 from .commit.arguments import check_checkpoint_every
 from .commit.writer import CHECKPOINT_EVERY, Writer
+from .format.columns import array, column, numbers
 from .format.cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
 from .format.names import check_id, is_id
 from .log.history import history_rows, transaction_row
@@ -40,6 +40,7 @@ from .margins import DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.log_reader import LogReader
 from .read.lost_log import rebuild_hint
+from .read.points_in_time import load_at
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class Catalog:
             (hex), summary (JSON or null); sorted by committed_at, then writer and revision.
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
-        Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot.
+        Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
+            all names of each log.
         """
         listings = self._listings(database)
         if writer is not None:
@@ -126,9 +128,9 @@ class Catalog:
                 SnapshotPruned: Not there.
             NaiveTime, InvalidToken: Not a point in time.
             ForkError, CorruptError, UnsupportedFeature: A log that can't be read there.
-        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint, each spilled segment
-            and each later transaction of every writer. A time before the head of a log reads that
-            log twice.
+        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint and each later
+            transaction of every writer. A time before the head of a log reads that
+            log twice. A table's pieces of a checkpoint are read when they are asked for.
         """
         check_id(database, "database")
         wanted = self._wanted(database, as_of)
@@ -161,8 +163,10 @@ class Catalog:
             checkpoint_every: Commits between automatic checkpoints; 0 for none.
         Raises:
             UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
+            NestedCatalog: The log would begin inside another catalog.
         Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
-            log that isn't there, those of `lost_log.refuse_lost_log`.
+            log that isn't there, those of `birth.check_birth`, and for a guest that begins it 1
+            PUT, 1 LIST and 1 GET.
         """
         return Writer(
             self.store, writer_id, database, shared=shared,
@@ -285,7 +289,7 @@ class Catalog:
         return parallel(load, cut.writers)
 
     def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
-        states = parallel(lambda listing: self._log(listing).load_at(at_us, listing), listings)
+        states = parallel(lambda listing: load_at(self._log(listing), at_us, listing), listings)
         found = [state for state in states if state is not None]
         if not found:
             at = _iso(at_us)
@@ -308,7 +312,7 @@ class Catalog:
         listing = log.names()
         oldest = listing.oldest_readable()
         if oldest <= listing.head:
-            table = table.filter(pc.greater_equal(table.column("revision"), oldest))
+            table = table.filter(array(numbers(table.column("revision")) >= oldest))
         return _for_users(table, listing.writer)
 
     @staticmethod
@@ -374,7 +378,7 @@ def _position(revision: Any) -> Position:
 
 def _for_users(table: pa.Table, writer: str) -> pa.Table:
     columns = {
-        "writer": pa.array([writer] * table.num_rows, pa.string()),
+        "writer": column([writer] * table.num_rows, pa.string()),
         "revision": table.column("revision"),
         "committed_at": table.column("committed_at"),
         "operation": table.column("operation"),
@@ -384,17 +388,17 @@ def _for_users(table: pa.Table, writer: str) -> pa.Table:
         "files_removed": table.column("files_removed"),
         "rows_added": table.column("rows_added"),
         "bytes_added": table.column("bytes_added"),
-        "transaction_ids": pa.array(
+        "transaction_ids": column(
             [
                 [transaction_id.hex() for transaction_id in transaction_ids]
                 for transaction_ids in table.column("transaction_ids").to_pylist()
             ],
             pa.list_(pa.string()),
         ),
-        "uuid": pa.array([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
+        "uuid": column([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
         "summary": table.column("summary"),
     }
-    return pa.table(columns)
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
 
 def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:

@@ -5,6 +5,8 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,10 +15,12 @@ import pyarrow.compute as pc
 from ..errors import TableNotFound, UsageError
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
+from .format.columns import column
 from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
 from .read.log_reader import LogReader
+from .read.statistics import table_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +97,14 @@ class Snapshot:
         """
         return unify(self._file_schemas(table), table)
 
+    def column_names(self, table: str) -> list[str]:
+        """Names of the columns of a table, in order; also where types of a column conflict.
+
+        Raises:
+            TableNotFound.
+        """
+        return _names(self._file_schemas(table))
+
     def _file_schemas(self, table: str) -> list[FileSchema]:
         """The schemas of the live files of a table; those of former ones where there are none."""
         self._check_table(table)
@@ -123,6 +135,28 @@ class Snapshot:
         ]
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
+    def statistics(self, table: str, *, row_groups: bool = False) -> pa.Table:
+        """What the log knows of the columns of a table's live files.
+
+        Args:
+            row_groups: Of the row groups of files that have more than one, instead of whole files.
+        Returns:
+            writer, path, row_group (null for whole files), column, bound_type, null_count, min, max
+            (bytes as in docs/format.md, section 5.2), min_exact, max_exact, bloom_offset,
+            bloom_bytes; null is unknown. By writer, path, row group and column.
+        Raises:
+            TableNotFound, CorruptObject: As for `files`.
+        Requests: 1 GET for each piece of statistics that may hold the table.
+        """
+        self._check_table(table)
+        parts = []
+        for state in self._states:
+            found = table_statistics(state, table, row_groups=row_groups)
+            writers = pa.repeat(_scalar(state.writer), found.num_rows)
+            names = ["writer", *found.schema.names]
+            parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
+        return pa.concat_tables(parts)
+
     def scan(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows of a table, as a stream: files are read ahead, and memory stays bounded.
 
@@ -143,10 +177,9 @@ class Snapshot:
         if columns is None:
             unified = unify(schemas, table)
         else:
-            known = list(dict.fromkeys(name for item in schemas for name in item.schema.names))
-            names = _checked(columns, known, table)
+            names = _checked(columns, _names(schemas), table)
             chosen = [
-                FileSchema(pa.schema([f for f in item.schema if f.name in names]), item.writer)
+                replace(item, schema=pa.schema([f for f in item.schema if f.name in names]))
                 for item in schemas
             ]
             unified = unify(chosen, table)
@@ -210,14 +243,12 @@ class Snapshot:
         folder = base_folder(state.writer, state.database)
         prefix = self._store.object_url(folder + "x")[:-1]
         columns: dict[str, Any] = {
-            "writer": pa.repeat(pa.scalar(state.writer, pa.string()), rows.num_rows),
+            "writer": pa.repeat(_scalar(state.writer), rows.num_rows),
             "path": rows.column("path"),
-            "url": pc.binary_join_element_wise(
-                pa.scalar(prefix), rows.column("path"), pa.scalar("")
-            ),
+            "url": _urls(prefix, rows.column("path")),
         }
         columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
-        return pa.table(columns)
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
     def _file_schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
         """A log's schemas of a table, oldest first; only those of live files, if so asked."""
@@ -225,7 +256,34 @@ class Snapshot:
         if live:
             used = self._files_of(state, table).fingerprints(table) if entries else set()
             entries = [entry for entry in entries if entry.fingerprint in used]
-        return [FileSchema(entry.schema, state.writer) for entry in entries]
+        return [
+            FileSchema(
+                entry.schema, state.writer, partial(self._example, state, table, entry.fingerprint)
+            )
+            for entry in entries
+        ]
+
+    def _example(self, state: State, table: str, fingerprint: bytes) -> str:
+        """The path of a live file with a schema; nothing if there is none."""
+        rows = self._files_of(state, table).table(table)
+        same = pc.equal(rows.column("schema_fingerprint"), column([fingerprint], pa.binary(16))[0])
+        return min(rows.filter(same).column("path").to_pylist(), default="")
+
+
+def _scalar(text: str) -> pa.Scalar:
+    """A text as Arrow has it, without `pa.scalar`, which would import pandas."""
+    return column([text], pa.string())[0]
+
+
+def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Each path behind a prefix."""
+    before, between = _scalar(prefix), _scalar("")
+    joined = [pc.binary_join_element_wise(before, chunk, between) for chunk in paths.chunks]
+    return pa.chunked_array(joined, pa.string())
+
+
+def _names(schemas: Sequence[FileSchema]) -> list[str]:
+    return list(dict.fromkeys(name for item in schemas for name in item.schema.names))
 
 
 def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequence[str]:

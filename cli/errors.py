@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +31,7 @@ from ..errors import (
     StorageError,
     UsageError,
 )
+from .streams import tell
 from .text import printable
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Redactor:
 def report(error: BaseException, redact: Callable[[str], str]) -> int:
     """Print an error and what to do about it; returns its exit code."""
     if os.environ.get(TRACEBACK) == "1":
-        sys.stderr.write(redact("".join(traceback.format_exception(error))))
+        tell(redact("".join(traceback.format_exception(error))))
     if isinstance(error, LakelogError):
         message, hint, code = error.message, error.hint or _hint(error), error.exit_code
         if error.key and error.key not in message:
@@ -107,13 +107,18 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
     return code
 
 
+def note_error(error: LakelogError) -> None:
+    """Print that part of a command failed, which goes on with the rest."""
+    _say("error", f"{error}")
+
+
 def _hint(error: LakelogError) -> str | None:
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
 
 
 def _say(kind: str, text: str) -> None:
     prefix = "hint: " if kind == "hint" else f"lakelog: {kind}: "
-    sys.stderr.write(prefix + printable(" ".join(text.split("\n"))) + "\n")
+    tell(prefix + printable(" ".join(text.split("\n"))) + "\n")
 
 
 def warn(text: str) -> None:

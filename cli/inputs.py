@@ -1,8 +1,11 @@
-"""Local Parquet, CSV and JSON files as Arrow data, for `lakelog write`."""
+"""Local Parquet, CSV and JSON files, pipes and stdin as Arrow data, for `lakelog write`."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +25,8 @@ _SUFFIXES: Final = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
+STDIN: Final = "-"
+_STDIN_PATH: Final = "/dev/stdin"
 _PEEK_BYTES: Final = 1 << 10
 _BLOCK_BYTES: Final = 1 << 20
 _ODD_FLOATS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -35,7 +40,7 @@ def input_format(name: str, given: str | None) -> str:
         ObjectNotFound: There is no such file.
         UsageError: It is a folder, or its name doesn't say its format.
     """
-    path = Path(name)
+    path = _path(name)
     if path.is_dir():
         raise UsageError(
             "This is a folder", key=name, hint="Name the files in it, e.g. FOLDER/*.parquet"
@@ -50,7 +55,7 @@ def input_format(name: str, given: str | None) -> str:
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise UsageError(
-            "The name of this file doesn't say its format",
+            "Its name doesn't say of what format this is",
             key=name,
             hint=f"Add --format: {', '.join(FORMATS)}",
         )
@@ -68,9 +73,31 @@ def read_input(name: str, form: str) -> pa.Table | pa.RecordBatchReader:
 
     readers = {"parquet": _parquet, "csv": _csv, "jsonl": _json_lines}
     try:
-        return readers[form](name)
+        with _seekable(_path(name)) as path:
+            return readers[form](path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(name, form, error) from error
+
+
+def _path(name: str) -> Path:
+    return Path(_STDIN_PATH if name == STDIN else name)
+
+
+@contextlib.contextmanager
+def _seekable(path: Path) -> Iterator[str]:
+    """The path, or that of a copy if it is a pipe: readers look into a file more than once.
+
+    The copy has no name any more when this ends; who still has it open reads on.
+    """
+    if path.is_file():
+        yield str(path)
+        return
+    with tempfile.NamedTemporaryFile(prefix="lakelog-") as copy:
+        stdin = str(path) == _STDIN_PATH
+        with open(0 if stdin else path, "rb", closefd=not stdin) as source:
+            shutil.copyfileobj(source, copy)
+        copy.flush()
+        yield copy.name
 
 
 def _parquet(name: str) -> pa.RecordBatchReader:

@@ -8,14 +8,14 @@ import argparse
 import contextlib
 import difflib
 import importlib.abc
-import os
 import shutil
 import sys
 import warnings
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from .. import __version__
-from . import errors, options
+from ..errors import UsageError
+from . import errors, options, streams
 from .command_list import COMMANDS, Entry, find
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code; see `lakelog.cli.errors`. No exception comes out.
     """
     redact = errors.Redactor()
+    if argv is None:
+        streams.open_missing()
     try:
         with warnings.catch_warnings():
             errors.show_warnings(redact)
@@ -54,14 +56,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except BrokenPipeError:
-        return _pipe_closed()
+        streams.silence(sys.stdout)
+        return errors.PIPE_CLOSED
     except KeyboardInterrupt:
-        with contextlib.suppress(OSError):
-            sys.stderr.write("lakelog: interrupted\n")
+        streams.tell("lakelog: interrupted\n")
         return errors.INTERRUPTED
     except Exception as error:  # the one place where everything ends
-        with contextlib.suppress(BrokenPipeError):
+        try:
             sys.stdout.flush()
+        except OSError:
+            streams.silence(sys.stdout)
         return errors.report(error, redact)
 
 
@@ -81,7 +85,7 @@ def _run(argv: list[str], redact: errors.Redactor) -> int:
     if {"-h", "--help"} & set(before_dashes):
         sys.stdout.write(parser.format_help())
         return 0
-    args = parser.parse_intermixed_args(rest)
+    args = parser.read(rest)
     args.storage_options = options.storage_options(getattr(args, "option", None) or [])
     redact.learn(args.storage_options)
     return entry.load().run(args)
@@ -119,7 +123,7 @@ def overview() -> str:
     return "\n".join([*parts, _OUTRO])
 
 
-def _parser(entry: Entry) -> argparse.ArgumentParser:
+def _parser(entry: Entry) -> _Parser:
     module = entry.load()
     examples = "\n".join(f"  {line}" for line in module.EXAMPLES.strip().splitlines())
     parser = _Parser(
@@ -145,6 +149,30 @@ class _Parser(argparse.ArgumentParser):
     """Raises instead of printing and exiting, and shows no value of an argument that it doesn't
     know.
     """
+
+    def read(self, words: list[str]) -> argparse.Namespace:
+        """The arguments. An option that may stand alone doesn't take the next word where that is
+        needed as an argument: `gc --execute URL DATABASE`.
+
+        Raises:
+            UsageError: They can't be read.
+        """
+        try:
+            return self.parse_intermixed_args(words)
+        except UsageError:
+            alone = {
+                name
+                for a in self._actions
+                if a.nargs == argparse.OPTIONAL
+                for name in a.option_strings
+            }
+            if alone.isdisjoint(words):
+                raise
+            try:
+                return self.parse_intermixed_args([f"{w}=" if w in alone else w for w in words])
+            except UsageError:
+                pass
+            raise
 
     def error(self, message: str) -> NoReturn:
         name = self.prog.split()[-1]
@@ -177,12 +205,3 @@ def _tolerate_any_encoding() -> None:
         if "utf" not in (getattr(stream, "encoding", None) or "utf").lower():
             with contextlib.suppress(AttributeError):
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-
-
-def _pipe_closed() -> int:
-    # What is still buffered would fail again when the interpreter ends, with a message.
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, sys.stdout.fileno())
-        os.close(silent)
-    return errors.PIPE_CLOSED

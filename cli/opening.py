@@ -90,6 +90,24 @@ def only_writer(catalog: Catalog, database: str, writer: str | None) -> str:
     return writers[0]
 
 
+def each_writer(
+    catalog: Catalog, database: str, writer: str | None, *, log: bool = True
+) -> list[str]:
+    """The writer that was given, or all that the database has.
+
+    Args:
+        log: Whether the one that was given must have a log.
+    Raises:
+        WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint says what there is.
+    Requests: 1 LIST; without a writer those of `Catalog.writers`.
+    """
+    if writer is None:
+        return catalog.writers(database)
+    if log:
+        existing_log(catalog, writer, database)
+    return [writer]
+
+
 def print_cut(snapshot: Snapshot) -> None:
     """Print which cut a text result is of, and its token; both can be given to `--as-of`."""
     revisions = snapshot.cut.revisions

@@ -4,12 +4,12 @@ silence.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.ambient import SYSTEM
+from .streams import tell
 from .text import count
 
 if TYPE_CHECKING:
@@ -57,11 +57,10 @@ class Progress:
         of = "" if self._total is None else f" of {count(self._total)}"
         text = f"lakelog: {self._what}: {count(self._done)}{of}"
         if self._line:
-            sys.stderr.write("\r" + text.ljust(self._shown))
+            tell("\r" + text.ljust(self._shown))
             self._shown = len(text)
         else:
-            sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+            tell(text + "\n")
 
     def __enter__(self) -> Progress:
         return self
@@ -72,9 +71,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(OSError):
-            if self._line and self._shown:
-                sys.stderr.write("\r" + " " * self._shown + "\r")
-                sys.stderr.flush()
-            elif self._on and not self._line and kind is None:
-                self._show()
+        if self._line and self._shown:
+            tell("\r" + " " * self._shown + "\r")
+        elif self._on and not self._line and kind is None:
+            self._show()

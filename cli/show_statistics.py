@@ -58,11 +58,11 @@ def of_batch(files: pa.Table) -> list[Records | None]:
                     records.setdefault(column, _record(column))["nulls"] = nulls
         elif what in ("min", "max"):
             bit = MIN_EXACT if what == "min" else MAX_EXACT
-            marks = columns.get(("exact", kind, column), [0] * len(values))
-            for records, value, mark in zip(found, values, marks, strict=True):
+            exactness = columns.get(("exact", kind, column), [0] * len(values))
+            for records, value, bits in zip(found, values, exactness, strict=True):
                 if value is not None:
                     record = records.setdefault(column, _record(column))
-                    record |= {what: value, f"{what}_exact": bool((mark or 0) & bit)}
+                    record |= {what: value, f"{what}_exact": bool((bits or 0) & bit)}
     return [list(records.values()) or None for records in found]
 
 

@@ -41,7 +41,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if types.is_timestamp(kind):
         return _timestamps(column)
     if types.is_date(kind) or types.is_time(kind) or types.is_decimal(kind):
-        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+        return _texts(column)
     if types.is_duration(kind):
         return [_duration(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
     if types.is_floating(kind):
@@ -76,9 +76,48 @@ def _timestamps(column: pa.Array) -> list[str | None]:
     # Dropping the zone keeps the UTC value and needs no time zone database.
     texts = column.cast(pa.timestamp(column.type.unit)).cast(pa.string())
     texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
-    if column.type.tz:
-        texts = pc.binary_join_element_wise(texts, pa.scalar("Z"), pa.scalar(""))
-    return texts.to_pylist()  # type: ignore[no-any-return]
+    found: list[str | None] = texts.to_pylist()
+    for index, text in enumerate(found):
+        if text is not None and text.startswith("<"):  # Arrow can't print years beyond ±32767
+            found[index] = _far_time(column[index].value, column.type.unit)
+    return [text and text + "Z" for text in found] if column.type.tz else found
+
+
+def _far_time(value: int, unit: str) -> str:
+    digits = _DIGITS[unit]
+    seconds, part = divmod(value, 10**digits)
+    days, second = divmod(seconds, 86_400)
+    fraction = f".{part:0{digits}d}" if digits else ""
+    clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+    return f"{_far_date(days)}T{clock}{fraction}"
+
+
+def _far_date(days: int) -> str:
+    """A day, counted from 1970-01-01, in the Gregorian calendar of any year.
+
+    400 years always have 146,097 days; a year that begins in March has its leap day at the end.
+    """
+    era, day = divmod(days + 719_468, 146_097)
+    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    year += 400 * era + (month >= 10)
+    sign = "-" if year < 0 else ""
+    return (
+        f"{sign}{abs(year):04d}-{(month + 2) % 12 + 1:02d}-{day - (153 * month + 2) // 5 + 1:02d}"
+    )
+
+
+def _texts(column: pa.Array) -> list[str | None]:
+    """Dates, times and decimals by Arrow's words for them, as far as it has any."""
+    import pyarrow as pa
+
+    found: list[str | None] = column.cast(pa.string()).to_pylist()
+    per_day = 86_400_000 if pa.types.is_date64(column.type) else 1
+    for index, text in enumerate(found):
+        if text is not None and text.startswith("<") and pa.types.is_date(column.type):
+            found[index] = _far_date(column[index].value // per_day)
+    return found
 
 
 def _duration(value: int | None, unit: str) -> str | None:

@@ -5,12 +5,13 @@ checks that again and deletes. `source` is a catalog or a store; `ambient` and `
 the catalog's, else to the system's.
 
     plan = plan_gc(catalog, "EWR", "weather")
-    print(plan)
+    print(plan.effect)
     report = execute_gc(catalog, plan)
 """
 
+from ..plans import Progress
 from .collect import execute_gc, plan_gc
-from .plan import Deletion, Facts, Kept, Plan, Progress, Report
+from .plan import Deletion, Facts, Kept, Plan, Report, describe_kept
 from .prune import execute_prune, plan_prune
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Plan",
     "Progress",
     "Report",
+    "describe_kept",
     "execute_gc",
     "execute_prune",
     "plan_gc",

@@ -49,21 +49,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.names import base_folder
+from ..catalog.format.names import base_folder, parse_data_file
 from .context import MaintenanceContext, open_context, open_execution, outdated
 from .foreign_log import refuse_foreign_log
-from .plan import Deletion, Facts, Kept, Plan, Report
+from .outcome import Outcome
+from .plan import Deletion, Facts, Kept, Plan
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules
 
 if TYPE_CHECKING:
     import datetime as dt
+    from collections.abc import Iterable
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
     from ..catalog.margins import Margins
+    from ..plans import Progress
     from ..store import ObjectInfo, Store
-    from .plan import Progress
+    from .plan import Report
 
 _AT_ONCE: Final = 1_000
 _DATA: Final = "data/"
@@ -151,7 +154,7 @@ def execute_gc(
         source, plan, "gc", ambient=ambient, margins=margins, progress=progress
     )
     if not plan.actions:
-        return Report("gc", plan.writer, plan.database, 0, 0)
+        return Outcome().report(plan)
     exclusive = context.exclusive()
     now = context.store_now()
     found = _look(context, exclusive, now)
@@ -164,17 +167,10 @@ def execute_gc(
             todo.append(action)
         elif action.key in found.infos:
             left[action.key] = why
-    deleted, late = _delete(context, todo, found.retained)
+    outcome, late = _delete(context, todo, found.retained)
     left |= late
-    return Report(
-        "gc",
-        plan.writer,
-        plan.database,
-        len(deleted),
-        sum(orphan.size_bytes for orphan in deleted),
-        sum(action.key not in found.infos for action in plan.actions),
-        _grouped(left, found.infos),
-    )
+    gone = sum(action.key not in found.infos for action in plan.actions)
+    return outcome.report(plan, gone, _grouped(left, found.infos))
 
 
 _NAMED_NOW: Final = "named by a commit since the plan was made"
@@ -197,14 +193,14 @@ def _left_why(action: Deletion, found: _Found) -> str:
 
 def _delete(
     context: MaintenanceContext, todo: list[Deletion], retained: Retained
-) -> tuple[list[Deletion], dict[str, str]]:
+) -> tuple[Outcome, dict[str, str]]:
     """Delete in batches; what was named by a commit just before its batch stays.
 
     Returns:
         What was deleted; and why each of the others was not, by key.
     """
     cut = len(base_folder(context.writer, context.database))
-    deleted: list[Deletion] = []
+    outcome = Outcome()
     late: dict[str, str] = {}
     recent = replace(retained, paths=[])  # what it names was looked at; only news count from here
     for low in range(0, len(todo), _AT_ONCE):
@@ -213,10 +209,9 @@ def _delete(
         named = recent.references([orphan.key[cut:] for orphan in batch])
         going = [orphan for orphan, is_named in zip(batch, named, strict=True) if not is_named]
         late |= {o.key: _NAMED_NOW for o, is_named in zip(batch, named, strict=True) if is_named}
-        context.store.delete([orphan.key for orphan in going], ordered=False)
-        deleted += going
+        outcome.add(going, context.store.delete([o.key for o in going], ordered=False))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
-    return deleted, late
+    return outcome, late
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,13 +254,24 @@ def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Fo
     refuse_foreign_log(context, retained.state, [info.key[len(base) :] for info in listed])
     mask = retained.references([info.key[len(base) :] for info in listed])
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
-    rules = Rules(retained.state.epoch, exclusive, now, context.margins)
+    committed = _committed(retained, (info.key for info in listed if info.key not in named))
+    rules = Rules(
+        retained.state.epoch, retained.first_epoch, exclusive, now, context.margins, committed
+    )
     verdicts = {
         info.key: rules.judge(info, info.key[len(base) :])
         for info in listed
         if info.key not in named
     }
     return _Found({info.key: info for info in listed}, retained, named, verdicts)
+
+
+def _committed(retained: Retained, keys: Iterable[str]) -> dict[bytes, int]:
+    """The revisions of the transactions that wrote these objects, for those that were committed."""
+    names = (parse_data_file(key) for key in keys)
+    wanted = {name.transaction_id for name in names if name is not None}
+    rows = retained.state.history.of_transactions(wanted) if wanted else {}
+    return {transaction_id: row["revision"] for transaction_id, row in rows.items()}
 
 
 def _check_facts(plan: Plan, retained: Retained) -> None:

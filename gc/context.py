@@ -11,16 +11,19 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.format.names import check_id
-from ..catalog.margins import DEFAULT_MARGINS, Margins
 from ..catalog.read.log_reader import LogReader
-from ..errors import AccessDenied, PlanOutdated, UsageError
-from ..store import ObjectInfo, Store, probe
-from .plan import Plan, Progress, check_plan
+from ..errors import AccessDenied, PlanOutdated
+from ..plans import check_source, open_source
+from ..store import probe
+from .plan import Plan, check_plan
 
 if TYPE_CHECKING:
+    from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
+    from ..catalog.margins import Margins
+    from ..plans import Progress
+    from ..store import ObjectInfo, Store
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -69,8 +72,8 @@ class MaintenanceContext:
         Requests: those of `store.probe`: none if this store object was probed before.
         """
         try:
-            mark = self.ambient.new_id().hex
-            return probe(self.store, f"{self.writer}/", mark=mark).put_if_absent
+            name = self.ambient.new_id().hex
+            return probe(self.store, f"{self.writer}/", new_name=name).put_if_absent
         except AccessDenied:
             return False
 
@@ -113,14 +116,9 @@ def open_context(
     """
     check_id(writer, "writer")
     check_id(database, "database")
-    if isinstance(source, Store):
-        store, ambient, margins = source, ambient or SYSTEM, margins or DEFAULT_MARGINS
-    else:
-        store = source.store
-        ambient, margins = ambient or source._ambient, margins or source._margins
-    return MaintenanceContext(
-        store, LogReader(store, writer, database, ambient), ambient, margins, progress
-    )
+    place = open_source(source, ambient, margins)
+    log = LogReader(place.store, writer, database, place.ambient)
+    return MaintenanceContext(place.store, log, place.ambient, place.margins, progress)
 
 
 def open_execution(
@@ -138,18 +136,11 @@ def open_execution(
         UsageError: A plan of another kind or of another store.
         InvalidPath: The plan names an object that no such plan may delete.
     """
-    if plan.kind != kind:
-        raise UsageError(f"This is a {plan.kind} plan, not one of {kind}")
     check_plan(plan)
     context = open_context(
         source, plan.writer, plan.database, ambient=ambient, margins=margins, progress=progress
     )
-    if plan.url != context.store.url:
-        raise UsageError(
-            f"The plan is for {plan.url}, this is {context.store.url}",
-            key=context.store.url,
-            hint="Open the catalog that the plan was made for, or make a new plan",
-        )
+    check_source(plan, kind, context.store)
     return context
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..catalog.format.columns import column
 from ..catalog.format.names import base_folder
 from ..errors import ObjectNotFound
 
@@ -34,10 +35,9 @@ def refuse_foreign_log(context: MaintenanceContext, state: State, listed: Sequen
         ObjectNotFound: Names one of them.
     Requests: 1 HEAD for each live file that was not listed, 20 at most.
     """
-    there = pa.array(listed, pa.string())
+    there = column(listed, pa.string())
     missing: list[str] = []
-    for files in state.tables.values():
-        paths = files.table().column("path")
+    for paths in state.files.paths():
         missing += paths.filter(pc.invert(pc.is_in(paths, there))).to_pylist()
     base = base_folder(context.writer, context.database)
     for path in missing[:_LOOKED_AT]:

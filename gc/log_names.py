@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ..catalog.format.names import name_prefix, segments_folder
 from ..catalog.log.listing import Listing, fork_error, read_listing
 from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, WriterNotFound
 
@@ -27,12 +28,14 @@ class LogNames:
     """The names of one log, and what the store says of the objects.
 
     Attributes:
-        listing: The parsed names.
-        infos: By name, without the folder.
+        listing: The parsed names of the incarnation in use, and of others.
+        infos: Objects of `transactions/`, by name without the folder.
+        segments: Objects of `segments/`, likewise.
     """
 
     listing: Listing
     infos: dict[str, ObjectInfo]
+    segments: dict[str, ObjectInfo]
 
     def same_names(self, other: LogNames | None) -> bool:
         """Whether another listing showed the very same names."""
@@ -42,11 +45,15 @@ class LogNames:
 def list_log(context: MaintenanceContext) -> LogNames:
     """All names of the log.
 
-    Requests: 1 LIST per 1,000 names on S3.
+    Requests: 2 LIST, and 1 more per 1,000 names on S3.
     """
-    folder = context.log.folder
-    infos = {info.key[len(folder) :]: info for info in context.store.list(folder)}
-    return LogNames(read_listing(context.writer, context.database, infos), infos)
+    segments = _infos(context, segments_folder(context.writer, context.database))
+    infos = _infos(context, context.log.folder)  # later: no checkpoint without its segments
+    return LogNames(read_listing(context.writer, context.database, infos), infos, segments)
+
+
+def _infos(context: MaintenanceContext, folder: str) -> dict[str, ObjectInfo]:
+    return {info.key[len(folder) :]: info for info in context.store.list(folder)}
 
 
 def with_listing(context: MaintenanceContext, work: Callable[[LogNames], _T]) -> _T:
@@ -94,6 +101,12 @@ def check_names(listing: Listing) -> None:
         ForkError: Objects of two histories stand on one revision.
     """
     where = f"{listing.writer}/{listing.database}"
+    if listing.head < 0 and listing.others:
+        raise CorruptObject(
+            f"{where} has an incarnation without its checkpoint, and no other",
+            key=listing.key(listing.others[0]),
+            hint="Rebuild the log before any maintenance",
+        )
     if listing.head < 0:
         raise WriterNotFound(
             f"{where} has no log",
@@ -121,7 +134,7 @@ def check_no_gap(listing: Listing) -> None:
         raise MissingTransaction(
             f"Transaction {first - 1} of {listing.writer}/{listing.database} is missing, and "
             f"objects of revision {max(stray)} and before are there",
-            key=f"{listing.folder}{first - 1:020d}",
+            key=listing.folder + name_prefix(listing.incarnation, first - 1),
             readable=listing.readable(),
             hint="Restore the object from a copy, or prune the log up to a checkpoint after it",
         )

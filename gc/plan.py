@@ -1,39 +1,48 @@
-"""What a destructive step is going to do: an immutable value with a reason for each object. Pure.
+"""What gc or prune is going to delete: a plan (`plans`) with a reason for each object. Pure.
 
-Planning reads and decides; nothing is deleted before somebody hands the plan to `execute`, which
-checks it again. A plan can be shown, saved and executed later; a saved plan is data of unknown
-origin, so every key in it must be one that a step of its kind may delete at all.
+A saved plan is data of unknown origin, so every key in it must be one that a step of its kind may
+delete at all.
 
 Source: docs/maintenance.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-import pyarrow as pa
-
-from ..catalog.format.names import base_folder, check_id, check_path, log_folder, parse_log_object
+from ..catalog.format.names import (
+    base_folder,
+    check_id,
+    check_path,
+    log_folder,
+    parse_log_object,
+    parse_segment_name,
+    segments_folder,
+)
 from ..errors import InvalidPath, UsageError
+from ..plans.contract import Effect, Field, Group
+from ..plans.saved import decode_plan, encode_plan
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Iterable
 
     from ..store import ObjectInfo
 
 Kind = Literal["prune", "gc"]
-KINDS: Final[tuple[Kind, ...]] = ("prune", "gc")
-
-Progress = Callable[[int, int, str], None]
-"""Called with: how many are done, of how many, of what."""
 
 SHOWN_NAMES: Final = 100
 _SUFFIX: Final = ".parquet"
 _ANEW: Final = "Make a new plan"
-_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_ACTION: Final = (Field("key"), Field("size_bytes", "SIZE", style="size"), Field("reason"))
+_KEPT: Final = (
+    Field("objects", style="count"),
+    Field("size_bytes", "SIZE", style="size"),
+    Field("reason"),
+    Field("names", shown=False),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,43 +147,19 @@ class Plan:
         """Bytes of all objects it deletes."""
         return sum(action.size_bytes for action in self.actions)
 
-    def table(self) -> pa.Table:
-        """The deletions as a table: key, size_bytes, reason; in the order of `actions`."""
-        columns = {
-            "key": pa.array([action.key for action in self.actions], pa.string()),
-            "size_bytes": pa.array([action.size_bytes for action in self.actions], pa.int64()),
-            "reason": pa.array([action.reason for action in self.actions], pa.string()),
-        }
-        return pa.table(columns)
+    @property
+    def effect(self) -> Effect:
+        """What it deletes."""
+        return Effect("delete", "object", self.objects, self.size_bytes)
 
-    def text(self, *, limit: int = SHOWN_NAMES) -> str:
-        """The plan for people, in lines.
-
-        Args:
-            limit: So many deletions are shown one by one.
-        """
-        what = f"{self.kind} of {self.writer}/{self.database} in {self.url}"
-        lines = [f"{what}: {_amount(self.objects, self.size_bytes)} to delete"]
-        lines += [
-            f"  delete {action.key} ({size_text(action.size_bytes)}): {action.reason}"
-            for action in self.actions[:limit]
-        ]
-        if len(self.actions) > limit:
-            lines.append(f"  ... and {len(self.actions) - limit} more")
-        for kept in self.kept:
-            lines.append(f"  keep {_amount(kept.objects, kept.size_bytes)}: {kept.reason}")
-            lines += [f"    {name}" for name in kept.names[:limit]]
-        lines += [f"  note: {note}" for note in self.notes]
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.text()
+    def describe(self) -> tuple[Group, ...]:
+        """What it deletes, and what stays."""
+        actions = tuple(dataclasses.asdict(action) for action in self.actions)
+        return (Group("actions", "", _ACTION, actions), describe_kept("stays", self.kept))
 
     def to_json(self) -> str:
         """The plan as JSON text, for `from_json`."""
-        from .plan_json import encode_plan
-
-        return encode_plan(self)
+        return encode_plan(self, "actions")
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
@@ -184,9 +169,7 @@ class Plan:
             UsageError: Not a plan, or one of another format.
             InvalidPath: It names an object that no plan of this kind may delete.
         """
-        from .plan_json import decode_plan
-
-        return decode_plan(text)
+        return check_plan(decode_plan(cls, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +178,11 @@ class Report:
 
     Attributes:
         kind, writer, database: Of the plan.
-        deleted_objects, deleted_bytes: What was deleted now.
-        gone_objects: Planned, and not there any more.
+        deleted_objects, deleted_bytes: What this execution deleted.
+        gone_objects: Planned, and gone before.
         kept: Planned, and left alone after all: what was found in the check before the deletion.
+        exact: Whether the store says if an object was there to be deleted. If not, what another
+            execution deleted at the same time counts as deleted here too.
     """
 
     kind: Kind
@@ -207,20 +192,12 @@ class Report:
     deleted_bytes: int
     gone_objects: int = 0
     kept: tuple[Kept, ...] = ()
+    exact: bool = True
 
-    def text(self) -> str:
-        """The report for people, in lines."""
-        what = f"{self.kind} of {self.writer}/{self.database}"
-        lines = [f"{what}: {_amount(self.deleted_objects, self.deleted_bytes)} deleted"]
-        if self.gone_objects:
-            lines.append(f"  {self.gone_objects} of the plan were gone already")
-        for kept in self.kept:
-            lines.append(f"  left {_amount(kept.objects, kept.size_bytes)}: {kept.reason}")
-            lines += [f"    {name}" for name in kept.names]
-        return "\n".join(lines)
 
-    def __str__(self) -> str:
-        return self.text()
+def describe_kept(title: str, kept: tuple[Kept, ...]) -> Group:
+    """Objects that stay, as a group of a plan or a report."""
+    return Group("kept", title, _KEPT, tuple(dataclasses.asdict(item) for item in kept))
 
 
 def check_plan(plan: Plan) -> Plan:
@@ -231,8 +208,8 @@ def check_plan(plan: Plan) -> Plan:
         InvalidName, InvalidPath: A writer, database or key that breaks the rules of names, or a key
             that lies elsewhere.
     """
-    if plan.kind not in KINDS:
-        raise UsageError(f"Unknown kind of plan {plan.kind!r}", hint=f"One of {', '.join(KINDS)}")
+    if plan.kind not in get_args(Kind):
+        raise UsageError(f"Unknown kind of plan {plan.kind!r}", hint=_ANEW)
     check_id(plan.writer, "writer")
     check_id(plan.database, "database")
     problem_of = _log_problem if plan.kind == "prune" else _data_problem
@@ -254,13 +231,16 @@ def check_plan(plan: Plan) -> Plan:
 
 def _log_problem(plan: Plan, key: str) -> str:
     folder = log_folder(plan.writer, plan.database)
+    segments = segments_folder(plan.writer, plan.database)
+    if key.startswith(segments) and parse_segment_name(key[len(segments) :]) is not None:
+        return ""
     item = parse_log_object(key[len(folder) :]) if key.startswith(folder) else None
     if item is None:
-        return f"it is no log object below {folder}"
+        return f"it is no log object below {folder} or {segments}"
     first = parse_log_object(plan.facts.checkpoint.removeprefix(folder))
     if first is None or first.kind != "checkpoint":
         return "the plan names no checkpoint that survives"
-    if item.revision >= first.revision:
+    if (item.incarnation, item.revision) >= (first.incarnation, first.revision):
         return f"it is not older than the checkpoint of revision {first.revision}"
     return ""
 
@@ -282,15 +262,3 @@ def is_data_path(path: str) -> bool:
     except InvalidPath:
         return False
     return path.endswith(_SUFFIX) and not path.endswith("/" + _SUFFIX)
-
-
-def size_text(size_bytes: int) -> str:
-    """A size for people."""
-    value, unit = float(size_bytes), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{size_bytes} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
-
-
-def _amount(objects: int, size_bytes: int) -> str:
-    return f"{objects} object{'' if objects == 1 else 's'} ({size_text(size_bytes)})"

@@ -35,7 +35,8 @@ from ..catalog.format.names import parse_log_object
 from ..errors import UnsupportedFeature
 from .context import MaintenanceContext, is_old, open_context, open_execution, outdated, span_text
 from .log_names import LogNames, check_names, with_listing
-from .plan import Facts, Kept, Plan, Report
+from .outcome import Outcome
+from .plan import Facts, Kept, Plan
 from .prune_choice import Retention, Selection, choose, floor_revision, select
 from .prune_verify import prove
 
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
     from ..catalog.margins import Margins
+    from ..plans import Progress
     from ..store import Store
-    from .plan import Progress
+    from .plan import Report
 
 _AT_ONCE: Final = 100
 _REFS: Final = "_refs/"
@@ -118,27 +120,22 @@ def execute_prune(
         source, plan, "prune", ambient=ambient, margins=margins, progress=progress
     )
     if not plan.actions:
-        return Report("prune", plan.writer, plan.database, 0, 0)
+        return Outcome().report(plan)
     _refuse_refs(context)
     now = context.store_now()
     fresh = with_listing(context, lambda names: _check(context, names, plan, now))
     planned = {action.key for action in plan.actions}
     todo = [action for action in fresh.selection.actions if action.key in planned]
+    outcome = Outcome()
     for low in range(0, len(todo), _AT_ONCE):
-        context.store.delete([action.key for action in todo[low : low + _AT_ONCE]])
+        batch = todo[low : low + _AT_ONCE]
+        outcome.add(batch, context.store.delete([action.key for action in batch]))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
-    listed = {info.key: info for info in fresh.names.infos.values()}
+    objects = (*fresh.names.infos.values(), *fresh.names.segments.values())
+    listed = {info.key: info for info in objects}
     left = planned & listed.keys() - {action.key for action in todo}
     kept = Kept.of("needed, or too young, by now", [listed[key] for key in left], named=True)
-    return Report(
-        "prune",
-        plan.writer,
-        plan.database,
-        len(todo),
-        sum(action.size_bytes for action in todo),
-        len(planned - listed.keys()),
-        (kept,) if left else (),
-    )
+    return outcome.report(plan, len(planned - listed.keys()), (kept,) if left else ())
 
 
 def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) -> Plan:
@@ -148,11 +145,11 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     choice = choose(context, names, retention, now)
     first = choice.first
     if first is None:
-        state, needed, note = context.log.load(listing=listing), set[str](), ""
+        state, needed, note = context.log.load(listing=listing), None, ""
     else:
         proof = prove(context, names, first)
         state, needed, note = proof.state, proof.needed, proof.note
-    selection = select(names, first, needed, now, context.margins)
+    selection = select(names, first, needed, now, context.margins, retention.days)
     facts = Facts(
         head=listing.head,
         head_digest=state.digest.hex(),

@@ -10,14 +10,13 @@ Source: docs/maintenance.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ..catalog.format.objects import decode_checkpoint
-from ..catalog.format.run import sorted_by_path
-from ..catalog.log.checkpoint import referenced
+from ..catalog.format.names import segments_folder
+from ..catalog.log.outcome import foreign_error
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .log_names import check_names
-from .retained import digests_of, read_base, replay
+from .retained import SET_ASIDE, digests_of, read_base, replay
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,15 +27,6 @@ if TYPE_CHECKING:
     from .context import MaintenanceContext
     from .log_names import LogNames
 
-_COMPARED: Final = (
-    "path",
-    "partition",
-    "size_bytes",
-    "row_count",
-    "revision",
-    "schema_fingerprint",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -45,13 +35,14 @@ class Proof:
     Attributes:
         state: At the head.
         digests: Hex digests of the transactions, by revision, as far as the history goes back.
-        needed: Names of all segments that checkpoints from the first one on refer to.
+        needed: Names of all segments that checkpoints that stay refer to; None if one that may stay
+            can't be read.
         note: What could not be compared, or empty.
     """
 
     state: State
     digests: dict[int, str]
-    needed: set[str]
+    needed: set[str] | None
     note: str
 
 
@@ -71,11 +62,19 @@ def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Pro
     state = read_base(context, listing, first)
     note = _compare_with_log(context, listing, first, state)
     replay(context, listing, state, listing.head)
+    if state.is_foreign:
+        raise foreign_error(state)
     digests = digests_of(state)
-    needed: set[str] = set()
+    needed: set[str] | None = set()
     for revision in sorted(c for c in listing.checkpoints if c >= first.revision):
         item = listing.checkpoints[revision][0]
-        needed |= _check_checkpoint(context, names, item, digests.get(revision))
+        needed = needed | _check_checkpoint(context, names, item, digests.get(revision))
+    for item in listing.others:
+        if item.kind == "checkpoint" and needed is not None:
+            try:
+                needed |= _segments(context.log.checkpoint_state(item))
+            except CorruptError as error:
+                needed, note = None, f"{note}{'. ' if note else ''}No segment goes: {error.message}"
     return Proof(state, digests, needed, note)
 
 
@@ -97,7 +96,7 @@ def _compare_with_log(
     except CorruptError as error:
         return (
             f"The log before revision {goal} is damaged ({error.message}), so its checkpoint could "
-            "not be compared with it. `lakelog check` says what can still be repaired from it"
+            "not be compared with it. `lakelog doctor` names what is damaged there"
         )
     different = differences(replayed, state)
     if different:
@@ -105,8 +104,8 @@ def _compare_with_log(
             f"The checkpoint of revision {goal} doesn't hold what the log before it says: "
             f"{', '.join(different)}",
             key=listing.key(first),
-            hint="Nothing was deleted. Remove the checkpoint once `lakelog check` confirms it, and "
-            "write a new one",
+            hint="Nothing was deleted. Keep both, and plan `lakelog rebuild`: its plan shows "
+            "what the data files say",
         )
     return ""
 
@@ -115,27 +114,32 @@ def differences(one: State, other: State) -> list[str]:
     """In what two states of one revision differ, in words; statistics are not compared."""
     found: list[str] = []
     facts = (
-        "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
-        "transaction_ids", "reader_features", "writer_features", "app_versions",
+        "log", "named", "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
+        "transaction_id", "reader_features", "writer_features",
     )  # fmt: skip
     found += [name for name in facts if getattr(one, name) != getattr(other, name)]
-    schemas = [
-        {fingerprint: e.message for fingerprint, e in state.schemas.items()}
-        for state in (one, other)
-    ]
-    if schemas[0] != schemas[1]:
+    if one.applications.versions() != other.applications.versions():
+        found.append("application versions")
+    if one.schemas.entries != other.schemas.entries:
         found.append("schemas")
-    for table in sorted({*one.tables, *other.tables}):
+    for table in sorted({*one.files.tables(), *other.files.tables()}):
         if _files(one, table) != _files(other, table):
             found.append(f"files of table {table!r}")
+    if _common_history(one, other) != _common_history(other, one):
+        found.append("history")
     return found
 
 
-def _files(state: State, table: str) -> pa.Table | None:
-    files = state.tables.get(table)
-    if files is None or not files.count:
-        return None
-    return sorted_by_path(files.table().select(_COMPARED)).combine_chunks()
+def _files(state: State, table: str) -> pa.Table:
+    rows = state.files.table(table, whole=True)
+    return rows.sort_by("path").combine_chunks()
+
+
+def _common_history(state: State, other: State) -> pa.Table:
+    """Rows of the revisions that both histories hold."""
+    firsts = [s.history.table().column("revision")[0].as_py() for s in (state, other)]
+    table = state.history.table()
+    return table.slice(max(firsts) - firsts[0]).combine_chunks()
 
 
 def _check_checkpoint(
@@ -143,18 +147,25 @@ def _check_checkpoint(
 ) -> set[str]:
     """The segments that a retained checkpoint refers to; all of them must be there."""
     key = names.listing.key(item)
-    decoded = decode_checkpoint(context.store.get(key), key)
-    if decoded.message.digest.hex() != digest:
+    state = context.log.checkpoint_state(item)
+    if state.digest.hex() != digest:
         raise CorruptObject(
             f"Checkpoint {key} is of another history than the transaction of its revision",
             key=key,
-            hint="Nothing was deleted. Remove it once `lakelog check` confirms it",
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
-    segments = {name for name, _ in referenced(decoded)}
-    for name in sorted(segments - names.infos.keys()):
+    segments = _segments(state)
+    for name in sorted(segments - names.segments.keys()):
         raise CorruptObject(
             f"{key} refers to {name}, which is not there",
-            key=names.listing.folder + name,
-            hint="Nothing was deleted. Remove the checkpoint once `lakelog check` confirms it",
+            key=segments_folder(context.writer, context.database) + name,
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
     return segments
+
+
+def _segments(state: State) -> set[str]:
+    """Names of the segment objects that a checkpoint refers to."""
+    assert state.base is not None
+    pieces = (state.base.references, *state.pieces)
+    return {piece.name for piece in pieces if piece.name}

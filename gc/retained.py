@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..catalog.format.columns import column
+from ..catalog.format.names import name_prefix
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
+from ..catalog.log.files import Part, batch_parts
 from ..catalog.log.listing import Listing, plan_read
-from ..catalog.log.state import State, apply, check_features, empty_state
+from ..catalog.log.outcome import foreign_error
+from ..catalog.log.state import State, apply, check_writer_features, empty_state
 from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, UnsupportedFeature
 from .log_names import check_names, check_no_gap, with_listing
 
@@ -28,25 +32,50 @@ if TYPE_CHECKING:
     from .context import MaintenanceContext
 
 _READ_AT_ONCE: Final = 256
+SET_ASIDE: Final = (
+    "Move the checkpoint elsewhere and run `lakelog doctor`: if the log can be read without it, "
+    "`lakelog checkpoint` writes a new one; else put it back"
+)
 
 
 def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | None) -> State:
-    """The state that a stretch of the log begins with, checked against its own transaction.
+    """The state that a stretch of the log begins with, whole, checked against its own transaction.
 
     Args:
         base: A checkpoint; None for the empty state before revision 0.
     Raises:
         ObjectNotFound: It vanished since the listing.
         CorruptError: It can't be relied on.
-    Requests: 1 GET for the checkpoint, 1 for each spilled segment, 1 for its transaction if listed.
+    Requests: 1 GET for the checkpoint, 1 for each of its segments but statistics, 1 for its
+        transaction if listed.
     """
     if base is None:
-        return empty_state(context.writer, context.database)
+        return _whole(empty_state(context.writer, context.database))
     state = context.log.checkpoint_state(base)
-    check_features(state, writing=True)
+    check_writer_features(state)
     for item in listing.transactions.get(base.revision, ()):
         _match(state, context.log.transaction(item), listing.key(base))
+    return _whole(state)
+
+
+def _whole(state: State) -> State:
+    """The state, once all its parts are read: nothing may come to light later."""
+    refuse_broken(state)
+    _ = state.schemas, state.applications, state.history.table()
     return state
+
+
+def refuse_broken(state: State) -> None:
+    """Raise if the files of a table can't be told: then nothing is known to be unneeded.
+
+    Raises:
+        CorruptObject: Names the object that says so.
+    """
+    files = state.files
+    for error in (*files.broken.values(), *(error for _, error in files.broken_ranges)):
+        raise error
+    for table in files.tables():
+        files.check(table)
 
 
 def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
@@ -64,7 +93,7 @@ def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
         raise CorruptObject(
             f"Checkpoint {key} is not that of {transaction.key}: {', '.join(wrong)} differ",
             key=key,
-            hint="Remove the checkpoint once `lakelog check` confirms it, and write a new one",
+            hint=f"Nothing was deleted. {SET_ASIDE}",
         )
 
 
@@ -94,8 +123,10 @@ def replay(
             if watch is not None:
                 watch(transaction)
             apply(state, transaction)
+        state.tail.clear()  # all parts are read: they have taken it in
         context.tell(state.revision + 1 - first, goal + 1 - first, "transactions read")
-    check_features(state, writing=True)
+    check_writer_features(state)
+    refuse_broken(state)
     return state
 
 
@@ -104,7 +135,7 @@ def _items(listing: Listing, revisions: range) -> list[LogObject]:
     if missing is not None:
         raise MissingTransaction(
             f"Transaction {missing} of {listing.writer}/{listing.database} is missing",
-            key=f"{listing.folder}{missing:020d}",
+            key=listing.folder + name_prefix(listing.incarnation, missing),
             readable=listing.readable(),
             hint="Restore the object from a copy, or rebuild the log",
         )
@@ -139,23 +170,26 @@ def digests_of(state: State) -> dict[int, str]:
 
 @dataclass(slots=True)
 class Retained:
-    """What the retained revisions of a log name.
+    """What the retained revisions of a log name, those of lower incarnations included.
 
     Attributes:
-        oldest: The oldest revision that can be read.
+        oldest: The oldest revision of the incarnation in use that can be read.
         state: At the head.
+        first_epoch: The lowest epoch of which files can be told to be superseded: that of the
+            incarnation's first revision, 1 in the first incarnation; None if nobody knows any more.
         paths: Every path that is live in some retained revision, with repeats.
     """
 
     oldest: int
     state: State
+    first_epoch: int | None
     paths: list[pa.Array]
 
     def references(self, paths: Sequence[str]) -> list[bool]:
         """Which of these paths some retained revision names."""
         if not paths:
             return []
-        wanted = pa.array(paths, pa.string())
+        wanted = column(paths, pa.string())
         known = pa.chunked_array(self.paths, pa.string())
         found: list[bool] = pc.is_in(wanted, value_set=known).to_pylist()
         return found
@@ -178,9 +212,40 @@ def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
     oldest = listing.oldest_readable()
     from_start = listing.run_start(listing.head) == 0
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
-    retained = Retained(oldest, state, _live_paths(state))
+    if state.is_foreign:
+        raise foreign_error(state)
+    paths = list(state.files.paths()) + other_incarnations(context, listing)
+    retained = Retained(oldest, state, None, paths)
     replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
+    if state.is_foreign:
+        raise foreign_error(state)
+    retained.first_epoch = _first_epoch(state)
     return retained
+
+
+def _first_epoch(state: State) -> int | None:
+    assert state.log is not None
+    if state.log.incarnation == 1:
+        return 1
+    first = state.history.table().slice(0, 1)
+    known = first.num_rows and first.column("revision")[0].as_py() == 0
+    return int(first.column("epoch")[0].as_py()) if known else None
+
+
+def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa.Array]:
+    """What the objects of other incarnations name: they can still be read by their tokens.
+
+    Raises:
+        CorruptError: One can't be read, so that nobody knows what it names.
+    Requests: 1 GET for each of their objects, and for each segment of files.
+    """
+    paths: list[pa.Array] = []
+    for item in listing.others:
+        if item.kind == "transaction":
+            _add_paths(context.log.transaction(item), paths)
+        else:
+            paths.extend(context.log.checkpoint_state(item).files.paths())
+    return paths
 
 
 def follow(context: MaintenanceContext, retained: Retained) -> Retained:
@@ -189,11 +254,13 @@ def follow(context: MaintenanceContext, retained: Retained) -> Retained:
     Requests: 1 LIST, 1 GET a new transaction; as `read_retained` if it was pruned past the head.
     """
     head = retained.state.revision
-    listing = context.log.names(after_revision=head - 1)
+    listing = context.log.names_down_to(head)
     same = [item.uuid8 for item in listing.transactions.get(head, ())]
     if (
-        same != [retained.state.uuid[:4].hex()]
-        or listing.forks()
+        retained.state.log is None
+        or listing.incarnation != retained.state.log.incarnation
+        or same != [retained.state.uuid[:4].hex()]
+        or listing.forks(head)
         or listing.run_start(listing.head) > head
     ):
         return read_retained(context)
@@ -203,17 +270,16 @@ def follow(context: MaintenanceContext, retained: Retained) -> Retained:
         replay(context, listing, state, listing.head, lambda found: _add_paths(found, news))
     except ObjectNotFound:
         return read_retained(context)
-    return Retained(retained.oldest, state, retained.paths + news)
-
-
-def _live_paths(state: State) -> list[pa.Array]:
-    return [chunk for files in state.tables.values() for chunk in files.table()["path"].chunks]
+    return Retained(retained.oldest, state, retained.first_epoch, retained.paths + news)
 
 
 def _add_paths(transaction: DecodedTransaction, paths: list[pa.Array]) -> None:
     message = transaction.message
     adds = [a.add.path for a in message.actions if a.WhichOneof("kind") == "add"]
     if adds:
-        paths.append(pa.array(adds, pa.string()))
-    for batch in transaction.batches.values():
-        paths.extend(batch.run.core.column("path").chunks)
+        paths.append(column(adds, pa.string()))
+    for pieces in transaction.batches.values():
+        for part, _ in batch_parts(pieces):
+            if not isinstance(part, Part):
+                raise part
+            paths.extend(part.run.core.column("path").chunks)

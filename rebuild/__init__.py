@@ -1,17 +1,8 @@
 """Rebuilding a log from the footers of its data files."""
 
 from .execute import execute_rebuild
-from .plan import LeftOut, RebuildInfo, RebuildPlan, left_out_table, transactions_table
+from .plan import RebuildInfo, RebuildPlan
 from .rebuild import plan_rebuild
-from .report import report
+from .values import LeftOut
 
-__all__ = [
-    "LeftOut",
-    "RebuildInfo",
-    "RebuildPlan",
-    "execute_rebuild",
-    "left_out_table",
-    "plan_rebuild",
-    "report",
-    "transactions_table",
-]
+__all__ = ["LeftOut", "RebuildInfo", "RebuildPlan", "execute_rebuild", "plan_rebuild"]

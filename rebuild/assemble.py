@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from .plan import LeftOut, RebuiltFile, RebuiltTransaction
+from .values import LeftOut, RebuiltFile, RebuiltTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from .evidence import Evidence, Transaction
     from .order import Ordered
-    from .plan import FileName, Proof
     from .scanned import ForeignFile, OwnFile
+    from .values import FileName, Proof
 
 # A clock outside of this is no time in µs: users may count clocks as they like.
 EARLIEST_US: Final = 946_684_800_000_000  # 2000-01-01

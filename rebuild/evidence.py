@@ -26,13 +26,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .plan import LeftOut
+from .values import LeftOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .plan import FileName
     from .scanned import OwnFile
+    from .values import FileName
 
 TransactionId = bytes
 

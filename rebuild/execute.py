@@ -23,17 +23,16 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.commit.checkpointer import write_segments
 from ..catalog.format.names import base_folder, name_prefix
 from ..catalog.log.listing import fork_error
-from ..catalog.margins import DEFAULT_MARGINS
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, CorruptObject, NotFoundError, ObjectNotFound, PlanOutdated
+from ..plans import check_source, open_source
 from ..store import probe
 from .build import LogBytes, build_objects, compare
-from .plan import RebuildInfo, RebuildPlan, SlotName
-from .rebuild import data_mark
+from .plan import RebuildInfo, RebuildPlan, check_plan
+from .rebuild import data_digest
 from .scan import list_data
 from .seal import read_seal, seal_body, seal_key
 from .taken import put_once
@@ -41,20 +40,36 @@ from .taken import put_once
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ..catalog.ambient import Ambient
+    from ..catalog.catalog import Catalog
     from ..catalog.log.checkpoint import EncodedCheckpoint
     from ..catalog.log.state import State
+    from ..plans import Progress
+    from ..store import Store
+    from .values import SlotName
 
 _PARALLEL: Final = 16
 _T = TypeVar("_T")
 
 
-def execute_rebuild(plan: RebuildPlan, *, ambient: Ambient = SYSTEM) -> RebuildInfo:
-    """Seal the log and write its next incarnation, the checkpoint last.
+def execute_rebuild(
+    source: Catalog | Store,
+    plan: RebuildPlan,
+    *,
+    ambient: Ambient | None = None,
+    progress: Progress | None = None,
+) -> RebuildInfo:
+    """Check a plan again, seal the log, and write its next incarnation, the checkpoint last.
 
     A crash at any point leaves the old log or the new one, whole; planning and executing again, or
     executing the same plan again, finishes it.
 
+    Args:
+        source: The catalog that the plan was made for, or its store.
+        ambient: Clock and identities; those of the catalog if not given.
+        progress: Called with (done, total, what), from this thread.
     Raises:
+        UsageError, InvalidPath: Not a plan for this.
         NotFoundError: The plan holds no transaction; nothing was touched.
         PlanOutdated: The data files or the old log changed since, or another rebuild was first;
             plan again.
@@ -63,36 +78,40 @@ def execute_rebuild(plan: RebuildPlan, *, ambient: Ambient = SYSTEM) -> RebuildI
     Requests: 4 for the probe, 6 LIST; 1 PUT and 1 GET a revision and a segment, 1 PUT for the
         checkpoint and for each seal.
     """
+    place = open_source(source, ambient)
+    store, ambient = place.store, place.ambient
+    check_source(plan, "rebuild", store)
+    check_plan(plan)
     if not plan.transactions:
         raise NotFoundError(
             f"No file of {plan.writer}/{plan.database} can be used: there is nothing to rebuild",
             key=f"{plan.writer}/{plan.database}",
             hint="The report says what is wrong with each file",
         )
-    exclusive = probe(plan.store, f"{plan.writer}/").put_if_absent
-    log = LogReader(plan.store, plan.writer, plan.database, ambient)
+    exclusive = probe(store, f"{plan.writer}/").put_if_absent
+    log = LogReader(store, plan.writer, plan.database, ambient)
     objects, state = build_objects(plan)
-    _check(plan, log)
-    _seal(plan, log, exclusive=exclusive, now_us=ambient.now_us())
-    _put_all(plan, objects, exclusive=exclusive)
+    _check(log, plan)
+    _seal(log, plan, exclusive=exclusive, now_us=ambient.now_us())
+    _put_all(log, plan, objects, exclusive=exclusive, progress=progress)
     _read_back(log, plan, state)
     encoded = write_segments(
         log,
         state,
         exclusive=exclusive,
         new_id=ambient.new_id,
-        max_age_s=DEFAULT_MARGINS.idle_limit_s,
+        max_age_s=place.margins.idle_limit_s,
     )
     log.read_pieces([piece for piece in encoded.pieces if piece.inline is None], state.log)
-    _refuse_gone(plan)
-    put_once(plan.store, log.folder + encoded.name, encoded.body, exclusive=exclusive)
+    _refuse_gone(log, plan)
+    put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive)
     _read_back(log, plan, state)
-    _refuse_gone(plan)
-    return _info(plan, log, state, encoded)
+    _refuse_gone(log, plan)
+    return _info(log, plan, state, encoded)
 
 
 def _info(
-    plan: RebuildPlan, log: LogReader, state: State, encoded: EncodedCheckpoint
+    log: LogReader, plan: RebuildPlan, state: State, encoded: EncodedCheckpoint
 ) -> RebuildInfo:
     live = plan.live.values()
     return RebuildInfo(
@@ -112,17 +131,17 @@ def _info(
 # --- Before anything is written -------------------------------------------------------------------
 
 
-def _check(plan: RebuildPlan, log: LogReader) -> None:
+def _check(log: LogReader, plan: RebuildPlan) -> None:
     """Whether all is as it was planned on."""
     present = plan.seal.log.incarnation
     listing = log.names()
     if listing.incarnation > present:
         raise _outdated(plan, "its log")
     if max(1, listing.incarnation) < present:
-        listing = log.names(present)
-    if listing.head != plan.seal.at.revision - 1 and not _stands(plan):
+        listing = log.all_names(present)
+    if listing.head != plan.seal.at.revision - 1 and not _stands(log, plan):
         raise _outdated(plan, "its log")
-    if data_mark(list_data(plan.store, plan.writer, plan.database)) != plan.data_mark:
+    if data_digest(list_data(log.store, plan.writer, plan.database)) != plan.data_digest:
         raise _outdated(plan, "what lies below data/")
 
 
@@ -137,35 +156,35 @@ def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
 # --- The seal -------------------------------------------------------------------------------------
 
 
-def _seal(plan: RebuildPlan, log: LogReader, *, exclusive: bool, now_us: int) -> None:
+def _seal(log: LogReader, plan: RebuildPlan, *, exclusive: bool, now_us: int) -> None:
     """Take the names that a committer may still use in the present incarnation."""
     at = plan.seal.at
-    if not _stands(plan):
+    if not _stands(log, plan):
         if not put_once(
-            plan.store, seal_key(plan, at), seal_body(plan, at, now_us), exclusive=exclusive
-        ) and not _stands(plan):
+            log.store, seal_key(plan, at), seal_body(plan, at, now_us), exclusive=exclusive
+        ) and not _stands(log, plan):
             raise _outdated(plan, "its log")
         if not exclusive:
-            listing = log.names(plan.seal.log.incarnation)
+            listing = log.all_names(plan.seal.log.incarnation)
             if len(listing.transactions.get(at.revision, ())) > 1:
                 raise fork_error(listing, at.revision)
             if listing.head > at.revision:
                 raise _outdated(plan, "its log")
     if exclusive:  # else names are random, and nothing is promised
-        _drain(plan.seal.others, lambda name: _take(plan, name, now_us))
+        _drain(plan.seal.others, lambda name: _take(log, plan, name, now_us))
 
 
-def _take(plan: RebuildPlan, name: SlotName, now_us: int) -> None:
-    taken = put_once(plan.store, seal_key(plan, name), seal_body(plan, name, now_us))
-    if not taken and not _stands(plan, name):
+def _take(log: LogReader, plan: RebuildPlan, name: SlotName, now_us: int) -> None:
+    taken = put_once(log.store, seal_key(plan, name), seal_body(plan, name, now_us))
+    if not taken and not _stands(log, plan, name):
         raise _outdated(plan, "its log")  # somebody has committed under this name
 
 
-def _stands(plan: RebuildPlan, at: SlotName | None = None) -> bool:
+def _stands(log: LogReader, plan: RebuildPlan, at: SlotName | None = None) -> bool:
     """Whether the seal of this rebuild is there."""
     key = seal_key(plan, at or plan.seal.at)
     try:
-        found = read_seal(plan.store.get(key), key)
+        found = read_seal(log.store.get(key), key)
     except (ObjectNotFound, CorruptError):
         return False
     return found is not None and found.rebuild_id.hex() == plan.rebuild_id
@@ -174,9 +193,16 @@ def _stands(plan: RebuildPlan, at: SlotName | None = None) -> bool:
 # --- The new incarnation --------------------------------------------------------------------------
 
 
-def _put_all(plan: RebuildPlan, objects: list[LogBytes], *, exclusive: bool) -> None:
+def _put_all(
+    log: LogReader,
+    plan: RebuildPlan,
+    objects: list[LogBytes],
+    *,
+    exclusive: bool,
+    progress: Progress | None,
+) -> None:
     def put(item: LogBytes) -> None:
-        if not put_once(plan.store, item.key, item.body, exclusive=exclusive):
+        if not put_once(log.store, item.key, item.body, exclusive=exclusive):
             begun = base_folder(plan.writer, plan.database) + "transactions/"
             prefix = begun + name_prefix(plan.incarnation)
             raise PlanOutdated(
@@ -187,14 +213,22 @@ def _put_all(plan: RebuildPlan, objects: list[LogBytes], *, exclusive: bool) -> 
                 f"finished, delete the objects {prefix}*, and plan again",
             )
 
+    def told(done: int) -> None:
+        if progress is not None:
+            progress(done, len(objects), "objects written")
+
     put(objects[0])
-    _drain(objects[1:], put)
+    told(1)
+    _drain(objects[1:], put, lambda done: told(1 + done))
 
 
-def _drain(items: Iterable[_T], work: Callable[[_T], None]) -> None:
+def _drain(
+    items: Iterable[_T], work: Callable[[_T], None], told: Callable[[int], None] | None = None
+) -> None:
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="lakelog-rebuild") as pool:
-        for _ in pool.map(work, items):
-            pass
+        for done, _ in enumerate(pool.map(work, items), 1):
+            if told is not None:
+                told(done)
 
 
 def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
@@ -209,9 +243,9 @@ def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
     compare(plan, found)
 
 
-def _refuse_gone(plan: RebuildPlan) -> None:
+def _refuse_gone(log: LogReader, plan: RebuildPlan) -> None:
     folder = base_folder(plan.writer, plan.database)
-    there = {info.key[len(folder) :] for info in list_data(plan.store, plan.writer, plan.database)}
+    there = {info.key[len(folder) :] for info in list_data(log.store, plan.writer, plan.database)}
     gone = sorted(plan.live.keys() - there)
     if gone:
         raise PlanOutdated(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .evidence import Evidence, Transaction
     from .old_log import OldLog
     from .order import Ordered
-    from .plan import LeftOut
+    from .values import LeftOut
 
 _NAMED = 5
 

@@ -18,7 +18,7 @@ from ..catalog.format.columns import column
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptError
-from .plan import RebuiltFile
+from .values import RebuiltFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from .assemble import Assembled
     from .evidence import Evidence, Transaction, TransactionId
-    from .plan import FileName
     from .scanned import OwnFile, Scan
+    from .values import FileName
 
 
 @dataclass(frozen=True, slots=True)

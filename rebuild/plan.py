@@ -1,141 +1,44 @@
-"""What a rebuild will do, as a value: nothing is written until `execute_rebuild` gets it. Pure.
+"""What a rebuild will do: a plan (`plans`) of the log that footers prove. Pure.
 
-Source: docs/format.md, sections 8 and 10.6; seed 002, sections 1.3 and 2.6.
+Source: docs/format.md, sections 8 and 10.6; docs/maintenance.md.
 """
 
 from __future__ import annotations
 
+import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Final, Literal
 
-import pyarrow as pa
+from google.protobuf.message import DecodeError
 
-if TYPE_CHECKING:
-    from ..catalog.format.frame import LogIdentity
-    from ..catalog.format.schema import EncodedSchema
-    from ..store import Store
+from ..catalog.format.frame import LogIdentity  # noqa: TC001 - the same
+from ..catalog.format.names import (
+    LOG_ID_BYTES,
+    MAX_EPOCH,
+    MAX_INCARNATION,
+    MAX_REVISION,
+    check_id,
+    check_path,
+)
+from ..catalog.format.objects import OPERATIONS
+from ..catalog.wire import lakelog_transaction_pb2 as wire
+from ..errors import InvalidPath
+from ..plans.contract import Effect, Group
+from ..plans.saved import decode_plan, encode_plan
+from .describe import (
+    describe_incarnations,
+    describe_left_out,
+    describe_transactions,
+    describe_unproven,
+)
+from .values import KnownSchema, LeftOut, RebuiltFile, RebuiltTransaction, SealPlan  # noqa: TC001
 
-FileName = tuple[str, str]  # table and path
-Proof = Literal["proven", "unproven", "foreign"]
-LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltFile:
-    """One file that a rebuilt transaction adds.
-
-    Attributes:
-        path: Relative to `<writer>/<database>/`.
-        table: Its table.
-        size_bytes, row_count: Of the file.
-        fingerprint: Of its schema.
-        add: Its `Add`, serialized: a million of these stay small.
-        removes: Tables and paths taken out right before it, as its footer says; only such as are
-            live then.
-    """
-
-    path: str
-    table: str
-    size_bytes: int
-    row_count: int
-    fingerprint: bytes = field(repr=False)
-    add: bytes = field(repr=False)
-    removes: tuple[FileName, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltTransaction:
-    """One revision of the rebuilt log.
-
-    Attributes:
-        revision: Its new number.
-        transaction_id: Hex; of the footers.
-        proof: `proven`: a later footer, or what is left of the old log, says that it was committed.
-            `unproven`: it may have been written and never committed. `foreign`: files without
-            lakelog metadata, taken in on request.
-        original_revision: Its number in the old log, where anything tells; else None.
-        base_revision: The head that it was begun on.
-        epoch: Under which its files were written.
-        operation: As its footers say.
-        committed_at_us: The commit time it gets.
-        app_id, app_version: Idempotence, as its footers say.
-        files: What it adds, in order.
-        why: Why it stands at this place, in words.
-        removed: Tables and paths that it takes out first, with nothing in their place.
-    """
-
-    revision: int
-    transaction_id: str
-    proof: Proof
-    original_revision: int | None
-    base_revision: int
-    epoch: int
-    operation: str
-    committed_at_us: int
-    app_id: str
-    app_version: int
-    files: tuple[RebuiltFile, ...]
-    why: str
-    removed: tuple[FileName, ...] = ()
-
-    @property
-    def removes(self) -> tuple[FileName, ...]:
-        """Tables and paths that it takes out."""
-        return (*self.removed, *(name for file in self.files for name in file.removes))
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """An object below `data/` that the rebuilt log won't name. It is never moved or deleted.
-
-    Attributes:
-        path: Relative to `<writer>/<database>/`.
-        size_bytes: Of the object.
-        kind: `quarantined` (damaged, or it belongs elsewhere), `foreign` (no lakelog metadata),
-            `disproved` (its transaction can't have been committed), `conflicting` (its transaction
-            or another unproven one was not committed; the later one is kept), `excluded` (on
-            request), `ignored` (no Parquet file by its name).
-        reason: In words.
-        transaction_id: Hex, where known.
-    """
-
-    path: str
-    size_bytes: int
-    kind: LeftOutKind
-    reason: str
-    transaction_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotName:
-    """A name in the log: a revision and its slot uuid."""
-
-    revision: int
-    uuid: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SealPlan:
-    """How the present incarnation is ended.
-
-    Attributes:
-        log: The present incarnation.
-        at: The agreed name of the revision after the head, or as good a guess as can be made.
-        previous_uuid, previous_digest: Of the head; empty if it can't be read.
-        epoch: The seal's.
-        after_us: Commit time of the head; 0 if it can't be read.
-        others: Further names that a living committer may still use.
-        stands: Whether a seal stands there already, and this plan goes on with its numbers.
-    """
-
-    log: LogIdentity
-    at: SlotName
-    previous_uuid: bytes
-    previous_digest: bytes
-    epoch: int
-    after_us: int
-    others: tuple[SlotName, ...] = ()
-    stands: bool = False
+_REBUILD_ID: Final = re.compile(r"[0-9a-f]{32}")
+_LATEST_US: Final = 253_402_300_799_999_999  # the end of year 9999
+_TRANSACTION_ID: Final = re.compile(r"[0-9a-f]{32}")
+_UUID_BYTES: Final = 16
+_DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +46,10 @@ class RebuildPlan:
     """A log as it will be rebuilt: the next incarnation. Immutable; `execute_rebuild` writes it.
 
     Attributes:
+        kind: `rebuild`.
         url: The catalog's root.
         writer, database: Whose log.
+        made_at: When, UTC, by the planner's clock.
         rebuild_id: Hex; the names of the rebuilt revisions follow from it.
         log: The rebuilt log: its id, which is the old one's, and its incarnation.
         epoch: Of all rebuilt commits: above that of every file, so that old owners are fenced.
@@ -154,14 +59,15 @@ class RebuildPlan:
         seal: How the present incarnation is ended.
         old_objects: Names of the log that are there now; all of them stay.
         objects_seen, bytes_seen: All objects below `data/`.
-        data_mark: A digest of names and sizes below `data/`, to see a change.
-        schemas: By table and fingerprint.
-        store: Where the log is.
+        data_digest: Of names and sizes below `data/`, to see a change.
+        schemas: Of the files of all transactions.
     """
 
+    kind: Literal["rebuild"]
     url: str
     writer: str
     database: str
+    made_at: dt.datetime
     rebuild_id: str
     log: LogIdentity
     epoch: int
@@ -172,9 +78,8 @@ class RebuildPlan:
     old_objects: int
     objects_seen: int
     bytes_seen: int
-    data_mark: bytes = field(repr=False)
-    schemas: dict[tuple[str, bytes], EncodedSchema] = field(repr=False)
-    store: Store = field(repr=False, compare=False)
+    data_digest: bytes = field(repr=False)
+    schemas: tuple[KnownSchema, ...] = field(repr=False)
 
     @property
     def incarnation(self) -> int:
@@ -204,6 +109,35 @@ class RebuildPlan:
                 files[file.path] = file
         return files
 
+    @property
+    def effect(self) -> Effect:
+        """What it writes; the size is that of the live files that the log will name."""
+        size_bytes = sum(file.size_bytes for file in self.live.values())
+        return Effect("write", "transaction", len(self.transactions), size_bytes)
+
+    def describe(self) -> tuple[Group, ...]:
+        """The new log, what it leaves out, and what becomes of the old one."""
+        return (
+            describe_transactions(self.transactions),
+            describe_unproven(self.transactions),
+            describe_left_out(self.left_out),
+            describe_incarnations(self.log, self.seal, self.old_objects),
+        )
+
+    def to_json(self) -> str:
+        """The plan as JSON text, for `from_json`."""
+        return encode_plan(self, "transactions")
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RebuildPlan:
+        """A plan from `to_json`, checked.
+
+        Raises:
+            UsageError: Not a plan, one of another format, or one that contradicts itself.
+            InvalidName, InvalidPath: It names what no rebuild may write.
+        """
+        return check_plan(decode_plan(cls, text))
+
 
 @dataclass(frozen=True, slots=True)
 class RebuildInfo:
@@ -231,66 +165,73 @@ class RebuildInfo:
     seal_key: str
 
 
-def transactions_table(plan: RebuildPlan) -> pa.Table:
-    """The rebuilt revisions, one a row.
+def check_plan(plan: RebuildPlan) -> RebuildPlan:
+    """The plan, if all that it names is what a rebuild of its writer and database may touch.
 
-    Returns:
-        revision, transaction_id, proof, original_revision (null if unknown), epoch, operation,
-        committed_at (timestamp[us, UTC]), files_added, files_removed, rows_added, bytes_added, why.
+    Raises:
+        UsageError: It contradicts itself, or a number is out of range.
+        InvalidName, InvalidPath: A writer, database, path or key that breaks the rules of names, or
+            that lies elsewhere.
     """
-    schema = pa.schema(
-        [
-            ("revision", pa.int64()),
-            ("transaction_id", pa.string()),
-            ("proof", pa.string()),
-            ("original_revision", pa.int64()),
-            ("epoch", pa.int64()),
-            ("operation", pa.string()),
-            ("committed_at", pa.timestamp("us", "UTC")),
-            ("files_added", pa.int64()),
-            ("files_removed", pa.int64()),
-            ("rows_added", pa.int64()),
-            ("bytes_added", pa.int64()),
-            ("why", pa.string()),
-        ]
-    )
-    rows = [
-        (
-            item.revision,
-            item.transaction_id,
-            item.proof,
-            item.original_revision,
-            item.epoch,
-            item.operation,
-            item.committed_at_us,
-            len(item.files),
-            len(item.removes),
-            sum(file.row_count for file in item.files),
-            sum(file.size_bytes for file in item.files),
-            item.why,
+    check_id(plan.writer, "writer")
+    check_id(plan.database, "database")
+    known = {(schema.table, schema.fingerprint) for schema in plan.schemas}
+    for revision, transaction in enumerate(plan.transactions):
+        if (
+            not _TRANSACTION_ID.fullmatch(transaction.transaction_id)
+            or transaction.revision != revision
+            or transaction.operation not in OPERATIONS
+            or transaction.committed_at_us > _LATEST_US
+        ):
+            raise _changed(
+                f"a field of transaction {revision} is wrong", transaction.transaction_id
+            )
+        for _, path in transaction.removed:
+            check_path(path)
+        for file in transaction.files:
+            check_path(file.path)
+            if (file.table, file.fingerprint) not in known or not _fits(file):
+                raise _changed(f"{file.path!r} is not the file that its facts tell of", file.path)
+            for _, path in file.removes:
+                check_path(path)
+    if (
+        not _REBUILD_ID.fullmatch(plan.rebuild_id)
+        or not 1 <= plan.seal.epoch < plan.epoch <= MAX_EPOCH
+        or plan.log.log_id != plan.seal.log.log_id
+        or len(plan.log.log_id) != LOG_ID_BYTES
+        or not 1 <= plan.seal.log.incarnation < plan.log.incarnation <= MAX_INCARNATION
+        or not _can_stand(plan.seal)
+    ):
+        raise _changed("a number or an id is out of range", plan.rebuild_id)
+    return plan
+
+
+def _can_stand(seal: SealPlan) -> bool:
+    """Whether a seal has names and a predecessor as there are in logs."""
+    return (
+        all(
+            0 <= name.revision <= MAX_REVISION and len(name.uuid) == _UUID_BYTES
+            for name in (seal.at, *seal.others)
         )
-        for item in plan.transactions
-    ]
-    columns = list(zip(*rows)) or [()] * len(schema)
-    return pa.Table.from_arrays(
-        [pa.array(list(values), entry.type) for values, entry in zip(columns, schema)],
-        schema=schema,
+        and len(seal.previous_uuid) in {0, _UUID_BYTES}
+        and len(seal.previous_digest) in {0, _DIGEST_BYTES}
+        and 0 <= seal.after_us < _LATEST_US
     )
 
 
-def left_out_table(plan: RebuildPlan) -> pa.Table:
-    """The objects that the rebuilt log won't name, one a row, by path.
+def _fits(file: RebuiltFile) -> bool:
+    """Whether the `Add` of a file is about it."""
+    try:
+        add = wire.Add.FromString(file.add)
+    except DecodeError:
+        return False
+    said = (add.path, add.table, add.size_bytes, add.row_count, add.schema_fingerprint)
+    return said == (file.path, file.table, file.size_bytes, file.row_count, file.fingerprint)
 
-    Returns:
-        path, size_bytes, kind, transaction_id (empty if unknown), reason.
-    """
-    items = sorted(plan.left_out, key=lambda item: item.path.encode())
-    return pa.table(
-        {
-            "path": pa.array([item.path for item in items], pa.string()),
-            "size_bytes": pa.array([item.size_bytes for item in items], pa.int64()),
-            "kind": pa.array([item.kind for item in items], pa.string()),
-            "transaction_id": pa.array([item.transaction_id for item in items], pa.string()),
-            "reason": pa.array([item.reason for item in items], pa.string()),
-        }
+
+def _changed(problem: str, key: str) -> InvalidPath:
+    return InvalidPath(
+        f"This can't be a rebuild plan: {problem}",
+        key=key,
+        hint="The plan was not made by lakelog, or was changed. Make a new one",
     )

@@ -6,55 +6,56 @@ Source: docs/format.md, sections 8 and 10.6; seed 002, sections 1.3 and 2.6.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
 from ..errors import NotFoundError, UsageError
-from ..store import Store
+from ..plans import Source, open_source
 from .assemble import SKEW_US, Assembled, assemble, take_foreign
 from .evidence import Evidence, Transaction, group, prove, rule_out
 from .notes import notes
 from .old_log import OldLog, read_old_log
 from .old_state import KnownLog, close, derived_id, known_log, prove_by_log
 from .order import Ordered, order
-from .plan import LeftOut, LeftOutKind, RebuildPlan
-from .scan import MAX_EPOCH, scan_data
-from .seal import plan_seal
+from .plan import RebuildPlan
+from .scan import scan_data
+from .seal_names import plan_seal
+from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
-    from ..store import ObjectInfo
+    from ..plans import Progress
+    from ..store import ObjectInfo, Store
     from .scanned import Scan
-
-    Progress = Callable[[int, int], None]
 
 
 def plan_rebuild(
-    catalog: Catalog | Store,
+    source: Catalog | Store,
     writer: str,
     database: str,
     *,
     include_foreign: bool = False,
     exclude: Collection[str] = (),
     progress: Progress | None = None,
-    ambient: Ambient = SYSTEM,
+    ambient: Ambient | None = None,
 ) -> RebuildPlan:
     """Read the footers of all data files of one writer and database, and plan the log that they
     and the old log prove, as its next incarnation. Nothing is written.
 
     Args:
-        catalog: An open catalog or its store.
+        source: The catalog, or its store.
         include_foreign: Also take in Parquet files without lakelog metadata, at the end, into the
             table and partition that their path names.
         exclude: Transaction ids (hex) to leave out: of those that the report calls unproven.
-        progress: Called with footers read and footers in all, from this thread.
-        ambient: Clock and identities.
+        progress: Called with (done, total, what), from this thread.
+        ambient: Clock and identities; those of the catalog if not given.
     Raises:
         ForeignLog: The log is that of another writer or database.
         NotFoundError: There is no data file to rebuild from.
@@ -63,7 +64,8 @@ def plan_rebuild(
         StorageError: The store failed.
     Requests: 2 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
     """
-    store = catalog if isinstance(catalog, Store) else catalog.store
+    place = open_source(source, ambient)
+    store, ambient = place.store, place.ambient
     check_id(writer, "writer")
     check_id(database, "database")
     old = read_old_log(store, writer, database, ambient)
@@ -88,7 +90,7 @@ def plan_rebuild(
     )
     log_id = old.log_id or _log_id(scan) or ambient.new_id()
     names = (writer, database)
-    return _plan(store, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
+    return _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def _weigh(
 
 
 def _plan(
-    store: Store,
+    place: Source,
     names: tuple[str, str],
     scan: Scan,
     old: OldLog,
@@ -173,10 +175,13 @@ def _plan(
         old=old,
         is_whole=weighed.known is not None and weighed.known.is_whole,
     )
+    now = dt.timedelta(microseconds=place.ambient.now_us())
     return RebuildPlan(
-        url=store.url,
+        kind="rebuild",
+        url=place.store.url,
         writer=writer,
         database=database,
+        made_at=dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + now,
         rebuild_id=rebuild_id.hex(),
         log=LogIdentity(log_id, _next_incarnation(old, scan, f"{writer}/{database}")),
         epoch=seal.epoch + 1,
@@ -187,9 +192,11 @@ def _plan(
         old_objects=old.names,
         objects_seen=len(scan.objects),
         bytes_seen=sum(info.size_bytes for info in scan.objects),
-        data_mark=data_mark(scan.objects),
-        schemas=scan.schemas,
-        store=store,
+        data_digest=data_digest(scan.objects),
+        schemas=tuple(
+            KnownSchema(table, schema.fingerprint, schema.message, schema.generations)
+            for (table, _), schema in scan.schemas.items()
+        ),
     )
 
 
@@ -223,7 +230,7 @@ def _log_id(scan: Scan) -> bytes:
     return b"" if newest is None else newest.log_id
 
 
-def data_mark(objects: Iterable[ObjectInfo]) -> bytes:
+def data_digest(objects: Iterable[ObjectInfo]) -> bytes:
     """A digest of the names and sizes of objects."""
     digest = hashlib.sha256()
     for info in objects:

@@ -25,17 +25,15 @@ from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
-from .plan import LeftOut
 from .scanned import ForeignFile, OwnFile, Scan, micros
+from .values import MAX_EPOCH, LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..catalog.data.footers.parse import ParsedFooter
     from ..catalog.format.footer import FooterMetadata
+    from ..plans import Progress
     from ..store import ObjectInfo, Store
 
-MAX_EPOCH: Final = 1 << 61
 _MAX_CLOCK: Final = 1 << 63
 _MAX_VERSION: Final = 1 << 62
 _ID_BYTES: Final = 16
@@ -49,9 +47,7 @@ def list_data(store: Store, writer: str, database: str) -> list[ObjectInfo]:
     return list(store.list(base_folder(writer, database) + "data/"))
 
 
-def scan_data(
-    store: Store, writer: str, database: str, progress: Callable[[int, int], None] | None = None
-) -> Scan:
+def scan_data(store: Store, writer: str, database: str, progress: Progress | None = None) -> Scan:
     """List `data/` and read every footer.
 
     Raises:
@@ -71,7 +67,7 @@ def scan_data(
     for done, footer in enumerate(read_footers(store, candidates), 1):
         _sort_in(scan, footer, footer.info.key[len(folder) :], writer, database)
         if progress is not None:
-            progress(done, len(candidates))
+            progress(done, len(candidates), "footers read")
     return scan
 
 

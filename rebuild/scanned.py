@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..catalog.format.schema import EncodedSchema
     from ..store import ObjectInfo
-    from .plan import LeftOut
+    from .values import LeftOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ def hadoop_files(spark: SparkSession, files: Iterable[KnownFile]) -> list[KnownF
 
 def split_scheme(url: str) -> tuple[str, str]:
     """Split a URL into scheme and rest; a plain path is a local file."""
-    scheme, mark, rest = url.partition("://")
-    return (scheme.lower(), rest) if mark else ("file", url)
+    scheme, separator, rest = url.partition("://")
+    return (scheme.lower(), rest) if separator else ("file", url)
 
 
 def _has_connector(spark: SparkSession, scheme: str) -> bool:

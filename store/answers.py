@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ..errors import (
@@ -13,6 +14,7 @@ from ..errors import (
     ObjectExists,
     ObjectNotFound,
     StorageError,
+    UsageError,
 )
 
 DENIED = frozenset(
@@ -90,6 +92,13 @@ _NO_CREDENTIALS = frozenset(
         "UnauthorizedSSOTokenError",
     }
 )
+_UNKNOWN_OPTION = re.compile(r"unexpected keyword argument '([^']*)'")
+_OPTION_HINTS = {
+    "s3": "Options are those of s3fs: endpoint_url, key, secret, token, profile, anon, "
+    "client_kwargs.region_name",
+    "gs": "Options are those of gcsfs: project, token, endpoint_url",
+    "az": "Options are those of adlfs: account_name, account_key, connection_string",
+}
 _DENIED_HINT = "check the credentials, and that they allow get, put, list and delete here"
 _REGION_HINT = "set the bucket's region: client_kwargs={'region_name': ...}"
 _LOGIN_HINT = "pass them as storage options, or configure them as the store's own tools do"
@@ -159,6 +168,22 @@ def translate(answer: Answer, text: str, key: str, url: str) -> LakelogError:
     if is_refused(answer):
         return CapabilityMissing(f"the store can't do this: {said}", key=key)
     return StorageError(f"the store failed: {said}", key=key)
+
+
+def options_refused(error: Exception, backend: str, url: str) -> LakelogError:
+    """The typed error for what a client's constructors say to options they don't know or can't use.
+
+    Args:
+        error: As it came.
+        backend: Whose options, as `Store.backend`.
+        url: Of the store.
+    """
+    unknown = _UNKNOWN_OPTION.search(str(error))
+    if unknown:
+        text = f"the {backend} backend has no storage option {unknown[1]!r}"
+    else:
+        text = f"the {backend} backend can't work with these storage options: {error}"
+    return UsageError(text, key=url, hint=_OPTION_HINTS.get(backend))
 
 
 def translate_client_error(error: Exception, key: str, url: str) -> LakelogError:

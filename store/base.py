@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Inside a class with a method `list`, type checkers no longer take `list[...]` for the built-in.
 Names: TypeAlias = list[str]
+Keys: TypeAlias = frozenset[str]
 PAGE_KEYS = 1000  # of a page of a listing, unless the caller asks for a smaller first one
 
 
@@ -145,12 +146,14 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys | None:
         """Delete objects; one that is not there already is no error.
 
         Args:
             ordered: One after the other in the order given, so that a failure leaves a tail of
                 `keys`. False: in batches or in parallel where the backend can: much faster.
+        Returns:
+            Keys that were gone before; None where the store doesn't say, as most don't.
         Requests: 1 DELETE a key; unordered 1 per batch where the backend can (1,000 keys on S3).
         """
 
@@ -176,6 +179,16 @@ class Store(ABC):
 
         Requests: none.
         """
+        return None
+
+    def above(self, levels: int) -> Store | None:
+        """The store whose root is so many folders above this one's, by the same credentials.
+
+        Returns:
+            None if there is no such place, or if this backend has none.
+        Requests: none.
+        """
+        del levels
         return None
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ from .server_clock import ServerClock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from .base import Names
+    from .base import Keys, Names
 
 _TMP = "_tmp"
 _DOTS = frozenset({"", ".", ".."})
@@ -184,19 +184,22 @@ class LocalStore(Store):
             self._folders.add(done)
         self._folders.add(folder)
 
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys:
         """Remove files, always in order; see `Store.delete`.
 
         Not synced: a removal that a power cut undoes is only an object to be removed again.
         """
+        gone = set()
         for key in keys:
             try:
                 os.unlink(self._path(key))
             except ObjectNotFound:
-                pass
+                gone.add(key)
             except OSError as error:
                 if error.errno not in files.ABSENT and not os.path.isdir(self._base + key):
                     files.fail(error, key, "delete")
+                gone.add(key)
+        return frozenset(gone)
 
     # --- reading ---
 
@@ -267,6 +270,11 @@ class LocalStore(Store):
     def object_url(self, key: str) -> str:
         """The absolute path: what Spark, Arrow and DuckDB open."""
         return self._base + check_key(key)
+
+    def above(self, levels: int) -> LocalStore | None:
+        """The store of a folder above the root; see `Store.above`."""
+        parts = self._root.strip("/").split("/")
+        return None if levels > len(parts) else LocalStore("/" + "/".join(parts[:-levels]))
 
     # --- listing ---
 

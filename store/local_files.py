@@ -203,7 +203,7 @@ def fail(error: OSError, key: str, verb: str) -> NoReturn:
     elif code == errno.ELOOP:
         failure = link_refused(key)
     elif code in {errno.EACCES, errno.EPERM, errno.EROFS}:
-        failure = AccessDenied(f"not allowed to {verb}: {text}", key=key)
+        failure = AccessDenied(f"not allowed to {verb}: {text}", key=key, hint=_HINTS[code])
     else:
         failure = StorageError(f"can't {verb}: {text}", key=key, hint=_HINTS.get(code or 0))
     raise failure from error
@@ -214,7 +214,11 @@ _INSTEAD_OF_LINK = (
     "target"
 )
 _BOTH = "a file system can't have a file and a folder of one name: use another name"
+_PERMISSIONS = "check the owner and the permissions of this file and of the folders above it"
 _HINTS = {
+    errno.EACCES: _PERMISSIONS,
+    errno.EPERM: _PERMISSIONS,
+    errno.EROFS: "this file system is mounted read-only: mount it for writing",
     errno.ENOSPC: "the disk is full: free some space, then repeat the call",
     errno.EDQUOT: "the disk quota is used up: free some space, then repeat the call",
     errno.EMFILE: "this process has too many files open: raise `ulimit -n`",

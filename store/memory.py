@@ -18,7 +18,7 @@ from .keys import check_first_page, check_key, check_list_prefix, check_prefix, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from .base import Names
+    from .base import Keys, Names
 
 
 def _own_time() -> dt.datetime:
@@ -95,12 +95,15 @@ class MemoryStore(Store):
         body, modified_at = self._find(key)
         return ObjectInfo(key, len(body), modified_at)
 
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys:
         """Delete objects; see `Store.delete`."""
+        gone = set()
         for key in keys:
             check_key(key)
             with self._lock:
-                self._objects.pop(key, None)
+                if self._objects.pop(key, None) is None:
+                    gone.add(key)
+        return frozenset(gone)
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         """A file over one object, without a copy; see `Store.open_input`."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError, UsageError
+from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError
 from . import answers
 from .base import PAGE_KEYS, Store
 from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range
@@ -175,6 +175,18 @@ class ObjectStore(Store):
         """By the `Date` of the newest answer; see `Store.server_time`."""
         return self._clock.now()
 
+    def above(self, levels: int) -> Self | None:
+        """The store of a prefix above this one, with the same client; see `Store.above`."""
+        parts = self._base.split("/")[:-1]
+        if levels > len(parts):
+            return None
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        found.url = self.url.rsplit("/", levels)[0]
+        found.probed = None
+        found._base = "".join(f"{part}/" for part in parts[:-levels])
+        return found
+
     # --- machinery ---
 
     @property
@@ -211,11 +223,7 @@ class ObjectStore(Store):
         if isinstance(error, LakelogError):
             return error
         if isinstance(error, (TypeError, ValueError)) and self._answer_of(error) is None:
-            # What the client's constructors say to options they don't know or can't use.
-            failure: LakelogError = UsageError(
-                f"the {self.backend} backend can't work with these storage options: {error}",
-                key=self.url,
-            )
+            failure: LakelogError = answers.options_refused(error, self.backend, self.url)
         elif (answer := self._answer_of(error)) is not None:
             failure = answers.translate(answer, str(error), key or self.url, self.url)
         else:

@@ -34,7 +34,7 @@ _TRIES = 3
 
 
 def probe(
-    store: Store, prefix: str, *, mark: Callable[[], str] = lambda: secrets.token_hex(8)
+    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: secrets.token_hex(8)
 ) -> Capabilities:
     """Try put-if-absent twice on a new key of the probe's own, and remove it again.
 
@@ -45,7 +45,7 @@ def probe(
     Args:
         store: Where to try.
         prefix: Empty, or ends in `/`: where the caller may write.
-        mark: Makes the random part of the key.
+        new_name: Makes the random part of the key.
     Returns:
         The finding. A store that refuses the deletion alone is no failure: a writer need not be
         allowed to delete; the detail names what was left behind.
@@ -56,7 +56,7 @@ def probe(
     """
     for _ in range(_TRIES):
         if store.probed is None:
-            store.probed = _try(store, f"{prefix}_probe/{mark()}")
+            store.probed = _try(store, f"{prefix}_probe/{new_name()}")
     if store.probed is None:
         raise StorageError(
             "The store gives back something else than was written",

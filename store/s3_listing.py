@@ -10,6 +10,8 @@ import datetime as dt
 from typing import Any
 from xml.etree import ElementTree
 
+from botocore.parsers import ResponseParserError
+
 _EVENT = "before-parse.s3.ListObjectsV2"
 
 
@@ -28,24 +30,32 @@ def take_objects(
 ) -> None:
     """Move the objects of a page from the raw answer to the parsed one.
 
-    Whatever is not a page as it should be is left to botocore, whose errors explain it.
+    What is no page of a listing is left to botocore, whose errors explain it.
 
     Args:
         response_dict: The raw answer: `status_code` and `body`; the body is replaced.
         customized_response_dict: What to add to botocore's result.
+    Raises:
+        ResponseParserError: An object's size or time can't be read: the page was damaged.
     """
     if response_dict["status_code"] != 200:
         return
     try:
         page = ElementTree.fromstring(response_dict["body"])
-        namespace, _brace, name = page.tag.rpartition("}")
-        if name != "ListBucketResult":
-            return
-        tags = [f"{namespace}{_brace}{field}" for field in ("Key", "Size", "LastModified")]
-        entries = page.findall(f"{namespace}{_brace}Contents")
-        objects = [_object(entry, *tags) for entry in entries]
-    except (ElementTree.ParseError, TypeError, ValueError):
+    except ElementTree.ParseError:
         return
+    namespace, brace, name = page.tag.rpartition("}")
+    if name != "ListBucketResult":
+        return
+    key, size, time, contents = (
+        f"{namespace}{brace}{field}" for field in ("Key", "Size", "LastModified", "Contents")
+    )
+    entries = page.findall(contents)
+    try:
+        objects = [_object(entry, key, size, time) for entry in entries]
+    except ValueError as error:
+        # Taken for half an answer, and asked for again.
+        raise ResponseParserError(f"an object of a listing can't be read: {error}") from error
     if objects:
         for entry in entries:
             page.remove(entry)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from email.utils import parsedate_to_datetime
 
 # BOOTTIME goes on while a laptop or a virtual machine sleeps.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -34,6 +33,8 @@ class ServerClock:
         if seen is None:
             return None
         told, seen_s = seen
+        from email.utils import parsedate_to_datetime  # it imports sockets and more: 30 ms
+
         try:
             # Parsed here: thousands of answers come for one question.
             at = parsedate_to_datetime(told) if isinstance(told, str) else _utc(told)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..store.base import Names
+    from ..store.base import Keys, Names
 
 KINDS = ("put", "get", "list", "head", "delete")
 
@@ -91,11 +91,11 @@ class CountingStore(Store):
         self._count("head")
         return self.inner.head(key)
 
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys | None:
         """Count 1 DELETE a key."""
         every = list(keys)
         self._count("delete", len(every))
-        self.inner.delete(every, ordered=ordered)
+        return self.inner.delete(every, ordered=ordered)
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         """Count 1 HEAD if the size isn't given, and 1 GET per range that is read."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..store.base import Names
+    from ..store.base import Keys, Names
 
 Fault = Literal["ok", "lost request", "lost response"]
 START_US = 1_700_000_000_000_000
@@ -93,8 +93,8 @@ class PassingStore(Store):
     def head(self, key: str) -> ObjectInfo:
         return self.inner.head(key)
 
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
-        self.inner.delete(keys, ordered=ordered)
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys | None:
+        return self.inner.delete(keys, ordered=ordered)
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         return self.inner.open_input(key, size_bytes=size_bytes)

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from ..store.base import Store
 
-MARK, SCHEMA = encode_schema(pa.schema([("a", pa.int64())]))
+_ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
+MARK, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
 MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
 # A little of everything goes wrong; or much sleep, much death, much damage; or nothing.
 KINDS = (Faults(), Faults(nap=0.08), Faults(die=0.04), Faults(damage=0.1, miss=0.1), QUIET)
@@ -94,13 +95,13 @@ class Cast:
         mark = tx._intent.transaction_id
         self.truth.openings[mark] = writer
         actions = tx._intent.actions
-        if not writer.knows_schema(TABLE, MARK):
+        if not writer._session.knows_schema(TABLE, MARK):
             schema = wire.Schema(table=TABLE, fingerprint=MARK, arrow_schema=SCHEMA)
             actions.append(wire.Action(schema=schema))
-        paths = live_paths(writer._committer.state).get(TABLE, [])
+        paths = live_paths(writer._session._committer.state).get(TABLE, [])
         if paths and random.random() < 0.4:
             path = random.choice(paths)
-            actions.append(wire.Action(remove=wire.Remove(path=path)))
+            actions.append(wire.Action(remove=wire.Remove(path=path, table=TABLE)))
         for number in range(random.randint(adds if paths else 1, 2)):
             path = data_path("", TABLE, tx._intent.epoch, mark, number)
             store.put(BASE + path, b"rows")

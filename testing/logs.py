@@ -7,24 +7,36 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import LogObject, log_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction, encode_transaction
+from ..catalog.format.pieces import open_segment
 from ..catalog.format.schema import encode_schema
 from ..catalog.log.build import Intent, build_transaction
-from ..catalog.log.state import State, apply, empty_state
+from ..catalog.log.checkpoint import EncodedCheckpoint, encode_state
+from ..catalog.log.state import State, apply, empty_state, state_of_checkpoint
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .doubles import START_US
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ..catalog.format.pieces import Piece
+
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())])
 
 
 def schema_action(table: str = "t", schema: pa.Schema = SCHEMA) -> wire.Action:
     """The action that makes a schema known."""
-    mark, message = encode_schema(schema)
-    item = wire.Schema(table=table, fingerprint=mark, arrow_schema=message)
+    encoded = encode_schema(schema)
+    item = wire.Schema(
+        table=table,
+        fingerprint=encoded.fingerprint,
+        arrow_schema=encoded.message,
+        generations=[
+            wire.Generation(column=name, generation=number) for name, number in encoded.generations
+        ],
+    )
     return wire.Action(schema=item)
 
 
@@ -36,7 +48,6 @@ def add_action(
     partition: str = "",
     row_count: int = 10,
     row_groups: Sequence[wire.RowGroup] = (),
-    replaces: Sequence[str] = (),
 ) -> wire.Action:
     """The action that adds a file."""
     add = wire.Add(
@@ -45,39 +56,49 @@ def add_action(
         partition=partition,
         size_bytes=100 + row_count,
         row_count=row_count,
-        schema_fingerprint=encode_schema(schema)[0],
+        schema_fingerprint=encode_schema(schema).fingerprint,
         first_clock=1,
         last_clock=2,
         footer_bytes=42,
         row_groups=row_groups,
-        replaces=replaces,
     )
     return wire.Action(add=add)
 
 
-def remove_action(path: str) -> wire.Action:
+def remove_action(path: str, table: str = "t") -> wire.Action:
     """The action that removes a file."""
-    return wire.Action(remove=wire.Remove(path=path))
+    return wire.Action(remove=wire.Remove(path=path, table=table))
 
 
 class LogBuilder:
-    """A log in memory that grows by commits.
+    """A log in memory that grows by commits and checkpoints.
 
     Attributes:
+        log: Its id and incarnation.
         state: After the last commit.
         transactions: All, decoded, in order.
         objects: Name and bytes of each, in order.
+        segments: Segment objects by name.
+        fetched: Names of the segments that states of this log have read, in order.
     """
 
-    def __init__(self, writer: str = "w", database: str = "db", *, seed: int = 0) -> None:
-        self.state: State = empty_state(writer, database)
+    def __init__(
+        self, writer: str = "w", database: str = "db", *, seed: int = 0, incarnation: int = 1
+    ) -> None:
+        self._random = random.Random(seed)
+        self.log = LogIdentity(self.new_id(), incarnation)
+        self.slot_seed = self.new_id()
         self.transactions: list[DecodedTransaction] = []
         self.objects: list[tuple[str, bytes]] = []
-        self._random = random.Random(seed)
+        self.segments: dict[str, bytes] = {}
+        self.fetched: list[str] = []
+        self.state: State = self._readable(empty_state(writer, database))
 
     def new_id(self) -> bytes:
         """A fresh identity from the seed."""
         return self._random.randbytes(16)
+
+    # --- Transactions -----------------------------------------------------------------------------
 
     def encode(
         self,
@@ -98,18 +119,21 @@ class LogBuilder:
         body, _ = build_transaction(
             self.state,
             [intent],
+            log=self.log,
             uuid=self.state.next_uuid,
-            successor=self.new_id(),
+            slot_seed=self.slot_seed,
             epoch=epoch,
             guest=guest,
             now_us=now_us or START_US + (self.state.revision + 1) * 1_000_000,
         )
-        name = LogObject(self.state.revision + 1, self.state.next_uuid[:4].hex(), "transaction")
+        revision, uuid8 = self.state.revision + 1, self.state.next_uuid[:4].hex()
+        name = LogObject(self.log.incarnation, revision, uuid8, "transaction").name
         if change is not None:
-            message = decode_transaction(body, name.name).message
-            change(message)
-            body, _ = encode_transaction(message)
-        return name.name, body
+            decoded = decode_transaction(body, name)
+            change(decoded.message)
+            attachments = body[len(body) - _attached(body) :]
+            body, _ = encode_transaction(self.log, decoded.message, attachments)
+        return name, body
 
     def decode(self, name: str, body: bytes) -> DecodedTransaction:
         """Decode under the key that it would have."""
@@ -128,15 +152,45 @@ class LogBuilder:
         """Live paths by table, sorted."""
         return live_paths(self.state)
 
+    # --- Checkpoints ------------------------------------------------------------------------------
+
+    def checkpoint(self, *, retained_from: int = 0) -> EncodedCheckpoint:
+        """The checkpoint of the state, its segments kept; the state is based on it from here on."""
+        encoded = encode_state(self.state, retained_from=retained_from)
+        self.segments.update(encoded.segments)
+        self.state.rebase(encoded.decoded, encoded.pieces, encoded.files)
+        return encoded
+
+    def reload(self, encoded: EncodedCheckpoint) -> State:
+        """The state that a reader has of a checkpoint: nothing of it is read yet."""
+        state = state_of_checkpoint(encoded.decoded, self.state.writer, self.state.database)
+        return self._readable(state)
+
+    def copy(self) -> State:
+        """A copy of the state."""
+        return self._readable(self.state.copy())
+
+    def replayed(self, upto: int | None = None) -> State:
+        """The state after the transactions up to a revision (None: all), from the empty one."""
+        state = self._readable(empty_state(self.state.writer, self.state.database))
+        last = len(self.transactions) if upto is None else upto + 1
+        return replay(state, self.transactions[:last])
+
+    def _readable(self, state: State) -> State:
+        def fetch(pieces: Sequence[Piece]) -> list[memoryview]:
+            self.fetched += [piece.name for piece in pieces]
+            assert state.log is not None
+            return [open_segment(self.segments[piece.name], piece, state.log) for piece in pieces]
+
+        state.fetch = fetch
+        return state
+
 
 def live_paths(state: State) -> dict[str, list[str]]:
-    """Live paths by table, sorted."""
-    found = {}
-    for name, files in state.tables.items():
-        in_runs = (path for run in files.runs for path in run.core.column("path").to_pylist())
-        live = [path for path in in_runs if path not in files.removed]
-        found[name] = sorted(live + list(files.added))
-    return found
+    """Live paths by table, sorted; also of the known tables that have none."""
+    files = state.files
+    tables = sorted(state.schemas.tables() | set(files.tables()))
+    return {table: sorted(files.table(table).column("path").to_pylist()) for table in tables}
 
 
 def replay(state: State, transactions: Iterable[DecodedTransaction]) -> State:
@@ -144,3 +198,8 @@ def replay(state: State, transactions: Iterable[DecodedTransaction]) -> State:
     for transaction in transactions:
         apply(state, transaction)
     return state
+
+
+def _attached(body: bytes) -> int:
+    """The length of an object's attachments, by its header."""
+    return int.from_bytes(body[16:24], "little")

@@ -1,7 +1,13 @@
-"""Fixtures for every test: the servers, started once and only if a test asks for them."""
+"""Fixtures for every test: the servers, started once and only if a test asks for them.
+
+With xdist each worker has servers of its own, on ports that were free. How tests are ordered,
+grouped, seeded and watched is in `running/`.
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +15,10 @@ from lakelog.testing.servers import S3Server, moto_server, rclone_s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+sys.path.append(str(Path(__file__).resolve().parent / "running"))
+pytest_plugins = ["repeat", "order", "slow"]
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import InvalidName
+from ..format.names import is_id
+from ..nesting import refuse_nested
 from ..read.lost_log import refuse_lost_log
 
 if TYPE_CHECKING:
@@ -20,17 +22,19 @@ def check_birth(store: Store, writer: str, database: str) -> None:
 
     Raises:
         LogLost: Its data files say that there was a log.
+        NestedCatalog: The log would begin inside another catalog.
         InvalidName: Another writer or database has this name in other letters.
-    Requests: 2 LIST, and those of `lost_log.refuse_lost_log`.
+    Requests: 2 LIST, and those of `lost_log.refuse_lost_log` and `nesting.refuse_nested`.
     """
     _refuse_twin(store.list_folders(""), writer, "writer")
     _refuse_twin(store.list_folders(f"{writer}/"), database, "database")
     refuse_lost_log(store, writer, database)
+    refuse_nested(store)
 
 
 def _refuse_twin(names: list[str], name: str, what: str) -> None:
     for other in names:
-        if other != name and other.lower() == name.lower():
+        if is_id(other) and other != name and other.lower() == name.lower():
             raise InvalidName(
                 f"{what} {name!r} differs only in case from {other!r}, which is there",
                 key=name,

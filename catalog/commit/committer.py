@@ -25,10 +25,11 @@ Source: docs/format.md, section 10; docs/protocol.md.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ...errors import FencedError, ForkError, LakelogError, StorageError
+from ...errors import CommitOutcomeUnknown, FencedError, ForkError, LakelogError, StorageError
 from ..format.frame import LogIdentity
 from ..format.names import LogObject, revision_of
 from ..format.objects import decode_transaction
@@ -41,8 +42,8 @@ from ..log.outcome import (
     clock_error,
     fenced_error,
     foreign_error,
-    outcome_unknown,
-    pruned_in_doubt,
+    outcome_unknown_error,
+    pruned_in_doubt_error,
 )
 from ..log.state import State, apply
 from ..log.validate import check_written
@@ -100,7 +101,7 @@ class Committer:
         self._publisher = Publisher(log, ambient, exclusive=exclusive)
         self._ambient = ambient
         self._margins = margins
-        self._fenced = self._replaced()  # why
+        self._fenced: str | None = None  # why
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
         self._committed = False  # whether one of them is known to stand
@@ -109,6 +110,7 @@ class Committer:
         self._sent: dict[bytes, _Attempt] = {}
         # The revision before a put whose end something interrupted: `state` can't be relied on.
         self._interrupted_revision: int | None = None
+        self._fenced = self._replaced()  # a log that is sealed takes nothing more
 
     @property
     def seen_at_s(self) -> float:
@@ -157,16 +159,20 @@ class Committer:
             [identity_action(self.log.writer, self.log.database)],
             "maintenance",
         )
-        attempt = self._compose([intent])
+        attempt, unknown = self._compose([intent]), None
         try:
             self._publisher.put(attempt.item, attempt.body, attempt.ids)
+        except CommitOutcomeUnknown as error:
+            unknown = error  # the log tells
         finally:
             self._publisher.settled(attempt.ids)
-        asked_at_s = self._ambient.monotonic_s()
-        self.state = self.log.load()
-        self._seen_at_s = asked_at_s
-        if self.state.log is not None:
-            self.identity = self.state.log
+        self._look_again(self.state.revision)
+        if self.state.revision < 0:
+            raise StorageError(
+                f"The log of {self.log.writer}/{self.log.database} could not be begun",
+                key=self.log.folder,
+                hint="Open the writer again",
+            ) from unknown
 
     def rebase(self, encoded: EncodedCheckpoint) -> None:
         """Go on from a checkpoint that stands."""
@@ -245,7 +251,7 @@ class Committer:
                 if history.holds(revision_of(key)):
                     self._publisher.settled([transaction_id])  # another one stands there: it lost
                 else:
-                    results[transaction_id] = pruned_in_doubt(key, transaction_id)
+                    results[transaction_id] = pruned_in_doubt_error(key, transaction_id)
 
     def _stands(self, transaction_id: bytes, row: Row, results: Results) -> None:
         self._committed = True
@@ -334,7 +340,13 @@ class Committer:
     def _look_again(self, before: int) -> None:
         """Read the log anew, and judge what came after a revision."""
         asked_at_s = self._ambient.monotonic_s()
-        self.state = self.log.load()
+        self._take_in(self.log.load(), before, asked_at_s)
+
+    def _take_in(self, fresh: State, before: int, asked_at_s: float) -> None:
+        """A newer state, as the log showed it to a request that was begun then."""
+        if self.state.log is None and fresh.log is not None:
+            self.identity = fresh.log  # whoever began the log, it has the id that stands there
+        self.state = fresh
         self._seen_at_s = asked_at_s
         self._check_fencing(before)
 
@@ -349,9 +361,7 @@ class Committer:
             if fresh.revision > before or not expect_news:
                 break
             self._publisher.pause(attempt)
-        self.state = fresh
-        self._seen_at_s = asked_at_s
-        self._check_fencing(before)
+        self._take_in(fresh, before, asked_at_s)
 
     def _check_fencing(self, before: int) -> None:
         if self._fenced is not None:
@@ -369,10 +379,8 @@ class Committer:
         """Why the log is not the one that was opened, or None."""
         found = self.state.log
         if self.state.sealed_for:
-            return (
-                f"the log was sealed for a rebuild, which begins incarnation "
-                f"{self.state.sealed_for}. If none runs, finish it with `lakelog rebuild`"
-            )
+            following = self.state.sealed_for
+            return f"the log is sealed: `lakelog rebuild` is to finish incarnation {following}"
         if found is None or found == self.identity:
             return None
         if found.log_id == self.identity.log_id:
@@ -383,7 +391,9 @@ class Committer:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
         key = self._publisher.in_doubt.get(intent.transaction_id)
         if key is None or isinstance(error, (FencedError, ForkError)):
-            return error
-        unknown = outcome_unknown(key, intent.transaction_id)
+            own = copy(error)  # each caller raises its own: none gathers the others' tracebacks
+            own.__cause__ = error
+            return own
+        unknown = outcome_unknown_error(key, intent.transaction_id)
         unknown.__cause__ = error
         return unknown

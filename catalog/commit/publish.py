@@ -24,7 +24,7 @@ from ...errors import (
 )
 from ..format.objects import decode_transaction
 from ..log.listing import fork_error
-from ..log.outcome import outcome_unknown
+from ..log.outcome import outcome_unknown_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ class Publisher:
                 cause = error
                 self._no_answer(error, unsent, key, first=attempt == 0)
             self.pause(attempt)
-        raise outcome_unknown(key, ids[0]) from cause
+        raise outcome_unknown_error(key, ids[0]) from cause
 
     def _before_put(self, ids: Sequence[bytes], key: str) -> list[bytes]:
         """In doubt from before the put, so that whatever interrupts it leaves them so. Returns
@@ -145,7 +145,7 @@ class Publisher:
                 return False  # pruned since, or damaged: the replay tells what stands there
             except StorageError:
                 self.pause(attempt)
-        raise outcome_unknown(key, ids[0])
+        raise outcome_unknown_error(key, ids[0])
 
     # --- Without ----------------------------------------------------------------------------------
 
@@ -160,12 +160,12 @@ class Publisher:
         try:
             listing = self._log.names_down_to(item.revision)
         except StorageError as error:
-            raise outcome_unknown(key, ids[0]) from error
+            raise outcome_unknown_error(key, ids[0]) from error
         names = listing.transactions.get(item.revision, [])
         if len(names) > 1:
             raise fork_error(listing, item.revision)
         if item not in names and not _is_over(listing, item):
-            raise outcome_unknown(key, ids[0])
+            raise outcome_unknown_error(key, ids[0])
         # If somebody went on from here already, the replay tells whose transaction this is.
         return listing.head == item.revision and not _is_over(listing, item)
 
@@ -179,4 +179,4 @@ class Publisher:
                 cause = error
                 self._no_answer(error, unsent, key, first=attempt == 0)
                 self.pause(attempt)
-        raise outcome_unknown(key, ids[0]) from cause
+        raise outcome_unknown_error(key, ids[0]) from cause

@@ -16,7 +16,7 @@ from typing import Final
 from ...errors import LakelogError
 from ..format.frame import MAX_MESSAGE_BYTES
 from ..log.build import Intent
-from ..log.outcome import CommitInfo, outcome_unknown
+from ..log.outcome import CommitInfo, outcome_unknown_error
 
 MAX_MEMBERS: Final = 1_000
 MAX_ACTIONS: Final = 50_000
@@ -109,7 +109,7 @@ def _for_others(error: BaseException, intent: Intent) -> BaseException:
     if isinstance(error, Exception):
         return error
     transaction_id = intent.transaction_id
-    return outcome_unknown(
+    return outcome_unknown_error(
         f"transaction {transaction_id.hex()}, which another thread was committing", transaction_id
     )
 

@@ -1,5 +1,5 @@
-"""What an open writer knows: its log, committer, queue, clocks and checkpoints. `Writer` is its face
-for users, `Transaction` gathers changes for it.
+"""What an open writer knows: its log, committer, queue, clocks and checkpoints. `Writer` is its
+face for users, `Transaction` gathers changes for it.
 
 Source: docs/format.md, section 10.
 """
@@ -57,7 +57,7 @@ class Session:
         self.database = check_id(database, "database")
         self.store = store
         self.capabilities: Capabilities = probe(
-            store, f"{writer_id}/", mark=lambda: f"{ambient.new_id().hex()}"
+            store, f"{writer_id}/", new_name=lambda: f"{ambient.new_id().hex()}"
         )
         exclusive = self.capabilities.put_if_absent
         if shared and not exclusive:
@@ -91,7 +91,7 @@ class Session:
         self._checkpointer = Checkpointer(
             checkpoint_every,
             max(listing.checkpoints, default=-1),
-            lambda: self.checkpoint().revision,  # type: ignore[union-attr]
+            self._write_due,
             in_background=ambient.in_background,
         )
         self._queue = CommitQueue(self._commit_all)
@@ -115,10 +115,20 @@ class Session:
         Raises:
             UsageError: The session is closed, or an argument can't be.
             FencedError: Another process has taken the writer over: nothing is written any more.
+            ForeignLog: The log is another writer's or database's.
         """
-        if self._closed:
-            raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
+        self._check_open()
         self._committer.refuse_fenced()
+        self._committer.refuse_foreign()
+        return self._intent(app_id, app_version, operation, summary)
+
+    def _intent(
+        self,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        operation: str | None = None,
+        summary: Mapping[str, str] | None = None,
+    ) -> Intent:
         return make_intent(
             self._ambient.new_id(),
             self._committer.current_epoch(),
@@ -168,9 +178,11 @@ class Session:
 
     def adopt_name(self) -> None:
         """Commit that the log is this writer's and database's, if it says otherwise."""
+        self._check_open()
+        self._committer.refuse_fenced()
         if not self._committer.state.is_foreign:
             return
-        intent = self.begin(None, None, "maintenance", None)
+        intent = self._intent(operation="maintenance")
         intent.actions.append(identity_action(self.writer_id, self.database))
         self.commit(intent)
 
@@ -244,6 +256,15 @@ class Session:
     def is_too_old(self, written_at_s: float) -> bool:
         """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
         return self._ambient.monotonic_s() - written_at_s > self._margins.file_age_limit_s
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
+
+    def _write_due(self) -> int:
+        """Write the checkpoint that is due; its revision, or -1 if there is nothing to say."""
+        info = self.checkpoint()
+        return -1 if info is None else info.revision
 
     def _commit_all(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
         with self._guard:

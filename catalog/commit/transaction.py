@@ -236,7 +236,7 @@ class Transaction:
             self.commit()
 
     def _learn(self, table: str, schema: pa.Schema) -> bytes:
-        """Name a schema in this transaction, if the log doesn't know it; returns its fingerprint."""
+        """Name a schema in this transaction, if the log doesn't know it; gives its fingerprint."""
         encoded = encode_schema(schema)
         identity = (table, encoded.fingerprint)
         if identity in self._schemas or self._session.knows_schema(*identity):

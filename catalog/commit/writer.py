@@ -76,6 +76,7 @@ class Writer:
         Raises:
             UsageError: The writer is closed, or an argument can't be.
             FencedError: Another process has taken the writer over.
+            ForeignLog: The log is another writer's or database's: see `adopt_name`.
         Requests: none.
         """
         return Transaction(

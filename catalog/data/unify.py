@@ -6,6 +6,7 @@ Source: docs/format.md, section 5.3; design of column identity from seed 003.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from ...errors import SchemaConflict
 from ..format.schema import GENERATION, encode_schema, generation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _INTS: Final = ("int8", "int16", "int32", "int64")
 _UINTS: Final = ("uint8", "uint16", "uint32", "uint64")
@@ -146,10 +147,21 @@ def _widen_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 @dataclass(frozen=True, slots=True)
 class FileSchema:
-    """A schema that some files of a cut have, and whose they are (for messages)."""
+    """A schema that some files of a cut have.
+
+    Attributes:
+        schema: As they have it.
+        writer: Whose they are, for messages.
+        example: Finds one of them, for messages: its path, or nothing if none is live.
+    """
 
     schema: pa.Schema
     writer: str
+    example: Callable[[], str] = dataclasses.field(default=lambda: "", compare=False)
+
+    def __str__(self) -> str:
+        path = self.example()
+        return f"files of {self.writer!r}" + (f" ({path} for one)" if path else "")
 
 
 def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
@@ -159,8 +171,8 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     column whose name has several generations counts in its newest only. All columns are nullable.
 
     Raises:
-        SchemaConflict: Two types of one column have no safe common type. Names column, types and
-            writers.
+        SchemaConflict: Two types of one column have no safe common type. Names column, types,
+            writers and a file of each.
     Source: docs/format.md, section 5.3.
     """
     newest: dict[str, int] = {}
@@ -168,25 +180,26 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
         for field in item.schema:
             newest[field.name] = max(newest.get(field.name, 0), generation(field))
     types: dict[str, pa.DataType] = {}
-    first_writer: dict[str, str] = {}
+    source: dict[str, FileSchema] = {}
     for item in schemas:
         for field in item.schema:
             if generation(field) != newest[field.name]:
                 continue
             known = types.get(field.name)
             if known is None:
-                types[field.name], first_writer[field.name] = _plain(field.type), item.writer
+                types[field.name], source[field.name] = _plain(field.type), item
                 continue
             wider = widen(known, field.type)
             if wider is None:
                 raise SchemaConflict(
-                    f"Column {field.name!r} of table {table!r} is {known} in files of "
-                    f"{first_writer[field.name]!r} and {field.type} in files of {item.writer!r}",
+                    f"Column {field.name!r} of table {table!r} is {known} in "
+                    f"{source[field.name]} and {field.type} in {item}",
                     key=field.name,
-                    writers=(first_writer[field.name], item.writer),
+                    writers=(source[field.name].writer, item.writer),
                     hint="No safe common type exists. Rewrite one side with the other's type",
                 )
-            types[field.name] = wider
+            if wider != known:
+                types[field.name], source[field.name] = wider, item
     return pa.schema(
         [
             pa.field(name, kind, metadata={GENERATION: str(newest[name])} if newest[name] else None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
 from .statistics import decode_bounds
@@ -98,30 +97,18 @@ def _binary_key(value: bytes) -> KeyedBound | None:
     return key, value if len(value) > 8 or value[-1:] == b"\0" else None
 
 
-def bounds_of_keys(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Bounds from their keys.
+def byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
+    """Bounds in their byte form (section 5.2) from their keys; None for unknown, and for a key that
+    doesn't fit what stands beside it."""
+    key_of = key_function(kind)
 
-    Args:
-        keys: int64, null for unknown.
-        whole: binary, null where the key says all.
-    Returns:
-        An array of the bound type; null for unknown and for what is no value of the type.
-    """
-    types = pa.types
-    numbers = keys.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    if types.is_float64(kind):
-        bits = np.where(numbers >= 0, numbers, numbers ^ _SIGN_LESS)
-        found = pa.array(bits.view(np.float64), mask=_null_mask(keys))
-        return pa.array(found, from_pandas=True) if np.isnan(bits.view(np.float64)).any() else found
-    if types.is_unsigned_integer(kind):
-        return pa.array(numbers.view(np.uint64) ^ np.uint64(_FLIP), mask=_null_mask(keys))
-    if types.is_signed_integer(kind):
-        return keys
-    return decode_bounds(_byte_forms(keys, whole, kind), kind)
+    def fits(form: bytes | None, key: int | None) -> bool:
+        found = None if form is None else key_of(form)
+        return found is not None and found[0] == key
 
-
-def _null_mask(array: pa.Array) -> np.ndarray:
-    return array.is_null().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    forms = _byte_forms(keys, whole, kind)
+    pairs = zip(forms, keys.to_pylist(), strict=True)
+    return [form if fits(form, key) else None for form, key in pairs]
 
 
 def _byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
@@ -137,6 +124,10 @@ def _byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[byte
             found.append(bits.to_bytes(8, "big").rstrip(b"\0"))
         elif types.is_boolean(kind):
             found.append(bytes([key]) if key in (0, 1) else None)
+        elif types.is_unsigned_integer(kind):
+            found.append((key + _FLIP).to_bytes(8, "little"))
+        elif types.is_float64(kind):
+            found.append(_INT.pack(key if key >= 0 else key ^ _SIGN_LESS))
         else:
             found.append(key.to_bytes(16 if wide else 8, "little", signed=True))
     return found

@@ -1,7 +1,8 @@
-"""Arrow columns from Python values, by their buffers. Pure.
+"""Arrow columns from Python and numpy values and back, by their buffers. Pure.
 
-`pa.array` looks whether it was handed a pandas object, and imports pandas for that: a second or so,
-in every process that opens a log where pandas is installed. Nothing here does.
+`pa.array`, `pa.scalar`, `to_numpy` and comparisons with Python values look whether pandas is
+concerned, and import it for that: a second or so, in every process that opens a log where pandas is
+installed. Nothing here does.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(kind, count, buffers, nulls)
     if types.is_fixed_size_binary(kind):
         empty = bytes(kind.byte_width)
-        raw = b"".join(empty if value is None else value for value in values)
-        if len(raw) != count * kind.byte_width:
+        joined = b"".join(empty if value is None else value for value in values)
+        if len(joined) != count * kind.byte_width:
             raise ValueError(f"values of another length than {kind.byte_width} bytes")
-        return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(raw)], nulls)
+        return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(joined)], nulls)
     if types.is_boolean(kind):
         data = _bitmap(bool(value) for value in values)
         return pa.Array.from_buffers(kind, count, [validity, data], nulls)
@@ -56,6 +57,41 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     filled = [0 if value is None else value for value in values] if nulls else values
     data = pa.py_buffer(np.array(filled, form))
     return pa.Array.from_buffers(kind, count, [validity, data], nulls)
+
+
+def array(values: np.ndarray) -> pa.Array:
+    """A numpy array of numbers or booleans as an Arrow array."""
+    if values.dtype == np.bool_:
+        data = pa.py_buffer(np.packbits(values, bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, data])
+    kind = next(arrow for arrow, form in _NUMPY.items() if values.dtype == form)
+    whole = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(kind, len(whole), [None, pa.py_buffer(whole)])
+
+
+def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Numbers, times (as int64) or booleans as a numpy array; nulls may come as anything."""
+    if isinstance(values, pa.ChunkedArray):
+        parts = [numbers(chunk) for chunk in values.chunks]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    data, start, count = values.buffers()[1], values.offset, len(values)
+    if pa.types.is_boolean(values.type):
+        if not count:
+            return np.zeros(0, np.bool_)
+        bits = np.frombuffer(data, np.uint8)
+        return np.unpackbits(bits, count=start + count, bitorder="little")[start:].astype(np.bool_)
+    form = np.int64 if pa.types.is_timestamp(values.type) else _NUMPY[values.type]
+    if data is None or not count:
+        return np.zeros(0, form)
+    size = np.dtype(form).itemsize
+    return np.frombuffer(data, form, count, start * size)
+
+
+def is_null(values: pa.Array) -> np.ndarray:
+    """Per value whether it is null."""
+    return numbers(values.is_null())
 
 
 def rows_to_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:

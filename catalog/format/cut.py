@@ -12,11 +12,10 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from google.protobuf.message import DecodeError
-
-from ...errors import InvalidToken
+from ...errors import CorruptObject, InvalidToken
 from ..wire import lakelog_cut_pb2 as wire
 from .frame import LogIdentity
+from .messages import parse_message
 from .names import MAX_INCARNATION, MAX_REVISION, is_id
 
 if TYPE_CHECKING:
@@ -112,8 +111,8 @@ def parse_token(token: str) -> Cut:
         if len(body) < 4 or zlib.crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
             raise problem
         message = wire.Cut()
-        message.ParseFromString(body[:-4])
-    except (binascii.Error, ValueError, DecodeError) as error:
+        parse_message(message, body[:-4], "the token")
+    except (binascii.Error, ValueError, CorruptObject) as error:
         raise problem from error
     names = [item.writer for item in message.writers]
     if (

@@ -149,13 +149,13 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
 
 def _replaces(text: str) -> tuple[tuple[str, str], ...]:
     found = json.loads(text)
-    pairs = found if isinstance(found, list) else [None]
-    if not all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
-        for pair in pairs
-    ):
+    if not isinstance(found, list) or not all(map(_is_file, found)):
         raise ValueError("replaced files of a wrong form")
-    return tuple((table, path) for table, path in pairs)
+    return tuple((table, path) for table, path in found)
+
+
+def _is_file(pair: object) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
 
 
 def _generations(text: str) -> tuple[tuple[str, int], ...]:

@@ -48,6 +48,31 @@ def check_ipc_sizes(
         )
 
 
+def check_schema_form(message: bytes) -> None:
+    """Raise unless the bytes are exactly one encapsulated schema message of metadata V5.
+
+    Raises:
+        ValueError: Another form, though Arrow may take it.
+    Source: docs/format.md, section 5.3.
+    """
+    try:
+        marker, length = struct.unpack_from("<II", message)
+        if marker != 0xFFFF_FFFF or length % 8 or len(message) != 8 + length:
+            raise ValueError("not one encapsulated message")
+        metadata = memoryview(message)[8:]
+        top = _Table(metadata, _uint32(metadata, 0))
+        version_at, kind_at, header = top.field(0), top.field(1), top.indirect(2)
+        if not version_at or struct.unpack_from("<h", metadata, version_at)[0] != _V5:
+            raise ValueError("not metadata V5")
+        if not kind_at or metadata[kind_at] != 1 or not header:
+            raise ValueError("not a schema")
+        endianness_at = _Table(metadata, header).field(0)
+        if endianness_at and struct.unpack_from("<h", metadata, endianness_at)[0] != 0:
+            raise ValueError("not little-endian")
+    except (struct.error, IndexError) as error:
+        raise ValueError("not an Arrow message") from error
+
+
 class _Table:
     """A flatbuffer table: reads fields by their slot."""
 
@@ -118,17 +143,40 @@ def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
     first, count = batch.vector(2)
     if count * 16 > len(message):
         raise ValueError("more buffers than fit")
-    body = offset + size
-    total = 0
+    _check_nodes(batch, message)
+    body, total = offset + size, 0
+    long_at = top.field(3)
+    end = struct.unpack_from("<q", message, long_at)[0] if long_at else 0
+    if end < 0 or body + end > len(view):
+        raise ValueError("body outside the file")
     for index in range(count):
         at, length = struct.unpack_from("<qq", message, first + 16 * index)
-        if length < 0 or at < 0 or body + at + length > len(view):
-            raise ValueError("buffer outside the file")
-        declared = (
-            struct.unpack_from("<q", view, body + at)[0] if compressed and length >= 8 else length
-        )
-        total += declared if declared > 0 else length
+        if length < 0 or at < 0 or at % 8 or at + length > end:
+            raise ValueError("buffer outside the body")
+        total += _decoded_bytes(view, body + at, length) if compressed else length
     return total, count
+
+
+def _decoded_bytes(view: memoryview, at: int, length: int) -> int:
+    """What a buffer of a compressed batch says that it decodes to."""
+    if length == 0:
+        return 0
+    if length < 8:
+        raise ValueError("buffer without its length")
+    declared = int(struct.unpack_from("<q", view, at)[0])
+    if declared < -1:
+        raise ValueError("buffer of a negative length")
+    return length - 8 if declared == -1 else declared
+
+
+def _check_nodes(batch: _Table, message: memoryview) -> None:
+    """No column has a negative number of rows or nulls."""
+    first, count = batch.vector(1)
+    if count * 16 > len(message):
+        raise ValueError("more columns than fit")
+    for index in range(count):
+        if min(struct.unpack_from("<qq", message, first + 16 * index)) < 0:
+            raise ValueError("column of a negative length")
 
 
 def _is_zstd(compression: _Table) -> bool:

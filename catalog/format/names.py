@@ -19,6 +19,7 @@ MAX_PATH_BYTES: Final = (
 MAX_SEGMENT_BYTES: Final = 255
 MAX_REVISION: Final = 999_999_999_999  # its complement has 12 digits
 MAX_INCARNATION: Final = 999
+MAX_EPOCH: Final = (1 << 62) - 1
 LOG_ID_BYTES: Final = 16
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -106,7 +107,7 @@ def check_id(value: str, what: str) -> str:
         raise InvalidName(
             f"{what} id {value!r} is not valid",
             key=str(value),
-            hint="Use 1 to 64 letters, digits, '-' and '_' of ASCII, starting with a letter or digit",
+            hint="Use 1 to 64 letters, digits, '-' and '_' of ASCII, the first a letter or digit",
         )
     return value
 
@@ -224,7 +225,7 @@ class DataFile:
 def parse_data_file(path: str) -> DataFile | None:
     """Epoch, transaction id and number of a data file's path, or None for a foreign name."""
     match = _DATA_FILE.fullmatch(path.rsplit("/", 1)[-1])
-    if match is None:
+    if match is None or int(match["epoch"]) > MAX_EPOCH:
         return None
     return DataFile(int(match["epoch"]), bytes.fromhex(match["id"]), int(match["number"]))
 
@@ -268,8 +269,10 @@ def first_slot_uuid(writer: str, database: str) -> bytes:
 
 
 def successor_uuid(slot_seed: bytes, revision: int) -> bytes:
-    """The slot uuid of the revision after `revision`, for the opening that drew `slot_seed`: whoever
-    knows the seed knows every name that this opening may still commit under."""
+    """The slot uuid of the revision after `revision`, for the opening that drew `slot_seed`.
+
+    Whoever knows the seed knows every name that this opening may still commit under.
+    """
     text = b"lakelog successor" + slot_seed + revision.to_bytes(8, "little")
     return hashlib.sha256(text).digest()[:16]
 

@@ -13,22 +13,18 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-from google.protobuf.message import DecodeError, Message
-from google.protobuf.unknown_fields import UnknownFieldSet
-
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
-from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame
+from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .messages import has_unknown_fields, parse_message, unknown_fields
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
-from .pieces import OF_A_PART, Piece, check_kind, piece_of_ref
+from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
 from .schema import MAX_GENERATION, fingerprint
 from .segments import MAX_NUMBER
 from .wire_kinds import FILES, REFERENCES
 
 MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
-MAX_TINY = 1 << 18
 MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
 MAX_FEATURE_CHARS: Final = 64
@@ -103,11 +99,12 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     name = _name(key, "transaction")
     frame = decode_frame(data, FrameKind.TRANSACTION, key)
     message = wire.Transaction()
-    _parse(message, frame, key)
+    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
+    parse_message(message, frame.message, key)
     newer = has_unknown_fields(message)
     for action in message.actions:
         _check_known(action, key, newer=newer)
-    _check_head(message, name, frame, key)
+    _check_head(message, name, key)
     _check_commit(message, key)
     batches: dict[int, tuple[Piece, ...]] = {}
     for position, action in enumerate(message.actions):
@@ -120,34 +117,14 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     return DecodedTransaction(message, frame.digest, key, frame.log, batches)
 
 
-def _parse(message: Message, frame: Frame, key: str) -> None:
-    """Parse a frame's message, unless it is of so many tiny messages that they would take a hundred
-    times its bytes."""
-    if len(frame.message) > MAX_TINY:
-        raw = np.frombuffer(frame.message, np.uint8)
-        tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
-        _require(int(np.count_nonzero(tiny)) <= MAX_TINY, key, "holds too many empty messages")
-    try:
-        message.ParseFromString(frame.message)
-    except DecodeError as error:
-        raise CorruptObject(f"{key} doesn't hold a message: {error}", key=key) from error
-
-
-def has_unknown_fields(message: Message) -> bool:
-    """Whether a message holds fields of a later version, at any depth."""
-    known = type(message)()
-    known.CopyFrom(message)
-    known.DiscardUnknownFields()  # type: ignore[attr-defined]
-    return known.ByteSize() != message.ByteSize()
-
-
 def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
     """Refuse what a later version has brought in."""
     kind = action.WhichOneof("kind")
-    if newer and any(found.field_number < _OPTIONAL for found in UnknownFieldSet(action)):
-        kind = None  # each number below that of `optional` is a kind, also beside a known one
-        if action.optional:
-            action.ClearField(action.WhichOneof("kind") or "optional")
+    if newer and any(found.field_number < _OPTIONAL for found in unknown_fields(action)):
+        # Each number below that of `optional` is a kind, also beside a known one.
+        if kind is not None:
+            action.ClearField(kind)
+        kind = None
     problem = ""
     if kind == "tombstone":
         problem = "holds a soft delete, which needs the feature 'tombstones'"
@@ -165,9 +142,8 @@ def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
         )
 
 
-def _check_head(message: wire.Transaction, name: LogObject, frame: Frame, key: str) -> None:
+def _check_head(message: wire.Transaction, name: LogObject, key: str) -> None:
     _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     _require(len(message.uuid) == 16, key, "has a uuid that is not 16 bytes")
     _require(message.uuid[:4].hex() == name.uuid8, key, f"says its uuid is {message.uuid.hex()}")
     first = message.revision == 0
@@ -192,12 +168,13 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
 
 def _check_special(message: wire.Transaction, incarnation: int, key: str) -> None:
     """Where Identity and Seal must and may stand."""
-    kinds = [action.WhichOneof("kind") for action in message.actions]
+    named = (action.WhichOneof("kind") for action in message.actions)
+    kinds = [kind for kind in named if kind is not None]  # others are ignored, as if not there
     if message.revision == 0:
         _require(kinds[:1] == ["identity"], key, "doesn't say first whose log it begins")
     _require("seal" not in kinds or kinds == ["seal"], key, "has a seal among other actions")
     if kinds == ["seal"]:
-        following = message.actions[0].seal.next_incarnation
+        following = next(a for a in message.actions if a.HasField("seal")).seal.next_incarnation
         right = incarnation < following <= MAX_INCARNATION
         _require(right, key, f"seals the log for incarnation {following}")
 
@@ -264,12 +241,12 @@ def _check_forget(forget: wire.Forget, key: str) -> None:
 
 
 def _check_upgrade(upgrade: wire.Upgrade, key: str) -> None:
-    _check_features(upgrade.required_reader_features, key)
+    _check_features(upgrade.required_reader_features, key)  # how many: `log.state` counts them
     _check_features(upgrade.required_writer_features, key)
 
 
 def _check_features(names: Any, key: str) -> None:
-    sane = len(names) <= MAX_FEATURES and all(0 < len(n) <= MAX_FEATURE_CHARS for n in names)
+    sane = all(0 < len(name) <= MAX_FEATURE_CHARS for name in names)
     _require(sane, key, "requires features of names that can't be")
 
 
@@ -291,6 +268,9 @@ def _batch(batch: wire.AddBatch, attachments: memoryview, key: str) -> tuple[Pie
     kinds = [piece.kind for piece in pieces]
     right = kinds[:1] == [FILES] and all(kind == FILES or kind in OF_A_PART for kind in kinds)
     _require(right, key, "has a batch of other segments than files")
+    sound = all(map(has_sound_columns, pieces))
+    _require(sound, key, "has statistics of columns that can't be")
+    _require(all(map(has_sound_range, pieces)), key, "has a batch of an impossible range")
     return tuple(pieces)
 
 
@@ -312,8 +292,9 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     """
     name = _name(key, "checkpoint")
     frame = decode_frame(data, FrameKind.CHECKPOINT, key)
+    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     message = checkpoint_wire.Checkpoint()
-    _parse(message, frame, key)
+    parse_message(message, frame.message, key)
     unknown = set(message.required_reader_features) - READER_FEATURES
     if unknown:
         raise UnsupportedFeature(
@@ -325,7 +306,6 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
         message.references, frame.attachments, key, folder=segments_beside(key), inline_only=False
     )
     _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     own = len(message.uuid) == 16 and message.uuid[:4].hex() == name.uuid8
     _require(own, key, "has another uuid than its name")
     _require(len(message.successor_uuid) == 16, key, "names no successor")
@@ -339,7 +319,8 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     for names in (message.required_reader_features, message.required_writer_features):
         ordered = [name.encode() for name in names]
         ascending = all(low < high for low, high in itertools.pairwise(ordered))
-        _require(ascending, key, "requires features out of order")
+        sane = ascending and len(ordered) <= MAX_FEATURES
+        _require(sane, key, "requires features out of order, or too many")
     _require(references.kind == REFERENCES, key, "doesn't refer to its segments")
     return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)
 

@@ -47,6 +47,17 @@ def check_tables(tables: pa.ChunkedArray, key: str) -> None:
             raise CorruptObject(f"{key} names a table {name[:60]!r} that can't be", key=key)
 
 
+def check_partitions(partitions: pa.ChunkedArray, key: str) -> None:
+    """Check the names of a column of partitions; empty for none.
+
+    Raises:
+        CorruptObject: One of them is too long once it is encoded.
+    """
+    for name in pc.unique(partitions).to_pylist():
+        if not fits_name(name):
+            raise CorruptObject(f"{key} names a partition {name[:60]!r} that can't be", key=key)
+
+
 def table_ranges(tables: pa.ChunkedArray) -> dict[str, tuple[int, int]]:
     """Where the rows of each table are in a column that ascends: first row, and the one after the
     last."""
@@ -76,7 +87,7 @@ def ascending_files(tables: pa.ChunkedArray, paths: pa.ChunkedArray) -> bool:
         last = name
     # A table that stands in two places has but one range, so that the ranges don't add up.
     runs = len(pc.run_end_encode(column).values)
-    return runs == pc.count_distinct(column).as_py()
+    return bool(runs == pc.count_distinct(column).as_py())
 
 
 def _ascends(paths: pa.ChunkedArray) -> bool:

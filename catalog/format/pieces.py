@@ -6,12 +6,14 @@ Source: docs/format.md, section 6.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptObject, UnsupportedFeature
 from ..wire import lakelog_segment_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .messages import parse_message
 from .names import segment_name
 from .segment_bytes import encode_ipc
 from .segments import MAX_NUMBER, total
@@ -25,6 +27,8 @@ from .wire_kinds import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 DIGEST_BYTES: Final = 32
@@ -81,8 +85,12 @@ class Piece:
         return first <= wanted <= last
 
 
-def describe(kind: int, rows: pa.Table) -> wire.Segment:
-    """What a segment of these rows says of itself."""
+def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Segment:
+    """What a segment of these rows says of itself.
+
+    Args:
+        columns: The names of the columns that statistics are of.
+    """
     message = wire.Segment(kind=kind, row_count=rows.num_rows)  # type: ignore[arg-type]
 
     def edge(name: str, row: int) -> str:
@@ -95,8 +103,7 @@ def describe(kind: int, rows: pa.Table) -> wire.Segment:
         message.first_path, message.last_path = edge("path", 0), edge("path", last)
         message.total_rows = min(total(rows, "row_count"), MAX_NUMBER - 1)
         message.total_bytes = min(total(rows, "size_bytes"), MAX_NUMBER - 1)
-    if kind in (STATISTICS, ROW_GROUP_STATISTICS):
-        message.first_column, message.last_column = edge("column", 0), edge("column", last)
+    message.columns.extend(columns)
     if kind == HISTORY:
         revisions = rows.column("revision")
         message.first_revision = revisions[0].as_py()
@@ -123,10 +130,7 @@ def open_segment(data: bytes, piece: Piece, log: LogIdentity) -> memoryview:
     if frame.log.log_id != log.log_id or frame.log.incarnation > log.incarnation:
         raise CorruptObject(f"{piece.where} belongs to another log", key=piece.where)
     message = wire.Segment()
-    try:
-        message.ParseFromString(frame.message)
-    except ValueError as error:
-        raise CorruptObject(f"{piece.where} doesn't say what it holds", key=piece.where) from error
+    parse_message(message, frame.message, piece.where)
     message.DiscardUnknownFields()
     if message != piece.segment:
         raise CorruptObject(
@@ -152,7 +156,8 @@ def piece_of_ref(
     where = key if not ref.digest else f"{folder}{segment_name(ref.digest)}"
     if len(ref.digest) not in ((0,) if inline_only else (0, DIGEST_BYTES)):
         raise CorruptObject(f"{key} refers to a segment by a wrong digest", key=key)
-    absurd = max(ref.segment.total_rows, ref.segment.total_bytes) >= MAX_NUMBER
+    sums = (ref.segment.total_rows, ref.segment.total_bytes)
+    absurd = kind == FILES and max(sums) >= MAX_NUMBER
     if absurd or not 1 <= ref.segment.row_count < 1 << 31:
         raise CorruptObject(f"{key} refers to a segment of {ref.segment.row_count} rows", key=key)
     inline = None
@@ -189,6 +194,30 @@ def slice_of(attachments: memoryview, offset: int, length: int, key: str) -> mem
     return attachments[offset : offset + length]
 
 
+def has_sound_columns(piece: Piece) -> bool:
+    """Whether the names of columns ascend strictly, and are there for statistics only."""
+    names = [name.encode() for name in piece.segment.columns]
+    wanted = piece.kind in (STATISTICS, ROW_GROUP_STATISTICS)
+    return (
+        bool(names) == wanted
+        and all(names)
+        and all(low < high for low, high in itertools.pairwise(names))
+    )
+
+
+def has_sound_range(piece: Piece) -> bool:
+    """Whether the first of a range doesn't come after the last."""
+    said = piece.segment
+    if piece.kind == HISTORY:
+        return bool(said.first_revision <= said.last_revision)
+    if piece.kind not in (FILES, SCHEMAS):
+        return True
+    first, last = said.first_table.encode(), said.last_table.encode()
+    if piece.kind == FILES and first == last:
+        return bool(said.first_path.encode() <= said.last_path.encode())
+    return bool(first <= last)
+
+
 class Attachments:
     """Inline pieces of one frame, laid end to end on multiples of 64 bytes."""
 
@@ -207,8 +236,8 @@ class Attachments:
     def joined(self) -> bytes:
         return b"".join(self._parts)
 
-    def add_rows(self, kind: int, rows: pa.Table) -> wire.SegmentRef:
+    def add_rows(self, kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.SegmentRef:
         """Append rows as an inline segment; returns the reference to it."""
         data = encode_ipc(rows)
-        offset = self.add(data)
-        return wire.SegmentRef(segment=describe(kind, rows), offset=offset, length=len(data))
+        segment = describe(kind, rows, columns)
+        return wire.SegmentRef(segment=segment, offset=self.add(data), length=len(data))

@@ -13,10 +13,10 @@ from ...errors import CorruptObject
 from ..wire import lakelog_segment_pb2 as wire
 from .columns import rows_to_table
 from .names import segment_name
-from .pieces import OF_A_PART, Piece, check_kind, slice_of
+from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, slice_of
 from .segment_bytes import decode_segment
 from .segments import REFERENCES_COLUMNS
-from .wire_kinds import FILES, HISTORY, REFERENCES
+from .wire_kinds import FILES, REFERENCES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SEGMENT_FIELDS = (
     "kind", "row_count", "total_rows", "total_bytes", "first_table", "first_path", "last_table",
-    "last_path", "first_column", "last_column", "first_revision", "last_revision",
+    "last_path", "columns", "first_revision", "last_revision",
 )  # fmt: skip
 
 
@@ -33,6 +33,8 @@ def reference_rows(pieces: Sequence[Piece]) -> pa.Table:
     """Pieces as rows of a REFERENCES segment, in the order given."""
 
     def value(piece: Piece, name: str) -> Any:
+        if name == "columns":
+            return list(piece.segment.columns)
         if name == "row_count":
             return piece.rows
         if name == "digest":
@@ -58,9 +60,10 @@ def decode_references(
         UnsupportedFeature: A kind of segment of the future.
         CorruptObject: Not sound.
     """
-    table = decode_segment(data, REFERENCES, rows, key)
-    for kind in table.column("kind").to_pylist():
+    kinds = decode_segment(data, REFERENCES, rows, key, columns=["kind"])
+    for kind in kinds.column("kind").to_pylist():
         check_kind(kind, key)
+    table = decode_segment(data, REFERENCES, rows, key)
     pieces = []
     for row in table.to_pylist():
         digest = row["digest"] or b""
@@ -85,7 +88,7 @@ def decode_references(
 def _check(pieces: Sequence[Piece], key: str) -> None:
     """Whether parts and runs are numbered as they must be, and bitmaps fit their rows."""
     files = [piece for piece in pieces if piece.kind == FILES]
-    sound = (
+    sound = all(has_sound_columns(piece) and has_sound_range(piece) for piece in pieces) and (
         all(piece.kind == FILES for piece in pieces[: len(files)])
         and [piece.part for piece in files] == list(range(len(files)))
         and all(1 <= piece.rows < 1 << 31 for piece in pieces)
@@ -107,9 +110,6 @@ def _check(pieces: Sequence[Piece], key: str) -> None:
                 two.segment.first_table.encode(),
                 two.segment.first_path.encode(),
             )
-    history = [piece.segment for piece in pieces if piece.kind == HISTORY]
-    for one_, two_ in itertools.pairwise(history):
-        sound = sound and two_.first_revision == one_.last_revision + 1
     if not sound:
         raise CorruptObject(f"{key} refers to segments that don't fit together", key=key)
 

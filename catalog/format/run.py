@@ -9,7 +9,7 @@ Source: docs/format.md, section 6.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from .segments import FILES_COLUMNS
 from .wire_kinds import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..wire import lakelog_transaction_pb2 as wire
 
@@ -47,7 +47,7 @@ class Run:
 
     __slots__ = ("_index", "_whole", "core", "key", "ranges")
 
-    def __init__(self, core: pa.Table, whole: memoryview | bytes | pa.Table, key: str) -> None:
+    def __init__(self, core: pa.Table, whole: Callable[[], pa.Table], key: str) -> None:
         self.ranges = table_ranges(core.column("table"))
         self.core = core.drop_columns(["table"])
         self.key = key
@@ -55,19 +55,30 @@ class Run:
         self._index: PathIndex | None = None
 
     @classmethod
-    def of_segment(cls, data: memoryview | bytes, rows: int, key: str) -> Run:
-        """A piece from Arrow IPC bytes; only the core columns are kept decoded.
+    def of_segment(
+        cls,
+        data: memoryview | bytes,
+        rows: int,
+        key: str,
+        again: Callable[[], memoryview | bytes] | None = None,
+    ) -> Run:
+        """A piece from Arrow IPC bytes; only the core columns are kept.
 
+        Args:
+            again: Reads the bytes once more when other columns are asked for; None: they are kept.
         Raises:
             CorruptObject: Not a segment of files, or not sorted.
         """
         whole = decode_segment(data, FILES, rows, key)  # what is damaged anywhere is not used
-        return cls(whole.select(CORE_COLUMNS), data, key)
+        read = again or (lambda: data)
+        return cls(
+            whole.select(CORE_COLUMNS), lambda: decode_segment(read(), FILES, rows, key), key
+        )
 
     @classmethod
     def of_table(cls, table: pa.Table, key: str) -> Run:
         """A piece from a table with the columns of FILES, sorted, of one chunk a column."""
-        return cls(table.select(CORE_COLUMNS), table, key)
+        return cls(table.select(CORE_COLUMNS), lambda: table, key)
 
     @property
     def rows(self) -> int:
@@ -80,9 +91,7 @@ class Run:
         Raises:
             CorruptObject: A column that was not decoded before is not sound.
         """
-        if isinstance(self._whole, pa.Table):
-            return self._whole
-        return decode_segment(self._whole, FILES, self.rows, self.key)
+        return self._whole()
 
     def find(self, table: str, path: str) -> int:
         """Row of a file, or -1."""
@@ -96,7 +105,7 @@ class Run:
 
 def files_rows(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:
     """Added files as rows of FILES, in the order given."""
-    columns = [
+    columns: list[Sequence[Any]] = [
         [add.table for add in adds],
         [add.path for add in adds],
         [add.partition for add in adds],

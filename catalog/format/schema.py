@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ...errors import InvalidSchema
+from .ipc_sizes import check_schema_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +65,10 @@ def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -
     Returns:
         With the generations that aren't 0 in the metadata of its fields.
     Raises:
-        ValueError: Not an Arrow schema, or one with a name that is no text.
+        ValueError: Not an Arrow schema, or one with a name that is no text, or two columns of one
+            name.
     """
+    check_schema_form(message)
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))
         numbers = dict(generations)
@@ -76,6 +79,8 @@ def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -
             fields.append(field.with_metadata({GENERATION: str(number)} if number else None))
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
         raise ValueError(f"not an Arrow schema: {error}") from error
+    if len({field.name for field in fields}) < len(fields):
+        raise ValueError("two columns of one name")
     return pa.schema(fields)
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject
+from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
-from .path_column import ascending_files, check_paths, check_tables
+from .path_column import ascending_files, check_partitions, check_paths, check_tables
 from .segments import COLUMNS, COUNTS, MAX_NUMBER
 from .wire_kinds import FILES, HISTORY, NAMES, REFERENCES, SCHEMAS
 
@@ -40,7 +41,7 @@ def encode_ipc(table: pa.Table, salt: bytes = b"") -> bytes:
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def decode_segment(
@@ -82,6 +83,8 @@ def _read(data: memoryview | bytes, wanted: Sequence[str], where: str) -> pa.Tab
         source = pa.py_buffer(data)
         with pa.ipc.open_file(source) as reader:
             names = reader.schema.names
+            if any(_has_dictionary(field.type) for field in reader.schema):
+                raise CorruptObject(f"{where} has a column with a dictionary", key=where)
             places = [place for place, name in enumerate(names) if name in set(wanted)]
             if len(places) == len(names):
                 table = pa.Table.from_batches([reader.get_batch(0)])
@@ -97,6 +100,12 @@ def _read(data: memoryview | bytes, wanted: Sequence[str], where: str) -> pa.Tab
         raise CorruptObject(f"{where} is not sound Arrow IPC: {error}", key=where) from error
 
 
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(place).type) for place in range(kind.num_fields))
+
+
 def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) -> None:
     if table.num_rows != rows:
         raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
@@ -108,19 +117,22 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
                 f"{wanted.type}",
                 key=key,
             )
-        if not wanted.nullable and table.column(field.name).null_count:
+        column = table.column(field.name)
+        inner = pa.types.is_list(wanted.type) and any(c.flatten().null_count for c in column.chunks)
+        if inner or (not wanted.nullable and column.null_count):
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
 
 
 def _check_values(table: pa.Table, kind: int, key: str) -> None:
     for name in COUNTS[kind].intersection(table.schema.names):
         for chunk in table.column(name).chunks:
-            values = chunk.to_numpy()
+            values = numbers(chunk)
             if len(values) and not (values.min() >= 0 and values.max() < MAX_NUMBER):
                 raise CorruptObject(f"{key} holds a segment with an absurd {name}", key=key)
     if kind == FILES and "path" in table.schema.names:
         check_paths(table.column("path"), key)
         check_tables(table.column("table"), key)
+        check_partitions(table.column("partition"), key)
         if not ascending_files(table.column("table"), table.column("path")):
             raise CorruptObject(f"{key} holds files that do not ascend", key=key)
     if kind == SCHEMAS:

@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from .columns import numbers
 from .wire_kinds import (
     APPLICATIONS,
     FILES,
@@ -60,10 +61,16 @@ _FACTS: Final = {
     "bloom_offset_or_null": pa.int64(),
     "bloom_bytes_or_null": pa.int64(),
 }
-STATISTICS_COLUMNS: Final = _schema(column=pa.string(), row=pa.int32(), **_FACTS)
+_GROUP: Final = {"row_group": pa.int32()}
+STATISTICS_COLUMNS: Final = _schema(column=pa.int32(), row_delta=pa.int32(), **_FACTS)
 ROW_GROUP_STATISTICS_COLUMNS: Final = _schema(
-    column=pa.string(), row=pa.int32(), row_group=pa.int32(), **_FACTS
+    column=pa.int32(), row_delta=pa.int32(), **_GROUP, **_FACTS
 )
+# The same as they are worked with: by name and row (see `statistics_form`).
+STATISTICS_ROWS: Final[dict[int, pa.Schema]] = {
+    STATISTICS: _schema(column=pa.string(), row=pa.int32(), **_FACTS),
+    ROW_GROUP_STATISTICS: _schema(column=pa.string(), row=pa.int32(), **_GROUP, **_FACTS),
+}
 SCHEMAS_COLUMNS: Final = _schema(
     table=pa.string(),
     fingerprint=pa.binary(16),
@@ -106,8 +113,7 @@ REFERENCES_COLUMNS: Final = _schema(
     first_path=pa.string(),
     last_table=pa.string(),
     last_path=pa.string(),
-    first_column=pa.string(),
-    last_column=pa.string(),
+    columns=pa.list_(pa.string()),
     first_revision=pa.int64(),
     last_revision=pa.int64(),
     dead_or_null=pa.binary(),
@@ -127,14 +133,24 @@ COLUMNS: Final[dict[int, pa.Schema]] = {
 COUNTS: Final[dict[int, frozenset[str]]] = {
     FILES: frozenset({"size_bytes", "row_count", "revision", "footer_bytes", "row_groups"}),
     ROW_GROUPS: frozenset({"row", "row_group", "row_count"}),
-    STATISTICS: frozenset({"row"}),
-    ROW_GROUP_STATISTICS: frozenset({"row", "row_group"}),
+    STATISTICS: frozenset({"column", "row_delta"}),
+    ROW_GROUP_STATISTICS: frozenset({"column", "row_delta", "row_group"}),
     SCHEMAS: frozenset({"revision"}),
     APPLICATIONS: frozenset({"app_version"}),
     HISTORY: frozenset(
         {"revision", "epoch", "files_added", "files_removed", "rows_added", "bytes_added"}
     ),
-    REFERENCES: frozenset({"offset", "length", "row_count", "first_revision", "last_revision"}),
+    REFERENCES: frozenset(
+        {
+            "offset",
+            "length",
+            "row_count",
+            "total_rows",
+            "total_bytes",
+            "first_revision",
+            "last_revision",
+        }
+    ),
 }
 # What the rows of a kind ascend by, strictly, in the order of strings by their UTF-8 bytes.
 ORDER: Final[dict[int, tuple[str, ...]]] = {
@@ -150,7 +166,7 @@ ORDER: Final[dict[int, tuple[str, ...]]] = {
 
 def total(table: pa.Table, column: str) -> int:
     """The sum of a column of 64-bit numbers, exact where Arrow's would wrap around."""
-    values = table.column(column).to_numpy()
+    values = numbers(table.column(column))
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum())
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..wire import lakelog_transaction_pb2 as wire
+from .columns import column
 
 MAX_BOUND_BYTES: Final = 64
 _INT = struct.Struct("<q")
@@ -85,19 +86,19 @@ def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
     value of the wrong length, one out of the type's range, NaN."""
     types = pa.types
     if types.is_string(kind):
-        return pa.array([_text(value) for value in values], pa.string())
+        return column([_text(value) for value in values], pa.string())
     if types.is_binary(kind):
-        return pa.array(values, pa.binary())
+        return column(values, pa.binary())
     if types.is_boolean(kind):
         flags = {b"\x00": False, b"\x01": True}
-        return pa.array([None if value is None else flags.get(value) for value in values], kind)
+        return column([None if value is None else flags.get(value) for value in values], kind)
     if types.is_decimal(kind):
-        raw = pa.array([_decimal(value) for value in values], pa.binary(16))
+        raw = column([_decimal(value) for value in values], pa.binary(16))
         return pa.Array.from_buffers(kind, len(raw), raw.buffers(), null_count=raw.null_count)
     plain = [_number(value, kind) for value in values]
     if types.is_floating(kind) or types.is_integer(kind):
-        return pa.array(plain, kind)
-    return pa.array(plain, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+        return column(plain, kind)
+    return column(plain, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
 
 
 def _number(value: bytes | None, kind: pa.DataType) -> int | float | None:

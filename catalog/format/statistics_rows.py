@@ -6,6 +6,7 @@ Source: docs/format.md, sections 5.2 and 6.2.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +20,16 @@ from .segments import (
     MAX_EXACT,
     MAX_NUMBER,
     MIN_EXACT,
-    ROW_GROUP_STATISTICS_COLUMNS,
     ROW_GROUPS_COLUMNS,
-    STATISTICS_COLUMNS,
+    STATISTICS_ROWS,
 )
 from .statistics import bound_type, decode_bounds
+from .wire_kinds import ROW_GROUP_STATISTICS, STATISTICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+_Columns = list[tuple[str, "Callable[[bytes], Any] | None"]]
 _COUNTS = ("null_count", "bloom_offset", "bloom_bytes")
 
 
@@ -37,8 +39,7 @@ class StatisticsRows:
 
     Attributes:
         row_groups: Columns of `segments.ROW_GROUPS_COLUMNS`.
-        files: Columns of `segments.STATISTICS_COLUMNS`.
-        groups: Columns of `segments.ROW_GROUP_STATISTICS_COLUMNS`.
+        files, groups: Columns of `segments.STATISTICS_ROWS`.
     """
 
     row_groups: pa.Table
@@ -57,7 +58,7 @@ class _Gathered:
         counts = [
             getattr(item, what)
             if item.HasField(what) and getattr(item, what) < MAX_NUMBER
-            else None  # type: ignore[arg-type]
+            else None
             for what in _COUNTS
         ]
         low = key(item.min) if key is not None and item.HasField("min") else None
@@ -88,31 +89,39 @@ def statistics_rows(
     Args:
         schemas: By table and fingerprint; of a file whose schema is missing nothing is known.
     """
-    files, groups = _Gathered(STATISTICS_COLUMNS), _Gathered(ROW_GROUP_STATISTICS_COLUMNS)
+    files, groups = (
+        _Gathered(STATISTICS_ROWS[kind]) for kind in (STATISTICS, ROW_GROUP_STATISTICS)
+    )
     numbers: list[tuple[int, int, int]] = []
-    known: dict[tuple[str, bytes], list[tuple[str, Callable[[bytes], Any] | None]]] = {}
+    known: dict[tuple[str, bytes], _Columns] = {}
     for row, add in enumerate(adds):
-        if len(add.row_groups) > 1:
-            numbers += [
-                (row, n, min(g.row_count, MAX_NUMBER - 1)) for n, g in enumerate(add.row_groups)
-            ]
+        several = len(add.row_groups) > 1
+        if several:
+            counts = [min(group.row_count, MAX_NUMBER - 1) for group in add.row_groups]
+            numbers += [(row, number, count) for number, count in enumerate(counts)]
         identity = (add.table, add.schema_fingerprint)
         schema = schemas.get(identity)
         if schema is None or not add.row_groups:
             continue
-        if identity not in known:
-            known[identity] = [(f.name, _key(f.type)) for f in schema]
-        columns = known[identity]
-        for item in merge_row_groups(add.row_groups, schema):
-            if item.column < len(columns):
-                files.add((row,), item, *columns[item.column])
-        if len(add.row_groups) > 1:
-            for number, group in enumerate(add.row_groups):
-                for item in group.columns:
-                    if item.column < len(columns):
-                        groups.add((row, number), item, *columns[item.column])
+        columns = known.get(identity) or known.setdefault(
+            identity, [(f.name, _key(f.type)) for f in schema]
+        )
+        _gather(files, (row,), merge_row_groups(add.row_groups, schema), columns)
+        for number, group in enumerate(add.row_groups if several else ()):
+            _gather(groups, (row, number), _by_position(group).values(), columns)
     row_groups = rows_to_table(numbers, ROW_GROUPS_COLUMNS)
     return StatisticsRows(row_groups, files.table(), groups.table())
+
+
+def _gather(
+    rows: _Gathered,
+    place: tuple[int, ...],
+    items: Iterable[wire.ColumnStatistics],
+    columns: _Columns,
+) -> None:
+    for item in items:
+        if item.column < len(columns):
+            rows.add(place, item, *columns[item.column])
 
 
 def _key(kind: pa.DataType) -> Callable[[bytes], Any] | None:
@@ -128,9 +137,9 @@ def merge_row_groups(
 ) -> list[wire.ColumnStatistics]:
     """Statistics of a whole file from those of its row groups. A bound that one group lacks is
     unknown for the file, unless that group holds nothing but nulls in the column."""
+    by_position = [_by_position(group) for group in groups]
     if len(groups) == 1:
-        return list(groups[0].columns)
-    by_position = [{item.column: item for item in group.columns} for group in groups]
+        return list(by_position[0].values())
     merged = []
     for position in range(len(schema)):
         if not all(position in items for items in by_position):
@@ -141,6 +150,15 @@ def merge_row_groups(
         ]
         merged.append(_merge_column(position, found, bound_type(schema.field(position).type)))
     return merged
+
+
+def _by_position(group: wire.RowGroup) -> dict[int, wire.ColumnStatistics]:
+    """What is said of the columns of a row group; nothing of one that is named twice."""
+    found = {item.column: item for item in group.columns}
+    if len(found) < len(group.columns):
+        often = Counter(item.column for item in group.columns)
+        found = {column: item for column, item in found.items() if often[column] == 1}
+    return found
 
 
 def _merge_column(
@@ -157,7 +175,7 @@ def _merge_column(
         if not (item.HasField("null_count") and item.null_count == rows)
     ]
     for which, place in (("min", 0), ("max", -1)):
-        if not filled or not all(item.HasField(which) for item in filled):  # type: ignore[arg-type]
+        if not filled or not all(item.HasField(which) for item in filled):
             continue
         raw = [getattr(item, which) for item in filled]
         values = decode_bounds(raw, kind)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import LakelogError
-from .outcome import CommitInfo, epoch_changed, expired_error, foreign_error
+from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
 from .state import check_writer_features
 from .validate import validate
 
@@ -96,7 +96,7 @@ def _each_that_fits(
 def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits) -> None:
     for intent in intents:
         if limits.guest_epoch is not None and intent.epoch != limits.guest_epoch:
-            raise epoch_changed(state.writer, state.database, limits.folder)
+            raise epoch_changed_error(state.writer, state.database, limits.folder)
         age_s = limits.now_s - intent.begun_s
         if intent.adds and age_s > limits.file_age_limit_s:
             raise expired_error(intent.transaction_id, age_s)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptObject
-from ..format.columns import rows_to_table
+from ..format.columns import array, numbers, rows_to_table
 from ..format.objects import MAX_APP_ID_BYTES, MAX_TIME_US
 from ..format.path_column import PathIndex
 from ..format.segments import APPLICATIONS_COLUMNS, ascends
@@ -52,8 +52,8 @@ class Applications:
         """
         import pyarrow.compute as pc
 
-        times = rows.column("committed_at_us").to_numpy()
-        sizes = pc.binary_length(rows.column("app_id")).to_numpy()
+        times = numbers(rows.column("committed_at_us"))
+        sizes = numbers(pc.binary_length(rows.column("app_id")))
         sane = times.min() > 0 and times.max() < MAX_TIME_US and sizes.min() > 0
         if not sane or sizes.max() > MAX_APP_ID_BYTES:
             raise CorruptObject(f"{where} holds application versions that can't be", key=where)
@@ -68,10 +68,9 @@ class Applications:
             ids = table.column("app_id").chunk(0)
             row = PathIndex(ids).find(app_id, 0, len(ids))
             if row >= 0:
-                version, time = (table.column(name)[row].as_py() for name in _VALUES)
-                if time >= self.forgotten_before_us:
-                    found.append((version, time))
-        return max(found)[0] if found else -1
+                found.append(tuple(table.column(name)[row].as_py() for name in _VALUES))
+        version, time = max(found, default=(-1, 0))
+        return version if time >= self.forgotten_before_us else -1
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in what one more transaction says."""
@@ -82,7 +81,7 @@ class Applications:
                 self.forgotten_before_us = max(self.forgotten_before_us, before)
                 self.recent = {a: found for a, found in self.recent.items() if found[1] >= before}
         for member in commit.members:
-            if member.app_id and member.app_version > self.version(member.app_id):
+            if member.app_id and member.app_version >= self.version(member.app_id):
                 self.recent[member.app_id] = (member.app_version, commit.committed_at_us)
 
     def rows(self) -> pa.Table:
@@ -109,23 +108,19 @@ def application_rows(recent: dict[str, tuple[int, int]]) -> pa.Table:
 
 
 def merge_applications(tables: Iterable[pa.Table], forgotten_before_us: int = 0) -> pa.Table:
-    """Several segments as one: of each id the highest version counts; what is forgotten is left
-    out."""
+    """Several segments as one: of each id the highest version counts, of equal versions the latest
+    time; what is forgotten is left out."""
     rows = pa.concat_tables(tables)
-    if forgotten_before_us:
-        times = rows.column("committed_at_us").to_numpy()
-        rows = rows.take(_indices(np.flatnonzero(times >= forgotten_before_us)))
-    order = [("app_id", "ascending"), ("app_version", "descending")]
+    order = [
+        ("app_id", "ascending"), ("app_version", "descending"), ("committed_at_us", "descending")
+    ]  # fmt: skip
     rows = rows.sort_by(order).combine_chunks()
-    if rows.num_rows < 2:
-        return rows
-    ids = rows.column("app_id").combine_chunks()
     import pyarrow.compute as pc
 
-    first = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
-    return rows.take(_indices(np.flatnonzero(np.concatenate([[True], first])))).combine_chunks()
-
-
-def _indices(rows: np.ndarray) -> pa.Array:
-    whole = rows.astype(np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])
+    kept = np.ones(rows.num_rows, np.bool_)
+    if rows.num_rows > 1:
+        ids = rows.column("app_id").combine_chunks()
+        kept[1:] = numbers(pc.not_equal(ids[1:], ids[:-1]))
+    if forgotten_before_us:
+        kept &= numbers(rows.column("committed_at_us")) >= forgotten_before_us
+    return rows.take(array(np.flatnonzero(kept))).combine_chunks()

@@ -16,10 +16,10 @@ from ..format.pieces import Attachments
 from ..format.run import files_rows
 from ..format.schema import decode_schema
 from ..format.statistics_rows import statistics_rows
-from ..format.wire_kinds import FILES, ROW_GROUPS
+from ..format.wire_kinds import FILES
 from ..wire import lakelog_transaction_pb2 as wire
 from .known_schemas import KnownSchemas
-from .merge import DESCRIBING, Rows, cut_by_column, merged
+from .merge import DESCRIBING, Rows, merged, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,9 +177,8 @@ def _batched(
     for rows in merged([Rows(files, describing)]):
         batch.segments.append(attachments.add_rows(FILES, rows.files))
         for kind, table in rows.describing.items():
-            for piece in cut_by_column(table) if kind != ROW_GROUPS else (table,):
-                if piece.num_rows:
-                    batch.segments.append(attachments.add_rows(kind, piece))
+            for piece, columns in pieces_of(kind, table):
+                batch.segments.append(attachments.add_rows(kind, piece, columns))
     rest.append(wire.Action(add_batch=batch))
     return rest
 

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptObject, UnsupportedFeature
+from ..format.columns import array, numbers
+from ..format.messages import has_unknown_fields
 from ..format.names import LogObject, log_folder, segment_name
 from ..format.objects import (
     DecodedCheckpoint,
     decode_checkpoint,
     encode_checkpoint,
-    has_unknown_fields,
 )
 from ..format.pieces import Attachments, Piece, describe, frame_segment
 from ..format.references import decode_references, reference_rows
 from ..format.run import Run, files_rows
 from ..format.segment_bytes import decode_segment, encode_ipc
 from ..format.segments import ROWS_PER_SEGMENT, total
+from ..format.statistics_form import unpack_statistics
 from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, REFERENCES, ROW_GROUPS, SCHEMAS
 from ..wire import lakelog_checkpoint_pb2 as wire
@@ -40,9 +41,9 @@ from .merge import (
     DESCRIBING,
     Rows,
     RunSize,
-    cut_by_column,
     first_to_merge,
     merged,
+    pieces_of,
     size_of_merge,
 )
 
@@ -88,9 +89,17 @@ class _Sink:
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
 
-    def write(self, kind: int, rows: pa.Table, *, part: int = -1, run: int = -1) -> None:
+    def write(
+        self,
+        kind: int,
+        rows: pa.Table,
+        columns: Sequence[str] = (),
+        *,
+        part: int = -1,
+        run: int = -1,
+    ) -> None:
         data = encode_ipc(rows)
-        segment = describe(kind, rows)
+        segment = describe(kind, rows, columns)
         if self._spills(len(data)):
             if self.salt:
                 data = encode_ipc(rows, self.salt)
@@ -125,7 +134,7 @@ def encode_state(state: State, *, retained_from: int = 0, salt: bytes = b"") -> 
         UnsupportedFeature: A later version has written what this one can't carry over.
         CorruptObject: Files of a table don't fit: a checkpoint would hide it.
     """
-    assert state.log is not None and state.revision >= 0, "there is nothing to checkpoint"
+    assert state.log is not None, "there is nothing to checkpoint"
     assert not state.sealed_for, "a checkpoint can't say that the log is sealed"
     _refuse_unknown(state)
     sink = _Sink(state.log, salt)
@@ -190,13 +199,13 @@ def _write_files(state: State, sink: _Sink, counts: wire.Counts) -> list[Part] |
     if recent is None:  # something of the base was removed
         files = state.files
         _refuse_broken(files)
-        based = [part for part in files.parts if part.based]
-        fresh = Files(None, [part for part in files.parts if not part.based], files.added)
+        based = [part for part in files.parts if part.in_run is not None]
+        fresh = Files(None, [part for part in files.parts if part.in_run is None], files.added)
         old = [replace(p, dead=_bitmap(part.dead)) for p, part in zip(old, based, strict=True)]
     else:
         fresh = recent
         loaded = state._files
-        based = [] if loaded is None else [part for part in loaded.parts if part.based]
+        based = [] if loaded is None else [part for part in loaded.parts if part.in_run is not None]
     _count(state, fresh, old, based, counts)
     runs = [[piece for piece in old if piece.run == run] for run in range(_runs(old))]
     start = first_to_merge([_size(run) for run in runs], fresh.count)
@@ -212,9 +221,8 @@ def _write_files(state: State, sink: _Sink, counts: wire.Counts) -> list[Part] |
     _keep_describing(state, sink, kept)
     for number, rows in enumerate(segments, len(kept)):
         for kind in DESCRIBING:
-            table = rows.describing[kind]
-            for rows_of_piece in _cut(table) if kind == ROW_GROUPS else cut_by_column(table):
-                sink.write(kind, rows_of_piece, part=number)
+            for table, columns in pieces_of(kind, rows.describing[kind]):
+                sink.write(kind, table, columns, part=number)
     if state._files is None:
         return None
     fresh_parts = [Part(Run.of_table(rows.files, sink.log.log_id.hex())) for rows in segments]
@@ -229,14 +237,14 @@ def _recent_files(state: State) -> Files | None:
         untouched = all(
             part.dead is None or _bitmap(part.dead) == piece.dead
             for part, piece in zip(
-                (part for part in files.parts if part.based),
+                (part for part in files.parts if part.in_run is not None),
                 (piece for piece in state.pieces if piece.kind == FILES),
                 strict=True,
             )
         )
         if not untouched:
             return None
-        return Files(None, [part for part in files.parts if not part.based], files.added)
+        return Files(None, [part for part in files.parts if part.in_run is None], files.added)
     files = Files()
     for transaction in state.tail:
         files.apply(transaction)
@@ -282,10 +290,22 @@ def _rows_of(state: State, part: Part) -> Rows:
     """The rows of a part with all that describes them."""
     describing: dict[int, pa.Table] = {}
     for piece, data in zip(part.described_by, state.bytes_of(part.described_by), strict=True):
-        rows = decode_segment(data, piece.kind, piece.rows, piece.where)
+        rows = decode_describing(data, piece)
         known = describing.get(piece.kind)
         describing[piece.kind] = rows if known is None else pa.concat_tables([known, rows])
     return Rows(part.run.full(), describing, None if part.dead is None else ~part.dead)
+
+
+def decode_describing(data: memoryview, piece: Piece) -> pa.Table:
+    """Row groups or statistics of a piece, as they are worked with.
+
+    Raises:
+        CorruptObject: Not sound.
+    """
+    if piece.kind == ROW_GROUPS:
+        return decode_segment(data, ROW_GROUPS, piece.rows, piece.where)
+    names = list(piece.segment.columns)
+    return unpack_statistics(data, piece.kind, piece.rows, names, piece.where)
 
 
 def _fresh_rows(state: State, fresh: Files) -> list[Rows]:
@@ -312,11 +332,12 @@ def _keep_describing(state: State, sink: _Sink, kept: Sequence[Piece]) -> None:
 def _with_pieces(parts: Sequence[Part], pieces: Sequence[Piece]) -> list[Part]:
     """Parts as they are once the pieces stand: each with the pieces that describe it."""
     described: dict[int, list[Piece]] = {}
+    runs = [piece.run for piece in pieces if piece.kind == FILES]
     for piece in pieces:
         if piece.kind in DESCRIBING:
             described.setdefault(piece.part, []).append(piece)
     return [
-        replace(part, described_by=tuple(described.get(number, ())), based=True)
+        replace(part, described_by=tuple(described.get(number, ())), in_run=runs[number])
         for number, part in enumerate(parts)
     ]
 
@@ -395,7 +416,7 @@ def _write_history(state: State, sink: _Sink, retained_from: int) -> None:
     ]
     table = pa.concat_tables([*tables, history_rows(rows)])
     if start == 0:
-        table = table.filter(pc.greater_equal(table.column("revision"), retained_from))
+        table = table.filter(array(numbers(table.column("revision")) >= retained_from))
     for part in _cut(table):
         sink.write(HISTORY, part)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptError, CorruptObject
-from ..format.columns import column, empty_table
+from ..format.columns import array, column, empty_table
 from ..format.run import CORE_COLUMNS, Run, files_rows
 from ..format.segments import FILES_COLUMNS, MAX_NUMBER, total
 from ..format.wire_kinds import FILES
@@ -43,13 +43,13 @@ class Part:
         run: Its rows.
         described_by: The pieces of row groups and statistics of its rows.
         dead: Per row whether it is no longer live; None while all are. Copied before it is changed.
-        based: Whether it came from a checkpoint, which says nothing of the other pieces' paths.
+        in_run: The run of a checkpoint that it came from; None: from a transaction.
     """
 
     run: Run
     described_by: tuple[Piece, ...] = ()
     dead: np.ndarray | None = None
-    based: bool = False
+    in_run: int | None = None
 
     def live(self, table: str | None = None) -> pa.Array | None:
         """A mask over the rows (of one table), or None if all are live."""
@@ -59,8 +59,7 @@ class Part:
         dead = self.dead[start:end]
         if not dead.any():
             return None
-        bits = np.packbits(~dead, bitorder="little")
-        return pa.Array.from_buffers(pa.bool_(), len(dead), [None, pa.py_buffer(bits)])
+        return array(~dead)
 
     def rows(self, table: str | None, source: pa.Table | None = None) -> pa.Table:
         """The live rows of a table (or all), of the core columns or of `source`."""
@@ -137,7 +136,7 @@ class Files:
             self._checked.add(table)
 
     def _check_once(self, table: str) -> None:
-        """No path may stand twice in the pieces of a checkpoint, and each file's schema is known."""
+        """Each file's schema is known, and no path stands twice in the pieces of a checkpoint."""
         for fingerprint in self.fingerprints(table):
             if self.known is not None and (table, fingerprint) not in self.known:
                 raise CorruptObject(
@@ -145,19 +144,16 @@ class Files:
                     "doesn't know",
                     key=table,
                 )
-        based = [part for part in self.parts if part.based and table in part.run.ranges]
-        if len(based) < 2:
-            return
-        columns = [
-            (part.run.key, part.rows(table).column("path").combine_chunks()) for part in based
-        ]
-        columns = sorted(((k, c) for k, c in columns if len(c)), key=lambda item: -len(item[1]))
-        for place, (key, larger) in enumerate(columns):
-            for _, smaller in columns[place + 1 :]:
-                apart = _last(larger) < _first(smaller) or _last(smaller) < _first(larger)
-                if not apart and pc.any(pc.is_in(larger, smaller)).as_py():
+        based = [p for p in self.parts if p.in_run is not None and table in p.run.ranges]
+        if len({part.in_run for part in based}) < 2:
+            return  # pieces of one run are apart: their references say so, and were checked
+        based.sort(key=lambda part: -part.run.rows)
+        for place, larger in enumerate(based):
+            for smaller in based[place + 1 :]:
+                if larger.in_run != smaller.in_run and _share_a_path(larger, smaller, table):
                     raise CorruptObject(
-                        f"{key} holds a file of {table!r} that another piece holds too", key=key
+                        f"{larger.run.key} holds a file of {table!r} that another piece holds too",
+                        key=larger.run.key,
                     )
 
     def table(self, table: str, *, whole: bool = False) -> pa.Table:
@@ -166,7 +162,7 @@ class Files:
         Args:
             whole: All columns of FILES but `table`, instead of the core ones.
         Returns:
-            Core columns (or all). Order: pieces, each by path; then what was added since, by commit.
+            Core columns (or all). Pieces, each by path; then what was added since, by commit.
         Raises:
             CorruptObject: The table can't be used.
         """
@@ -302,12 +298,17 @@ class Files:
         if not isinstance(part, Part):
             self.broken_ranges.append((piece, part))
             return
-        revisions = pc.unique(part.run.core.column("revision")).to_pylist()
+        if pc.unique(part.run.core.column("revision")).to_pylist() != [
+            transaction.message.revision
+        ]:
+            error = CorruptObject(
+                f"{transaction.key} holds a batch of another revision", key=transaction.key
+            )
+            self.broken_ranges.append((piece, error))
+            return
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):
                 continue
-            if revisions != [transaction.message.revision]:
-                self._break(table, transaction.key, "holds a batch of another revision")
             paths = part.run.core.column("path").slice(start, end - start)
             for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
                 self._check_known(table, fingerprint, transaction.key)
@@ -391,16 +392,20 @@ def _tables_with(run: Run, path: str) -> list[str]:
     """Tables of a run that hold a path, live or not."""
     if len(run.ranges) <= MANY_TABLES:
         return [table for table in run.ranges if run.find(table, path) >= 0]
-    hits = pc.indices_nonzero(pc.equal(run.core.column("path"), path)).to_pylist()
+    wanted = column([path], pa.string())
+    hits = pc.indices_nonzero(pc.is_in(run.core.column("path"), wanted)).to_pylist()
     return [t for t, (start, end) in run.ranges.items() if any(start <= h < end for h in hits)]
 
 
-def _first(paths: pa.Array) -> bytes:
-    return paths[0].as_py().encode()  # type: ignore[no-any-return]
-
-
-def _last(paths: pa.Array) -> bytes:
-    return paths[len(paths) - 1].as_py().encode()  # type: ignore[no-any-return]
+def _share_a_path(larger: Part, smaller: Part, table: str) -> bool:
+    """Whether a path of a table is live in both parts."""
+    one, other = (part.rows(table).column("path") for part in (larger, smaller))
+    if not len(one) or not len(other):
+        return False
+    firsts, lasts = ([c[at].as_py().encode() for c in (one, other)] for at in (0, -1))
+    if lasts[0] < firsts[1] or lasts[1] < firsts[0]:
+        return False
+    return bool(pc.any(pc.is_in(one, other.combine_chunks())).as_py())
 
 
 def _revisions(added: Added | None) -> list[int]:

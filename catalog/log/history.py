@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptObject
-from ..format.columns import column, empty_table, rows_to_table
+from ..format.columns import array, column, empty_table, numbers, rows_to_table
 from ..format.objects import MAX_TIME_US
 from ..format.segment_bytes import decode_segment
 from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER
@@ -105,7 +105,7 @@ class History:
             if piece.segment.last_revision <= revision:
                 break
             table = self._piece(place)
-            found[:0] = _python_rows(table.filter(pc.greater(table["revision"], revision)))
+            found[:0] = _python_rows(table.filter(array(numbers(table["revision"]) > revision)))
         return found
 
     def of_transactions(self, wanted: set[bytes], after: int = -1) -> dict[bytes, Row]:
@@ -137,7 +137,7 @@ class History:
                 return int(row["revision"])
         for place in reversed(range(len(self.pieces))):
             table = self._piece(place)
-            times = table.column("committed_at").cast(pa.int64()).to_numpy()
+            times = numbers(table.column("committed_at"))
             count = int(np.searchsorted(times, at_us, side="right"))
             if count:
                 return int(table.column("revision")[count - 1].as_py())
@@ -155,20 +155,30 @@ class History:
             table = decode_segment(self.fetch([piece])[0], HISTORY, piece.rows, piece.where)
             self._check(table, place)
             self._tables[place] = table
+            self._check_order(place)
         return self._tables[place]
 
+    def _check_order(self, place: int) -> None:
+        """Commit times ascend from piece to piece too."""
+        for low, high in ((place - 1, place), (place, place + 1)):
+            if low in self._tables and high in self._tables:
+                before = numbers(self._tables[low].column("committed_at"))[-1]
+                if before >= numbers(self._tables[high].column("committed_at"))[0]:
+                    where = self.pieces[high].where
+                    raise CorruptObject(f"{where} goes back in time", key=where)
+
     def _check(self, table: pa.Table, place: int) -> None:
-        """A piece ascends without gaps, goes on where the one before ends, and ends as it should."""
+        """A piece ascends without gaps, begins after the one before, and ends as it should."""
         piece = self.pieces[place]
-        revisions = table.column("revision").to_numpy()
-        times = table.column("committed_at").cast(pa.int64()).to_numpy()
+        revisions = numbers(table.column("revision"))
+        times = numbers(table.column("committed_at"))
         last = len(revisions) - 1
         sound = (
             (np.diff(revisions) == 1).all()
             and (times[:-1] < times[1:]).all()
             and times[0] > 0
             and times[-1] < MAX_TIME_US
-            and table.column("epoch").to_numpy().min() > 0
+            and numbers(table.column("epoch")).min() > 0
             and (revisions[0], revisions[-1])
             == (piece.segment.first_revision, piece.segment.last_revision)
         )

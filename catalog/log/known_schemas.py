@@ -9,20 +9,21 @@ Source: docs/format.md, sections 5.3 and 6.3.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from ...errors import CorruptObject
-from ..format.columns import rows_to_table
+from ..format.columns import numbers, rows_to_table
 from ..format.objects import generations_of
-from ..format.path_column import table_ranges
-from ..format.schema import decode_schema, fingerprint
-from ..format.segments import SCHEMAS_COLUMNS
+from ..format.schema import MAX_GENERATION, decode_schema, fingerprint
+from ..format.segments import MAX_NUMBER, SCHEMAS_COLUMNS, ascends
+from ..format.wire_kinds import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import pyarrow as pa
 
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
@@ -87,31 +88,40 @@ class KnownSchemas:
     def __contains__(self, identity: Identity) -> bool:
         return identity in self.entries
 
-    def load(self, rows: pa.Table, where: str, only: frozenset[str] | None = None) -> None:
+    def load(
+        self,
+        rows: pa.Table,
+        where: str,
+        only: frozenset[str] | None = None,
+        newest: int = MAX_NUMBER,
+    ) -> None:
         """Take in a SCHEMAS segment.
 
         Args:
-            only: Rows of these tables; None: all.
+            only: Rows of these tables; None: all. All are checked.
+            newest: No schema was first named in a later revision.
         Raises:
             CorruptObject: A row isn't what its fingerprint says.
         """
-        if only is not None:
-            ranges = table_ranges(rows.column("table"))
-            parts = [rows.slice(a, b - a) for t, (a, b) in ranges.items() if t in only]
-            if not parts:
-                return
-            rows = pa.concat_tables(parts)
+        if not ascends(rows, SCHEMAS) or numbers(rows.column("revision")).max() > newest:
+            raise CorruptObject(f"{where} holds schemas out of order", key=where)
         for row in rows.to_pylist():
-            names, numbers = row["generation_columns"] or (), row["generations"] or ()
-            generations = tuple(zip(names, numbers, strict=False))
-            sound = len(names) == len(numbers) and all(
-                name and number is not None and number > 0 for name, number in generations
+            names, found = row["generation_columns"] or (), row["generations"] or ()
+            generations = tuple(zip(names, found, strict=False))
+            ordered = [name.encode() for name in names]
+            sound = (
+                len(names) == len(found)
+                and all(0 < number <= MAX_GENERATION for number in found)
+                and all(ordered)
+                and all(low < high for low, high in itertools.pairwise(ordered))
             )
             if not sound or row["fingerprint"] != fingerprint(row["arrow_schema"], generations):
                 raise CorruptObject(
                     f"{where} holds a schema of {row['table']!r} that its fingerprint doesn't name",
                     key=where,
                 )
+            if only is not None and row["table"] not in only:
+                continue
             self._learn(
                 SchemaEntry(
                     row["table"], row["fingerprint"], row["arrow_schema"], generations,

@@ -149,15 +149,17 @@ class Listing:
 
     def readable(self) -> str:
         """In words, which revisions can be read: `0-4, 7-9`."""
-        end = min(self.forks(), default=self.head + 1)
-        spans = [(first, min(last, end - 1)) for first, last in self._spans() if first < end]
+        spans = self._spans(frozenset(self.forks()))
         return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans) or "none"
 
-    def _spans(self) -> list[tuple[int, int]]:
-        """Runs of revisions whose state is known, ascending: first and last of each."""
+    def _spans(self, without: frozenset[int] = frozenset()) -> list[tuple[int, int]]:
+        """Runs of revisions whose state is known, ascending: first and last of each. None goes
+        through the revisions `without`."""
         spans: list[tuple[int, int]] = []
         known = -1  # the newest revision whose state is known; that before the first one is
         for revision in sorted(self.transactions.keys() | self.checkpoints.keys()):
+            if revision in without:
+                continue
             if revision in self.checkpoints or known == revision - 1:
                 if spans and spans[-1][1] == revision - 1:
                     spans[-1] = (spans[-1][0], revision)
@@ -176,11 +178,13 @@ class ReadPlan:
         bases: Checkpoints that can serve, newest first; None stands for the empty state before
             revision 0.
         tail: Transactions from the one after the oldest base up to the target, ascending.
+        fork: A revision on which two commits stand, on the way up from all lower bases; -1: none.
     """
 
     target: int
     bases: tuple[LogObject | None, ...]
     tail: tuple[LogObject, ...]
+    fork: int = -1
 
     def tail_after(self, base: LogObject | None) -> tuple[LogObject, ...]:
         """The transactions to apply to a base."""
@@ -224,23 +228,21 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
     ]
     if start == 0:
         bases.append(None)
-    forks = listing.forks(usable[0] if usable else 0)
-    if forks and forks[0] <= goal:
-        raise fork_error(listing, forks[0])
     if not bases:
         raise _unreadable(listing, goal, start - 1)
-    sound = _above_forks(listing, bases)
-    oldest = -1 if sound[-1] is None else sound[-1].revision
+    forks = [revision for revision in listing.forks() if revision <= goal]
+    if forks and forks[-1] >= _revision(bases[0]):
+        raise fork_error(listing, next(r for r in forks if r >= _revision(bases[0])))
+    fork = forks[-1] if forks else -1
+    sound = [base for base in bases if _revision(base) > fork or not forks]
+    oldest = _revision(sound[-1])
+    fork = fork if len(sound) < len(bases) else -1
     tail = tuple(listing.transactions[r][0] for r in range(oldest + 1, goal + 1))
-    return ReadPlan(goal, tuple(sound), tail)
+    return ReadPlan(goal, tuple(sound), tail, fork)
 
 
-def _above_forks(listing: Listing, bases: list[LogObject | None]) -> list[LogObject | None]:
-    """The bases from which no fork lies on the way up."""
-    forks = listing.forks()
-    if not forks:
-        return bases
-    return [base for base in bases if base is not None and base.revision > forks[-1]] or bases[:1]
+def _revision(base: LogObject | None) -> int:
+    return -1 if base is None else base.revision
 
 
 def fork_error(listing: Listing, revision: int) -> ForkError:

@@ -10,17 +10,25 @@ Source: docs/format.md, section 6.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from ..format.columns import empty_table
-from ..format.segments import COLUMNS, ROWS_PER_SEGMENT, sorted_rows
+from ..format.columns import array, empty_table, numbers
+from ..format.segments import (
+    ORDER,
+    ROW_GROUPS_COLUMNS,
+    ROWS_PER_SEGMENT,
+    STATISTICS_ROWS,
+    ascends,
+    sorted_rows,
+)
+from ..format.statistics_form import pack_statistics
 from ..format.wire_kinds import FILES, ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 DESCRIBING: Final = (ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS)
 GROWTH: Final = 3
@@ -76,11 +84,11 @@ def merged(sources: Sequence[Rows]) -> Iterator[Rows]:
         [np.ones(s.files.num_rows, np.bool_) if s.live is None else s.live for s in sources]
     )
     old = np.flatnonzero(live)
-    numbered = files.append_column("at", _array(np.arange(files.num_rows, dtype=np.int64)))
-    kept = numbered if len(old) == len(live) else numbered.take(_array(old))
+    numbered = files.append_column("at", array(np.arange(files.num_rows, dtype=np.int64)))
+    kept = numbered if len(old) == len(live) else numbered.take(array(old))
     kept = sorted_rows(kept, FILES)
     place_of = np.full(len(live), -1, np.int64)
-    place_of[kept.column("at").to_numpy()] = np.arange(kept.num_rows)
+    place_of[numbers(kept.column("at"))] = np.arange(kept.num_rows)
     kept = kept.drop_columns(["at"])
     offsets = np.cumsum([0, *(source.files.num_rows for source in sources)])
     describing = {
@@ -103,30 +111,50 @@ def _moved(
 ) -> pa.Table:
     """Describing rows of all sources, with `row` as the place among the merged files (int64)."""
     parts = []
-    for table, offset in zip(tables, offsets, strict=False):
+    for table, offset, end in zip(tables, offsets, offsets[1:], strict=False):
         if table is None or not table.num_rows:
             continue
-        rows = table.column("row").to_numpy().astype(np.int64)
-        sane = rows < len(place_of) - offset
+        rows = numbers(table.column("row")).astype(np.int64)
+        sane = rows < end - offset  # what describes no file of its own part describes none
         places = np.where(sane, place_of[np.minimum(rows + offset, len(place_of) - 1)], -1)
         index = table.schema.get_field_index("row")
-        moved = table.set_column(index, pa.field("row", pa.int64(), False), _array(places))
+        moved = table.set_column(index, pa.field("row", pa.int64(), False), array(places))
         if (places < 0).any():
-            moved = moved.take(_array(np.flatnonzero(places >= 0)))
+            moved = moved.take(array(np.flatnonzero(places >= 0)))
         parts.append(moved)
-    return pa.concat_tables(parts) if parts else empty_table(COLUMNS[kind])
+    return pa.concat_tables(parts) if parts else empty_table(rows_schema(kind))
 
 
 def _within(kind: int, table: pa.Table, start: int, end: int) -> pa.Table:
     """Those that describe some of the files, with `row` counted from the first of these."""
-    rows = table.column("row").to_numpy().astype(np.int64)
+    rows = numbers(table.column("row")).astype(np.int64)
     here = (rows >= start) & (rows < end)
     if not here.all():
-        table = table.take(_array(np.flatnonzero(here)))
+        table = table.take(array(np.flatnonzero(here)))
         rows = rows[here]
     index = table.schema.get_field_index("row")
-    local = _array((rows - start).astype(np.int32))
-    return sorted_rows(table.set_column(index, COLUMNS[kind].field("row"), local), kind)
+    local = array((rows - start).astype(np.int32))
+    table = table.set_column(index, rows_schema(kind).field("row"), local)
+    return _without_twins(sorted_rows(table, kind), kind)
+
+
+def _without_twins(table: pa.Table, kind: int) -> pa.Table:
+    """What is said twice of one file, row group and column is unknown."""
+    if table.num_rows < 2 or ascends(table, kind):
+        return table
+    import pyarrow.compute as pc
+
+    same = np.ones(table.num_rows - 1, np.bool_)
+    for name in ORDER[kind]:
+        values = table.column(name).combine_chunks()
+        same &= pc.equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
+    twin = np.append(same, False) | np.concatenate([[False], same])
+    return table.take(array(np.flatnonzero(~twin)))
+
+
+def rows_schema(kind: int) -> pa.Schema:
+    """The columns of describing rows, as they are worked with."""
+    return ROW_GROUPS_COLUMNS if kind == ROW_GROUPS else STATISTICS_ROWS[kind]
 
 
 def cut_by_column(table: pa.Table) -> Iterator[pa.Table]:
@@ -147,13 +175,17 @@ def cut_by_column(table: pa.Table) -> Iterator[pa.Table]:
     yield table.slice(first, last - first)
 
 
+def pieces_of(kind: int, rows: pa.Table) -> Iterator[tuple[pa.Table, list[str]]]:
+    """Describing rows cut into segments, each as it stands there, with the names of its columns."""
+    if kind == ROW_GROUPS:
+        for start in range(0, rows.num_rows, ROWS_PER_SEGMENT):
+            yield rows.slice(start, ROWS_PER_SEGMENT), []
+        return
+    for part in cut_by_column(rows):
+        names, packed = pack_statistics(kind, part)
+        yield packed, names
+
+
 def size_of_merge(sizes: Sequence[int], fresh: int) -> int:
     """As `first_to_merge`, for pieces without dead rows."""
     return first_to_merge([RunSize(size, 0) for size in sizes], fresh)
-
-
-def _array(values: np.ndarray) -> pa.Array:
-    kind: dict[Any, Callable[[], pa.DataType]] = {np.int64: pa.int64, np.int32: pa.int32}
-    return pa.Array.from_buffers(
-        kind[values.dtype.type](), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
-    )

@@ -47,7 +47,7 @@ def fenced_error(writer: str, why: str, key: str) -> FencedError:
     )
 
 
-def epoch_changed(writer: str, database: str, key: str) -> EpochChanged:
+def epoch_changed_error(writer: str, database: str, key: str) -> EpochChanged:
     """The error of a guest whose files carry the epoch of an owner before."""
     return EpochChanged(
         f"A new owner took over {writer}/{database} while this guest worked",
@@ -56,7 +56,7 @@ def epoch_changed(writer: str, database: str, key: str) -> EpochChanged:
     )
 
 
-def outcome_unknown(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
+def outcome_unknown_error(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
     """The error of a commit that the store gave no answer to."""
     return CommitOutcomeUnknown(
         f"The store gave no answer for {key}: transaction {transaction_id.hex()} may or may not "
@@ -78,7 +78,7 @@ def expired_error(transaction_id: bytes, age_s: float) -> TransactionExpired:
     )
 
 
-def pruned_in_doubt(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
+def pruned_in_doubt_error(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
     """The error of a commit whose place in the log was pruned before anybody could look."""
     return CommitOutcomeUnknown(
         f"Whether transaction {transaction_id.hex()} was committed can't be learnt any more: "

@@ -14,14 +14,20 @@ Source: docs/format.md, sections 4.2 and 4.4.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from ...errors import BrokenChain, CorruptError, CorruptObject, UnsupportedFeature
 from ..format.names import first_slot_uuid, segments_folder
-from ..format.objects import READER_FEATURES, WRITER_FEATURES, DecodedTransaction
+from ..format.objects import (
+    MAX_FEATURES,
+    READER_FEATURES,
+    WRITER_FEATURES,
+    DecodedTransaction,
+)
 from ..format.references import decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
@@ -41,7 +47,9 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
+    _Place = tuple[str, int]
 
+_T = TypeVar("_T")
 OPEN_AGAIN: Final = (
     "If the log was rebuilt or restored since it was opened here, only open it again"
 )
@@ -89,6 +97,7 @@ class State:
     _schemas: KnownSchemas | None = None
     _applications: Applications | None = None
     _history: History | None = None
+    _schema_rows: dict[_Place, Any] = field(default_factory=dict)  # of the base's SCHEMAS pieces
 
     def copy(self) -> State:
         """An independent copy. Costs what lies over the pieces, not the pieces."""
@@ -178,7 +187,7 @@ class State:
     ) -> None:
         """From here on the state is based on this checkpoint, of its own revision or a lower one:
         what stands in it is taken from its pieces."""
-        self.base, self._pieces = base, pieces
+        self.base, self._pieces, self._schema_rows = base, pieces, {}
         self.tail = [found for found in self.tail if found.message.revision > base.message.revision]
         self.older = None
         self._history = None
@@ -187,18 +196,21 @@ class State:
                 files.apply(transaction)
         self._files = files
 
-    def _sound(self, load: Callable[[], Any]) -> Any:
-        """What `load` gives; from an older base, if the present one turns out to be damaged."""
+    def _sound(self, load: Callable[[], _T]) -> _T:
+        """What `load` gives; from an older base, if the present one turns out to be damaged. If
+        none gives it, the error is that of the newest."""
+        first: CorruptError | None = None
         while True:
             try:
                 return load()
             except UnsupportedFeature:
                 raise
             except CorruptError as error:
+                first = first or error
                 if self.base is None or self.older is None:
-                    raise
-                self.base, self.tail = self.older(self, error)
-                self._pieces = None
+                    raise first from None
+                self.base, self.tail = self.older(self, first)
+                self._pieces, self._schema_rows = None, {}
 
     def _load_pieces(self) -> tuple[Piece, ...]:
         if self.base is None:
@@ -251,11 +263,12 @@ class State:
 
         def part(found: tuple[Piece, memoryview]) -> Part:
             piece, data = found
-            run = Run.of_segment(data, piece.rows, piece.where)
+            again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
+            run = Run.of_segment(data, piece.rows, piece.where, again)
             check_range(run, piece)
             assert self.base is not None
             check_revisions(run, self.base.message.revision)
-            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), True)
+            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), piece.run)
 
         return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
 
@@ -267,15 +280,19 @@ class State:
 
     def _base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         schemas = KnownSchemas()
+        newest = -1 if self.base is None else self.base.message.revision
         wanted = [
             piece
             for piece in self._of_kind(SCHEMAS)
             if only is None or any(map(piece.may_hold, only))
         ]
-        for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
+        fresh = [piece for piece in wanted if _place(piece) not in self._schema_rows]
+        for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
-            schemas.load(rows, piece.where, only)
+            self._schema_rows[_place(piece)] = rows
+        for piece in wanted:
+            schemas.load(self._schema_rows[_place(piece)], piece.where, only, newest)
         return schemas
 
     def _load_applications(self) -> Applications:
@@ -290,6 +307,10 @@ class State:
 
     def _load_history(self) -> History:
         expected = None
+        pieces = self._of_kind(HISTORY)
+        for one, two in itertools.pairwise(pieces):
+            if two.segment.first_revision != one.segment.last_revision + 1:
+                raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
@@ -299,6 +320,11 @@ class State:
         for transaction in self.tail:
             history.apply(transaction)
         return history
+
+
+def _place(piece: Piece) -> _Place:
+    """Where a piece begins: the object, and the byte within its attachments."""
+    return piece.where, piece.offset
 
 
 def _dead_rows(piece: Piece) -> np.ndarray | None:
@@ -356,16 +382,25 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     state.epoch = message.epoch
     state.committed_at_us = message.commit.committed_at_us
     state.transaction_id = message.commit.members[-1].transaction_id
+    state.reader_features, state.writer_features = _features_after(state, transaction)
     for action in message.actions:
         _apply_to_head(state, action)
 
 
+def _features_after(
+    state: State, transaction: DecodedTransaction
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The features that readers, and writers, must know after a transaction."""
+    found = [a.upgrade for a in transaction.message.actions if a.WhichOneof("kind") == "upgrade"]
+    return (
+        state.reader_features.union(*(item.required_reader_features for item in found)),
+        state.writer_features.union(*(item.required_writer_features for item in found)),
+    )
+
+
 def _apply_to_head(state: State, action: wire.Action) -> None:
     kind = action.WhichOneof("kind")
-    if kind == "upgrade":
-        state.reader_features |= frozenset(action.upgrade.required_reader_features)
-        state.writer_features |= frozenset(action.upgrade.required_writer_features)
-    elif kind == "identity":
+    if kind == "identity":
         state.named = (action.identity.writer, action.identity.database)
     elif kind == "seal":
         state.sealed_for = action.seal.next_incarnation
@@ -400,6 +435,9 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
         problem = f"has epoch {message.epoch}, below {state.epoch}"
     elif message.commit.committed_at_us <= state.committed_at_us:
         problem = "was not committed after the one before it"
+    elif any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
+        problem = f"requires more than {MAX_FEATURES} features, with those before"
+    problem = problem or _too_many_features(state, message)
     if problem:
         raise BrokenChain(
             f"{key} {problem}",
@@ -407,6 +445,15 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
             hint=f"Revisions up to {state.revision} can still be read: give one as the point in "
             f"time. {OPEN_AGAIN}",
         )
+
+
+def _too_many_features(state: State, message: wire.Transaction) -> str:
+    readers, writers = set(state.reader_features), set(state.writer_features)
+    for action in message.actions:
+        readers.update(action.upgrade.required_reader_features)
+        writers.update(action.upgrade.required_writer_features)
+    many = max(len(readers), len(writers)) > MAX_FEATURES
+    return f"makes the log require more than {MAX_FEATURES} features" if many else ""
 
 
 def check_writer_features(state: State) -> None:

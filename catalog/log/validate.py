@@ -7,6 +7,7 @@ Source: docs/format.md, sections 4.4 and 10.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
@@ -43,19 +44,14 @@ def validate(
     """
     live = _live_among(state, actions, own)
     live_paths = {path for _, path in live}
-    fresh = {
-        (action.schema.table, action.schema.fingerprint)
-        for action in actions
-        if action.WhichOneof("kind") == "schema"
-    }
+    schemas = _Schemas(state)
     fate: dict[_File, bool] = {}
     paths: dict[str, bool] = {}
     for action in actions:
         kind = action.WhichOneof("kind")
         if kind == "add":
             add = action.add
-            identity = (add.table, add.schema_fingerprint)
-            if identity not in fresh and identity not in state.schemas:
+            if not schemas.knows(add.table, add.schema_fingerprint):
                 raise UnknownSchema(
                     f"{add.path} has a schema that the log doesn't know", key=add.path
                 )
@@ -77,8 +73,37 @@ def validate(
                     "meanwhile",
                 )
             fate[file] = paths[file[1]] = False
+        elif kind == "schema":
+            schemas.named.add((action.schema.table, action.schema.fingerprint))
         elif kind == "forget":
-            _check_forget(state, action.forget)
+            _check_forget(state, action.forget, {table for table, _ in fate})
+            schemas.forget(action.forget)
+
+
+@dataclass(slots=True)
+class _Schemas:
+    """Which schemas are known at a point in the actions."""
+
+    state: State
+    named: set[tuple[str, bytes]] = field(default_factory=set)
+    lost: list[wire.Forget] = field(default_factory=list)
+
+    def knows(self, table: str, fingerprint: bytes) -> bool:
+        identity = (table, fingerprint)
+        if identity in self.named:
+            return True
+        lost = any(_forgets(forget, *identity) for forget in self.lost)
+        return not lost and identity in self.state.schemas
+
+    def forget(self, forget: wire.Forget) -> None:
+        self.lost.append(forget)
+        self.named = {identity for identity in self.named if not _forgets(forget, *identity)}
+
+
+def _forgets(forget: wire.Forget, table: str, fingerprint: bytes) -> bool:
+    return table in forget.tables or any(
+        (item.table, item.fingerprint) == (table, fingerprint) for item in forget.schemas
+    )
 
 
 def check_written(state: State, transaction: DecodedTransaction) -> None:
@@ -121,17 +146,19 @@ def _is_own(path: str, own: Collection[bytes]) -> bool:
     return name is not None and name.transaction_id in own
 
 
-def _check_forget(state: State, forget: wire.Forget) -> None:
+def _check_forget(state: State, forget: wire.Forget, touched: set[str]) -> None:
+    """Tables that the same transaction adds to or removes from are forgotten in a later one."""
     files = state.files
+    held = touched.union(files.tables())
     for table in forget.tables:
-        if table in files.tables():
+        if table in held:
             raise UsageError(
                 f"Table {table!r} has files and can't be forgotten",
                 key=table,
                 hint="Remove its files first",
             )
     for item in forget.schemas:
-        if item.fingerprint in files.fingerprints(item.table):
+        if item.table in touched or item.fingerprint in files.fingerprints(item.table):
             raise UsageError(
                 f"A schema of table {item.table!r} is that of live files and can't be forgotten",
                 key=item.table,

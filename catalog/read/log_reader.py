@@ -18,29 +18,26 @@ from ...errors import (
     BrokenChain,
     CorruptError,
     CorruptObject,
-    ForkError,
     LakelogError,
     MissingTransaction,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
-from ..ambient import SYSTEM, Ambient
-from ..format.names import LogObject, log_folder, name_prefix, parse_log_object, segments_folder
+from ..format.names import LogObject, parse_log_object, segments_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..format.pieces import Piece, open_segment
 from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
 from ..log.state import OPEN_AGAIN, State, apply, empty_state, state_of_checkpoint
 from ..parallel import parallel
+from .log_folder import LogFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ...store import Store
     from ..format.frame import LogIdentity
     from ..format.objects import DecodedCheckpoint
 
-FIRST_PAGE: Final = 100  # names: the newest checkpoint and the transactions after it are among them
 _ATTEMPTS: Final = 4
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -56,90 +53,8 @@ class _Vanished(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class LogReader:
-    """One writer's log of one database, for reading.
-
-    Attributes:
-        store: Where it is.
-        writer, database: Whose.
-        ambient: For waiting between listings.
-    """
-
-    store: Store
-    writer: str
-    database: str
-    ambient: Ambient = SYSTEM
-
-    @property
-    def folder(self) -> str:
-        """Key prefix of the log's objects."""
-        return log_folder(self.writer, self.database)
-
-    # --- Listing ----------------------------------------------------------------------------------
-
-    def names(self, incarnation: int = 0) -> Listing:
-        """All names of the log.
-
-        Args:
-            incarnation: Which one to look at; 0: the one that counts.
-        Requests: 1 LIST per 1,000 names on S3.
-        """
-        listing = self._empty_listing()
-        listing.incarnation = incarnation
-        for info in self.store.list(self.folder):
-            listing.take(info.key[len(self.folder) :])
-        listing.end()
-        return listing
-
-    def names_for(self, target: int | None = None) -> Listing:
-        """The names from the head down to a base for a revision (None: the head), or all.
-
-        Requests: 1 LIST in a log with checkpoints, 2 for a revision far below the head.
-        """
-        listing = self._empty_listing()
-        goal = target
-        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
-            listing.take(info.key[len(self.folder) :])
-            if listing.is_complete_for(goal):
-                return listing
-            if goal is not None and listing.incarnation and goal < listing.lowest - FIRST_PAGE:
-                return self.names_at(listing.incarnation, goal)
-        listing.end()
-        return listing
-
-    def names_at(self, incarnation: int, target: int) -> Listing:
-        """The names of one incarnation from a revision down to a base for it. What is above isn't
-        looked at.
-
-        Requests: 1 LIST in a log with checkpoints.
-        """
-        listing = self._empty_listing()
-        listing.incarnation = incarnation
-        above = self.folder + name_prefix(incarnation, target).rpartition("-")[0]
-        for info in self.store.list(self.folder, after=above, first_page=FIRST_PAGE):
-            listing.take(info.key[len(self.folder) :])
-            if listing.is_complete_for(target):
-                return listing
-        listing.end()
-        return listing
-
-    def names_down_to(self, revision: int) -> Listing:
-        """All names from the head down to a revision.
-
-        Requests: 1 LIST if the head is not far above it.
-        """
-        listing = self._empty_listing()
-        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
-            listing.take(info.key[len(self.folder) :])
-            if listing.incarnation and listing.lowest <= revision:
-                return listing
-        listing.end()
-        return listing
-
-    def _empty_listing(self) -> Listing:
-        return Listing(self.writer, self.database)
-
-    # --- States -----------------------------------------------------------------------------------
+class LogReader(LogFolder):
+    """One writer's log of one database, for reading."""
 
     def load(
         self, target: int | None = None, listing: Listing | None = None, incarnation: int = 0
@@ -161,21 +76,17 @@ class LogReader:
         """
         for attempt in range(_ATTEMPTS):
             if attempt:
-                listing = self.names(incarnation)
+                listing = self.all_names(incarnation)
             elif listing is None and incarnation and target is not None:
                 listing = self.names_at(incarnation, target)
             elif listing is None:
                 listing = self.names_for(target)
-            if listing.head < 0 and listing.others:
-                raise CorruptObject(
-                    f"{self.folder} holds an incarnation without its checkpoint, and no other",
-                    key=listing.key(listing.others[0]),
-                    hint=REPAIR,
-                )
+            _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
                 return empty_state(self.writer, self.database)
+            final = attempt == _ATTEMPTS - 1
             try:
-                return self._read(plan_read(listing, target), listing)
+                return self._read(plan_read(listing, target), listing, final=final)
             except (RevisionNotFound, SnapshotPruned):
                 if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
                     raise
@@ -186,14 +97,17 @@ class LogReader:
                 self.ambient.sleep_s(_PAUSE_S * attempt)
         raise AssertionError("unreachable")
 
-    def _read(self, plan: ReadPlan, listing: Listing) -> State:
-        """The state of the target, from the newest base that serves."""
+    def _read(self, plan: ReadPlan, listing: Listing, *, final: bool) -> State:
+        """The state of the target, from the newest base that serves.
+
+        Args:
+            final: A base that is not there is taken for a damaged one: it was looked for before.
+        """
         fallen: LakelogError | None = None
         for place, base in enumerate(plan.bases):
             tail = plan.tail_after(base)
-            more = plan.bases[place + 1 :]
             try:
-                state, found = self._fetch(base, tail, listing)
+                state, found = self._fetch(base, tail, listing, final=final)
                 self._replay(state, found, listing)
             except UnsupportedFeature:
                 raise
@@ -201,16 +115,22 @@ class LogReader:
                 about_base = base is not None and (
                     error.key == listing.key(base) or _is_right_above(error, base)
                 )
-                if not about_base or (isinstance(error, BrokenChain) and not more):
+                more = plan.bases[place + 1 :] or listing.lowest > 0
+                if not about_base:
                     raise
-                self._warn(error)
+                if more:
+                    self._warn(error)
                 fallen = fallen or error
                 continue
             state.older = partial(self._older, plan=plan, listing=listing)
             return state
         assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
-            return self.load(plan.target, self.names(listing.incarnation))
+            return self.load(plan.target, self.all_names(listing.incarnation))
+        if plan.fork >= 0:
+            raise fork_error(listing, plan.fork)
+        if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
+            raise fallen  # only the beginning, or one checkpoint: the chain breaks here
         raise CorruptObject(
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
             f"{fallen.message}",
@@ -236,14 +156,19 @@ class LogReader:
         assert state.base is not None
         below = state.base.message.revision
         if listing.lowest > 0:
-            listing = self.names(listing.incarnation)
+            listing = self.all_names(listing.incarnation)
             plan = plan_read(listing, plan.target)
         for base in plan.bases:
             if base is not None and base.revision >= below:
                 continue
             try:
-                other, found = self._fetch(base, plan.tail_after(base), listing)
+                other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
                 self._replay(other, found, listing)
+                for transaction in state.tail:  # the state may have gone on since it was read
+                    if transaction.message.revision > plan.target:
+                        apply(other, transaction)
+            except UnsupportedFeature:
+                raise
             except (CorruptError, _Vanished):
                 continue
             if other.digest == state.digest:
@@ -253,7 +178,12 @@ class LogReader:
         raise error
 
     def _fetch(
-        self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing
+        self,
+        base: LogObject | None,
+        tail: Sequence[LogObject],
+        listing: Listing,
+        *,
+        final: bool,
     ) -> tuple[State, list[tuple[LogObject, bytes]]]:
         """The state of a base, and the transactions after it, not yet decoded."""
         if base is None:
@@ -261,7 +191,14 @@ class LogReader:
             return self._with_reader(empty_state(self.writer, self.database)), list(
                 zip(tail, bodies, strict=True)
             )
-        first, *bodies = self._bodies([base, *tail])
+        try:
+            first, *bodies = self._bodies([base, *tail])
+        except _Vanished:
+            if not final or self.store.get_many([listing.key(base)]) != [None]:
+                raise
+            raise CorruptObject(
+                f"{listing.key(base)} was listed and is gone", key=listing.key(base)
+            ) from None
         state = state_of_checkpoint(
             decode_checkpoint(first, listing.key(base)), self.writer, self.database
         )
@@ -297,17 +234,24 @@ class LogReader:
         bodies = self.store.get_many([folder + piece.name for piece in pieces])
         assert log is not None
 
-        def opened(pair: tuple[Piece, bytes | None]) -> memoryview:
+        def opened(pair: tuple[Piece, bytes | None]) -> memoryview | CorruptError:
             piece, body = pair
-            if body is None:
-                raise CorruptObject(
-                    f"{piece.where} is referred to by a checkpoint and is not there",
-                    key=piece.where,
-                    hint=REPAIR,
-                )
-            return open_segment(body, piece, log)
+            try:
+                if body is not None:
+                    return open_segment(body, piece, log)
+            except CorruptError as error:
+                return error
+            return CorruptObject(
+                f"{piece.where} is referred to by a checkpoint and is not there",
+                key=piece.where,
+                hint=REPAIR,
+            )
 
-        return parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
+        found = parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
+        errors = [item for item in found if isinstance(item, CorruptError)]
+        for error in sorted(errors, key=lambda e: not isinstance(e, UnsupportedFeature)):
+            raise error  # what is too new comes before what is damaged
+        return [item for item in found if not isinstance(item, CorruptError)]
 
     def checkpoint_state(self, item: LogObject) -> State:
         """One checkpoint, without any fallback: what prune asks of the one that is to survive.
@@ -333,61 +277,6 @@ class LogReader:
             if isinstance(error, BrokenChain):
                 error.hint = f"{OPEN_AGAIN}. {error.hint}"
             raise
-
-    def load_at(self, at_us: int, listing: Listing) -> State | None:
-        """The state at a time: that of the newest revision committed at or before it.
-
-        Args:
-            at_us: µs since 1970, UTC, by this writer's own commit times.
-            listing: A listing made just before.
-        Returns:
-            The state; None if the log begins later.
-        Raises:
-            SnapshotPruned: What is left of the log begins later.
-            LakelogError: As `load`; damage after the time asked for doesn't matter.
-        Requests: as `load`, twice if the time lies before the head.
-        """
-        state, broken = self._newest_sound(listing)
-        if state is not None and state.revision >= 0 and state.committed_at_us <= at_us:
-            if broken is not None and at_us > state.committed_at_us:
-                raise broken  # its own commit time is unknown: it may have been before
-            return state
-        if state is None:
-            if broken is not None:
-                raise broken
-            return None
-        revision = state.history.revision_at(at_us)
-        if revision is None and state.history.holds(0):
-            return None
-        if revision is not None:
-            try:
-                return self.load(revision, incarnation=listing.incarnation)
-            except SnapshotPruned:
-                pass
-        oldest = self.names(listing.incarnation).first_readable()
-        raise SnapshotPruned(
-            f"At that time {self.writer}/{self.database} stood before revision {oldest}, "
-            "which is the oldest left",
-            key=f"{self.writer}/{self.database}",
-            hint="Ask for a later time",
-        )
-
-    def _newest_sound(self, listing: Listing) -> tuple[State | None, LakelogError | None]:
-        """The newest state that can be read, and the error that stands above it, if any. Goes down
-        by listed revisions."""
-        broken: LakelogError | None = None
-        target = listing.head
-        while target >= 0:
-            try:
-                return self.load(target, listing if broken is None else None), broken
-            except (ForkError, CorruptError) as error:
-                if broken is None and listing.lowest > 0:
-                    listing = self.names(listing.incarnation)
-                broken = broken or error
-                below = min(target, _revision_of(error, listing))
-                listed = listing.transactions.keys() | listing.checkpoints.keys()
-                target = max((r for r in listed if r < below), default=-1)
-        return None, broken
 
     def transaction(self, item: LogObject) -> DecodedTransaction:
         """Read one transaction.
@@ -425,19 +314,38 @@ class LogReader:
         fresh = state.copy()
         if fresh.fetch is not None:
             fresh.fetch = partial(self._fetch_pieces, fresh)
-        self._replay(fresh, list(zip(tail, bodies, strict=True)), listing)
+        try:
+            self._replay(fresh, list(zip(tail, bodies, strict=True)), listing)
+        except BrokenChain:
+            other = self._newer(state)
+            if other.log == state.log:
+                raise
+            return other
         return fresh
 
     def _newer(self, state: State) -> State:
-        """What a fresh look shows, unless it is an older view of the same log."""
+        """What a fresh look shows, unless it is an older view of the same log: that tells nothing
+        new, and a reader's head never goes back."""
         fresh = self.load()
-        same = fresh.log is None or fresh.log == state.log
-        if not same:
-            return fresh
-        if fresh.revision <= state.revision:
-            found = self.names_down_to(state.revision)
-            return state if _stands(state, found) or found.head < 0 else fresh
-        return fresh
+        return state if _is_older_view(fresh, state) else fresh
+
+
+def _is_older_view(fresh: State, state: State) -> bool:
+    """Whether a state that was read later shows the log as it was before; another log, and a log
+    that was put back and went on otherwise, are no older view."""
+    if fresh.log is None or state.log is None:
+        return fresh.log is None
+    if fresh.log.log_id != state.log.log_id:
+        return False
+    if fresh.log.incarnation != state.log.incarnation:
+        return fresh.log.incarnation < state.log.incarnation
+    if fresh.revision >= state.revision:
+        return fresh.digest == state.digest
+    try:
+        rows = state.history.after(fresh.revision - 1)
+    except CorruptError:
+        return True
+    return rows[0]["revision"] != fresh.revision or bool(rows[0]["digest"] == fresh.digest)
 
 
 def _stands(state: State, listing: Listing) -> bool:
@@ -462,11 +370,14 @@ def _two_at_a_time(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R
     return parallel(function, list(items), at_once=2)
 
 
-def _revision_of(error: LakelogError, listing: Listing) -> int:
-    """The revision that an error is about; the head if it doesn't say."""
-    name = (error.key or "").split(" and ")[0].rsplit("/", 1)[-1]
-    item = parse_log_object(name)
-    return listing.head if item is None else item.revision
+def _refuse_unfinished(listing: Listing) -> None:
+    """A log of which only other incarnations are there is damaged, not empty."""
+    if listing.head < 0 and listing.others:
+        raise CorruptObject(
+            f"{listing.folder} holds an incarnation without its checkpoint, and no other",
+            key=listing.key(listing.others[0]),
+            hint=REPAIR,
+        )
 
 
 def raise_missing(listing: Listing, target: int | None) -> None:

@@ -1,7 +1,8 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -28,15 +29,14 @@ HISTORY: SegmentKind
 REFERENCES: SegmentKind
 
 class Segment(_message.Message):
-    __slots__ = ("kind", "row_count", "first_table", "first_path", "last_table", "last_path", "first_column", "last_column", "first_revision", "last_revision", "total_rows", "total_bytes")
+    __slots__ = ("kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns", "first_revision", "last_revision", "total_rows", "total_bytes")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
     FIRST_TABLE_FIELD_NUMBER: _ClassVar[int]
     FIRST_PATH_FIELD_NUMBER: _ClassVar[int]
     LAST_TABLE_FIELD_NUMBER: _ClassVar[int]
     LAST_PATH_FIELD_NUMBER: _ClassVar[int]
-    FIRST_COLUMN_FIELD_NUMBER: _ClassVar[int]
-    LAST_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     FIRST_REVISION_FIELD_NUMBER: _ClassVar[int]
     LAST_REVISION_FIELD_NUMBER: _ClassVar[int]
     TOTAL_ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -47,13 +47,12 @@ class Segment(_message.Message):
     first_path: str
     last_table: str
     last_path: str
-    first_column: str
-    last_column: str
+    columns: _containers.RepeatedScalarFieldContainer[str]
     first_revision: int
     last_revision: int
     total_rows: int
     total_bytes: int
-    def __init__(self, kind: _Optional[_Union[SegmentKind, str]] = ..., row_count: _Optional[int] = ..., first_table: _Optional[str] = ..., first_path: _Optional[str] = ..., last_table: _Optional[str] = ..., last_path: _Optional[str] = ..., first_column: _Optional[str] = ..., last_column: _Optional[str] = ..., first_revision: _Optional[int] = ..., last_revision: _Optional[int] = ..., total_rows: _Optional[int] = ..., total_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, kind: _Optional[_Union[SegmentKind, str]] = ..., row_count: _Optional[int] = ..., first_table: _Optional[str] = ..., first_path: _Optional[str] = ..., last_table: _Optional[str] = ..., last_path: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., first_revision: _Optional[int] = ..., last_revision: _Optional[int] = ..., total_rows: _Optional[int] = ..., total_bytes: _Optional[int] = ...) -> None: ...
 
 class SegmentRef(_message.Message):
     __slots__ = ("segment", "offset", "length", "digest")

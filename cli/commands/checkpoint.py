@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ...errors import LakelogError
 from .. import options, output
-from ..opening import existing_log, only_writer, open_catalog
+from ..errors import note_error
+from ..opening import each_writer, open_catalog
 from ..output import Column
 from ..text import many, size
 
 if TYPE_CHECKING:
     import argparse
 
+    from ...catalog.catalog import Catalog
+
 DESCRIPTION: Final = """\
-Write a checkpoint of a writer's newest revision, so that readers need not replay the whole log.
-Writers do this by themselves every 100 commits; nothing is taken over and nobody is fenced. The
-writer's prefix gets a probe object for a moment, to learn what the store can do."""
+Write a checkpoint of the newest revision of every writer, or of one, so that readers need not
+replay the whole log. Writers do this by themselves every 100 commits; nothing is taken over and
+nobody is fenced. A writer's prefix gets a probe object for a moment, to learn what the store can
+do."""
 EXAMPLES: Final = """
-lakelog checkpoint s3://lake/catalog weather --writer EWR
+lakelog checkpoint s3://lake/catalog weather
 lakelog checkpoint ./catalog weather --writer EWR --output json
 """
 _COLUMNS: Final = tuple(
@@ -30,35 +35,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     options.add_url(parser)
     options.add_database(parser)
-    options.add_writer(parser, "whose log; needed if the database has several writers")
+    options.add_writer(parser, "only this writer's log; else every writer of the database")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write it, and print its key and size."""
+    """Write them, and print keys and sizes. What fails for one writer keeps no other from its
+    turn."""
     catalog = open_catalog(args)
-    writer_id = only_writer(catalog, args.database, args.writer)
-    existing_log(catalog, writer_id, args.database)  # a misspelt id must not be probed
-    with catalog.writer(writer_id, args.database) as writer:
+    records: list[dict[str, Any]] = []
+    failed: list[LakelogError] = []
+    writers = each_writer(catalog, args.database, args.writer)  # a misspelt id is not probed
+    for writer in writers:
+        try:
+            records.append(_write(catalog, writer, args.database))
+        except LakelogError as error:
+            if len(writers) > 1:
+                note_error(error)
+            failed.append(error)
+    if args.output == "json" and args.writer is None:
+        output.json_lines(records)
+    elif args.output == "json" and records:
+        output.json_object(records[0])
+    elif args.output == "csv":
+        output.rows("csv", _COLUMNS, records)
+    elif args.output == "text":
+        for record in records:
+            _print(record, named=args.writer is None)
+    if failed:
+        raise failed[0]
+    return 0
+
+
+def _write(catalog: Catalog, writer_id: str, database: str) -> dict[str, Any]:
+    with catalog.writer(writer_id, database) as writer:
         info = writer.checkpoint()
     assert info is not None  # the log is not empty
-    record: dict[str, Any] = {
+    return {
         "writer": writer_id,
-        "database": args.database,
+        "database": database,
         "revision": info.revision,
         "key": info.key,
         "size_bytes": info.size_bytes,
         "segments": info.segments,
         "written": info.written,
     }
-    if args.output == "json":
-        output.json_object(record)
-    elif args.output == "csv":
-        output.rows("csv", _COLUMNS, [record])
-    else:
-        done = "wrote" if info.written else "there already:"
-        spilled = f" and {many(info.segments, 'segment')}" if info.segments else ""
-        output.line(
-            f"{done} the checkpoint of revision {info.revision}{spilled}, {size(info.size_bytes)}"
-        )
-        output.line(info.key)
-    return 0
+
+
+def _print(record: dict[str, Any], *, named: bool) -> None:
+    whose = f"{record['writer']}/{record['database']}: " if named else ""
+    done = "wrote" if record["written"] else "there already:"
+    spilled = f" and {many(record['segments'], 'segment')}" if record["segments"] else ""
+    amount = size(record["size_bytes"])
+    output.line(f"{whose}{done} the checkpoint of revision {record['revision']}{spilled}, {amount}")
+    output.line(record["key"])

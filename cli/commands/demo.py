@@ -33,7 +33,7 @@ EXAMPLES: Final = """
 lakelog demo
 lakelog demo ./demo-lake
 """
-_MARK: Final = ".lakelog-demo"
+_MADE_BY_DEMO: Final = ".lakelog-demo"
 _JUNE: Final = "2013-06-15T00:00:00Z"
 _SQL: Final = """\
 SELECT origin, count(*) AS hours, min(temp) AS coldest_may_hour
@@ -96,7 +96,7 @@ def _prepare(directory: str | None) -> Path:
         folder = Path(directory)
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{directory} is a file", key=directory, hint="Name a folder")
-        if (folder / _MARK).exists():
+        if (folder / _MADE_BY_DEMO).exists():
             shutil.rmtree(folder)
         elif folder.exists() and any(folder.iterdir()):
             raise UsageError(
@@ -105,7 +105,7 @@ def _prepare(directory: str | None) -> Path:
                 hint="Name a new folder, or none for a temporary one",
             )
         folder.mkdir(parents=True, exist_ok=True)
-    (folder / _MARK).write_text("Made by `lakelog demo`, which may delete this folder.\n")
+    (folder / _MADE_BY_DEMO).write_text("Made by `lakelog demo`, which may delete this folder.\n")
     return folder
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import AccessDenied, LakelogError, LogLost, NotACatalog, NotFoundError
+from ...errors import NotACatalog, NotFoundError
 from .. import options, output
-from ..log_health import examine
 from ..opening import existing_log, open_catalog
 from ..output import Column
 from ..progress import Progress
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ...catalog.catalog import Catalog
+    from ...catalog.read.health import Finding, LogHealth
 
 DESCRIPTION: Final = """\
 Find out what the store really does, and look at every log: its head, epoch, forks, what can be
@@ -73,32 +73,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look, and print what was found."""
+    from ...catalog.ambient import SYSTEM
+    from ...catalog.read.health import examine_log, find_lost_logs
+
     catalog = open_catalog(args)
-    problems: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
     try:
         targets = _targets(catalog, args)
-        _judge_lost(catalog, args, targets, problems, notes)
+        findings = find_lost_logs(catalog.store, args.writer, args.database, known=targets)
     except NotFoundError:
         targets = []
-        _judge_lost(catalog, args, targets, problems, notes)
-        if not problems:
+        findings = find_lost_logs(catalog.store, args.writer, args.database)
+        if not any(finding.severity == "problem" for finding in findings):
             raise
     with Progress("transactions read") as progress:
         logs = [
-            examine(catalog.store, writer, database, problems, notes, step=progress.step)
+            examine_log(catalog.store, writer, database, ambient=SYSTEM, step=progress.step)
             for writer, database in targets
         ]
+    for log in logs:
+        findings += log.findings
     prober = args.writer or (targets[0][0] if targets else None)
-    probed = _probe(catalog, None if args.no_probe else prober, problems, notes)
-    found = {"url": catalog.url, **probed, "logs": logs, "problems": problems, "notes": notes}
+    probed = _probe(catalog, None if args.no_probe else prober, findings)
+    found = {
+        "url": catalog.url,
+        **probed,
+        "logs": [_log_row(log) for log in logs],
+        "problems": [_finding_row(item) for item in findings if item.severity == "problem"],
+        "notes": [_finding_row(item) for item in findings if item.severity == "note"],
+    }
     if args.output == "json":
         output.json_object(found)
     elif args.output == "csv":
-        output.rows("csv", _LOGS, logs)
+        output.rows("csv", _LOGS, found["logs"])
     else:
         _print(found)
-    return 1 if problems else 0
+    return 1 if found["problems"] else 0
 
 
 def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -123,46 +132,44 @@ def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]
     ]
 
 
-def _judge_lost(
-    catalog: Catalog,
-    args: argparse.Namespace,
-    targets: list[tuple[str, str]],
-    problems: list[dict[str, Any]],
-    notes: list[dict[str, Any]],
-) -> None:
-    """Data files without a log: a problem where they prove that there was one.
-
-    Requests: those of `lost_log.without_log`, and of `lost_log.refuse_lost_log` for each found.
-    """
-    from ...catalog.read.lost_log import refuse_lost_log, without_log
-
-    lost = without_log(catalog.store, args.writer, args.database, known=frozenset(targets))
-    for writer, database in lost:
-        named = {"database": database, "writer": writer}
-        try:
-            refuse_lost_log(catalog.store, writer, database)
-        except LogLost as error:
-            text = error.message.removeprefix(f"{writer}/{database} ")
-            found = _finding(text, error.hint)
-            problems.append(found | named | {"key": error.key})
-        else:
-            text = "There are data files and no log: of a first commit that isn't made yet, or lost"
-            hint = f"If it was made: `lakelog rebuild URL {database} --writer {writer}`"
-            notes.append(_finding(text, hint) | named)
+def _log_row(log: LogHealth) -> dict[str, Any]:
+    checkpoint = log.checkpoint_revision
+    committed_at_us = log.committed_at_us
+    return {
+        "database": log.database,
+        "writer": log.writer,
+        "head": log.head,
+        "committed_at": None if committed_at_us is None else output.utc_from_us(committed_at_us),
+        "epoch": log.epoch,
+        "oldest_readable": log.oldest_readable,
+        "readable": log.readable,
+        "transactions": log.transactions,
+        "checkpoints": log.checkpoints,
+        "checkpoint_revision": checkpoint,
+        "checkpoint_age_revisions": None if checkpoint is None else log.head - checkpoint,
+        "checkpoint_committed_at": output.utc(log.checkpoint_committed_at),
+        "forks": log.forks,
+        "unknown_names": log.unknown_names,
+        "sound": log.sound,
+    }
 
 
-def _probe(
-    catalog: Catalog,
-    writer: str | None,
-    problems: list[dict[str, Any]],
-    notes: list[dict[str, Any]],
-) -> dict[str, Any]:
-    """What the store can do.
+def _finding_row(finding: Finding) -> dict[str, Any]:
+    return {
+        "database": finding.database,
+        "writer": finding.writer,
+        "text": finding.what,
+        "key": finding.key,
+        "hint": finding.to_do,
+    }
+
+
+def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dict[str, Any]:
+    """What the store can do; findings are added.
 
     Requests: 4; none without a writer.
     """
-    from ...catalog.format.names import check_id
-    from ...store import probe
+    from ...catalog.read.health import examine_store
 
     found: dict[str, Any] = {
         "backend": catalog.store.backend,
@@ -173,28 +180,13 @@ def _probe(
     }
     if writer is None:
         return found
-    found["probe_prefix"] = f"{check_id(writer, 'writer')}/_probe/"
-    try:
-        capabilities = probe(catalog.store, f"{writer}/")
-    except AccessDenied as error:
-        found["probe"] = "writing is not allowed here"
-        notes.append(_finding(f"The probe was refused: {error.message}. Reading works", None))
-        return found
-    except LakelogError as error:
-        found["probe"] = "failed"
-        problems.append(_finding(f"The probe failed: {error.message}", error.hint))
-        return found
-    works = capabilities.put_if_absent
-    found |= {
-        "put_if_absent": works,
-        "probe": capabilities.detail,
-        "meaning": _RACES if works else _NO_RACES,
-    }
+    capabilities, found["probe"], more = examine_store(catalog.store, writer)
+    findings += more
+    found["probe_prefix"] = f"{writer}/_probe/"
+    if capabilities is not None:
+        works = capabilities.put_if_absent
+        found |= {"put_if_absent": works, "meaning": _RACES if works else _NO_RACES}
     return found
-
-
-def _finding(text: str, hint: str | None) -> dict[str, Any]:
-    return {"database": None, "writer": None, "text": text, "key": None, "hint": hint}
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import plans
+from ..deletions import show_report
 
 if TYPE_CHECKING:
     import argparse
@@ -13,14 +14,14 @@ if TYPE_CHECKING:
     from ...gc import Plan, Report
 
 DESCRIPTION: Final = """\
-Delete a writer's data files that no retained revision names: files removed from their tables
-before the oldest readable revision, and orphans of attempts that never committed. Files that
+Delete data files that no retained revision names: files removed from their tables before the
+oldest readable revision, and leftovers of attempts that never committed. Files that
 could still be committed, and names that lakelog did not make, are left alone for a grace period
 of a week by the store's clock.
 
 Without --execute nothing is deleted: the plan is shown, with the reason for each file."""
 EXAMPLES: Final = """
-lakelog gc s3://lake/catalog weather --writer EWR
+lakelog gc s3://lake/catalog weather
 lakelog gc ./catalog weather --writer EWR --plan-out plan.json
 lakelog gc ./catalog weather --writer EWR --execute plan.json
 """
@@ -33,13 +34,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and delete if asked."""
-    return plans.run(args, _plan, _execute, "gc")
+    done = "nothing was deleted"
+    return plans.run(args, plans.Step("gc", done, _plan, _load, _execute, show_report))
 
 
 def _plan(catalog: Catalog, writer: str, database: str, progress: Any) -> Plan:
     from ...gc import plan_gc
 
     return plan_gc(catalog, writer, database, progress=progress)
+
+
+def _load(text: str) -> Plan:
+    from ...gc import Plan
+
+    return Plan.from_json(text)
 
 
 def _execute(catalog: Catalog, plan: Plan, progress: Any) -> Report:

@@ -44,8 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the rows."""
     snapshot = open_snapshot(args)
-    known = snapshot.schema(args.table).names
-    with snapshot.scan(args.table, _columns(args.columns, known)) as reader:
+    columns = _columns(args.columns, snapshot.column_names(args.table))
+    with snapshot.scan(args.table, columns) as reader:
         names = reader.schema.names
         stream = output.Stream(
             args.output, names, [is_number(field.type) for field in reader.schema]

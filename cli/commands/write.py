@@ -37,6 +37,7 @@ once."""
 EXAMPLES: Final = """
 lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013-01
 lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
+lakelog write ./catalog weather hourly - --format csv --writer EWR < rows.csv
 lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --writer EWR --add
 """
 _COLUMNS: Final = (
@@ -59,7 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
-    parser.add_argument("files", metavar="FILE", nargs="+", help="a file on this machine")
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a file on this machine; - is stdin (then --format says of what)",
+    )
     options.add_writer(parser, "the writer id to commit under", required=True)
     parser.add_argument(
         "--partition", metavar="NAME", default="", help="the partition of the new files"

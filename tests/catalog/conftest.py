@@ -1,16 +1,11 @@
-"""Settings and fixtures of the core's tests.
-
-`LAKELOG_EXAMPLES=5000 pytest tests/catalog` runs the property tests longer, on fresh seeds.
-"""
+"""Fixtures of the core's tests."""
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
 from lakelog.catalog.catalog import Catalog
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
@@ -20,17 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakelog.store import Store
-
-_EXAMPLES = os.environ.get("LAKELOG_EXAMPLES")
-settings.register_profile(
-    "lakelog",
-    max_examples=int(_EXAMPLES or 40),
-    derandomize=_EXAMPLES is None,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-settings.load_profile("lakelog")
 
 
 @pytest.fixture

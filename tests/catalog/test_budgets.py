@@ -14,6 +14,7 @@ from lakelog.catalog.log import checkpoint as checkpoint_module
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US
+from lakelog.testing.keys import log_keys
 
 ROWS = pa.table({"a": [1, 2, 3]})
 
@@ -81,10 +82,10 @@ def test_writers(counting, filled):
 
 
 def test_history(counting, filled):
-    """1 LIST and 1 for each writer; then as reading the newest snapshot."""
-    with Spent(counting, list=1 + 4, get=3 * (1 + 3)):
+    """1 LIST and 1 for each writer; then as reading the newest snapshot, and all names."""
+    with Spent(counting, list=1 + 4 + 3, get=3 * (1 + 3)):
         Catalog(counting).history("db")
-    with Spent(counting, list=1 + 4, get=1 + 3):
+    with Spent(counting, list=1 + 4 + 1, get=1 + 3):
         Catalog(counting).history("db", "A")
 
 
@@ -99,7 +100,7 @@ def test_the_newest_snapshot(counting, filled):
 
 def test_a_snapshot_at_a_time_before_the_head_reads_the_log_twice(counting, filled):
     at = dt.datetime.fromtimestamp(START_US / 1e6 + 4.5, dt.UTC)
-    with Spent(counting, list=1 + 4, get=3 * ((1 + 3) + (1 + 1))):
+    with Spent(counting, list=1 + 4 + 3, get=3 * ((1 + 3) + (1 + 1))):
         Catalog(counting).snapshot("db", at)
 
 
@@ -117,13 +118,24 @@ def test_a_snapshot_of_a_cut_lists_its_writers_alone(counting, filled):
 
 
 def test_spilled_segments_cost_one_get_each(counting, filled, store):
+    store.delete(log_keys(store, "checkpoint", writer="A"))  # else its pieces are taken over
     with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0):
         info = filled.writer("A", "db").checkpoint()
-    with Spent(counting, list=1, get=1 + info.segments):
-        Catalog(counting).snapshot("db", {"A": 6})
+    assert info.segments == 4  # files and their statistics, schemas, history
+    with Spent(counting, list=1, get=1):
+        snapshot = Catalog(counting).snapshot("db", {"A": 6})
+    with Spent(counting, get=1 + 1):
+        snapshot.files("t")
+    with Spent(counting):
+        snapshot.files("t", details=True)
+        snapshot.schema("t")
+        snapshot.tables()
     item = LogReader(store, "A", "db").names().checkpoints[6][0]
-    with Spent(counting, get=1 + info.segments):
-        LogReader(counting, "A", "db").checkpoint_state(item)
+    with Spent(counting, get=1):
+        state = LogReader(counting, "A", "db").checkpoint_state(item)
+    with Spent(counting, get=1 + 1 + 1):
+        assert (len(state.files.tables()), state.history.table().num_rows) == (1, 7)
+        assert len(state.schemas.entries) == 1
 
 
 def test_a_refresh_when_nothing_is_new(counting, filled):
@@ -149,7 +161,7 @@ def test_what_a_snapshot_knows_costs_nothing(counting, filled):
         snapshot.tables()
         snapshot.schema("t")
         snapshot.files("t")
-        snapshot.files("t", statistics=True)
+        snapshot.files("t", details=True)
         snapshot.file_parts("t")
         assert snapshot.token
         snapshot.scan("t")
@@ -174,8 +186,10 @@ def test_opening_a_writer(counting, filled):
         catalog.writer("A", "db")
     with Spent(counting, get=1 + 3, list=1):  # probed once for the store object
         catalog.writer("B", "db")
-    with Spent(counting, list=2):  # where there is no log, data files could say that there was
+    with Spent(counting, list=1 + 2 + 1):  # no log: is there a twin's, or data files of a lost one?
         catalog.writer("new", "db")
+    with Spent(counting, list=1 + 2 + 1 + 1, put=1, get=1):  # a guest begins it
+        catalog.writer("new", "db", shared=True)
 
 
 def test_a_transaction_costs_its_files_and_one_put(counting, filled, fake):
@@ -239,16 +253,18 @@ def test_taking_in_a_file(counting, filled, store):
 
 
 def test_a_checkpoint(counting, filled):
-    """1 PUT, and 1 for each spilled segment."""
+    """1 PUT, and 1 for each new segment; the LIST of all names."""
     writer = Catalog(counting).writer("A", "db")
-    with Spent(counting, put=1):
+    with Spent(counting, put=1, list=1):
         writer.checkpoint()
-    with Spent(counting, put=1):
+    with Spent(counting, put=1, list=1):
         writer.checkpoint()
 
 
-def test_an_automatic_checkpoint_is_one_put_more(counting, filled):
-    writer = Catalog(counting).writer("A", "db", checkpoint_every=3)  # the last one is at 3
+def test_an_automatic_checkpoint_is_one_put_more(counting, filled, fake):
+    writer = Catalog(counting, ambient=fake.ambient).writer(
+        "A", "db", checkpoint_every=3
+    )  # the last one is at 3
     with Spent(counting, put=1 + 1 + 1):
         assert write(writer).commit_info.revision == 7
     assert writer.last_checkpoint.revision == 7
@@ -280,8 +296,8 @@ def test_one_log(counting, filled):
 
 
 def test_a_listing_of_the_tail_is_short(counting, filled, store):
-    """A refresh doesn't page through the whole log: the store is asked for the tail alone."""
+    """A refresh doesn't page through the whole log: names are taken in down to the one it knows."""
     log = LogReader(store, "A", "db")
-    listing = log.names(after_revision=5)
-    assert sorted(listing.transactions) == [6]
+    listing = log.names_down_to(5)
+    assert sorted(listing.transactions) == [4, 5, 6]  # one more: another name could stand on 5
     assert not listing.checkpoints

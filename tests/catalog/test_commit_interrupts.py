@@ -197,12 +197,12 @@ def test_who_gives_up_waiting_is_not_committed_later():
 def test_a_leaders_interrupt_is_its_own(store):
     """Those whom it commits for get to know that the outcome is unknown, and may call again."""
     writer = Catalog(store).writer("w", "db")
-    real, entered, go = writer._queue._commit_all, threading.Event(), threading.Event()
+    real, entered, go = writer._session._queue._commit_all, threading.Event(), threading.Event()
 
     def commit_all(intents):
         entered.set()
         go.wait(10)
-        writer._queue._commit_all = real
+        writer._session._queue._commit_all = real
         real(intents)
         raise Interrupt
 
@@ -219,13 +219,13 @@ def test_a_leaders_interrupt_is_its_own(store):
         except BaseException as error:
             results[name] = error
 
-    writer._queue._turn.acquire()
+    writer._session._queue._turn.acquire()
     threads = [threading.Thread(target=run, args=(n, tx)) for n, tx in enumerate([first, *others])]
     for thread in threads:
         thread.start()
-    assert waiting_in(writer._queue, 4)
-    writer._queue._commit_all = commit_all
-    writer._queue._turn.release()
+    assert waiting_in(writer._session._queue, 4)
+    writer._session._queue._commit_all = commit_all
+    writer._session._queue._turn.release()
     go.set()
     for thread in threads:
         thread.join(10)

@@ -30,6 +30,7 @@ from lakelog.errors import (
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore
+from lakelog.testing.keys import log_keys, revision_in
 from lakelog.testing.logs import live_paths
 
 LIMIT_S = DEFAULT_MARGINS.idle_limit_s
@@ -51,8 +52,7 @@ def values(store, as_of=None):
 
 
 def transactions(store):
-    names = (item.key.rsplit("/", 1)[1] for item in store.list("w/db/transactions/"))
-    return [name for name in names if name.endswith(".transaction")]
+    return log_keys(store, "transaction")
 
 
 # --- Fencing --------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_guests_in_threads_lose_nothing(store):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(run, range(4)))
     assert values(store) == sorted(n * 100 + v for n in range(4) for v in range(8))
-    assert len(transactions(store)) == 32
+    assert len(transactions(store)) == 1 + 32, "the birth, and one for each commit"
 
 
 # --- Lost answers ---------------------------------------------------------------------------------
@@ -312,20 +312,20 @@ def test_nothing_learnt_at_all_is_unknown_and_can_be_called_again(store, fake, f
 
 def test_an_unknown_commit_that_another_writers_commit_overtook(store, fake):
     """Its request was lost for good, and somebody else took the name: it goes to the next."""
-    lossy = FaultyStore(store, ["lost request"] * 4)
+    lossy = FaultyStore(store, ["ok", *["lost request"] * 4])
     writer = Catalog(lossy, ambient=fake.ambient).writer("w", "db", shared=True)
     tx = writer.transaction()
     tx.write("t", table(1))
     with pytest.raises(CommitOutcomeUnknown):
         tx.commit()
     write(Catalog(store).writer("w", "db", shared=True), 2)
-    assert tx.commit().revision == 1
+    assert tx.commit().revision == 2
     assert values(store) == [1, 2]
 
 
 def test_an_unknown_commit_that_was_pruned_since_stays_unknown(store, fake):
     """The log went on and its early part was pruned: neither yes nor no can be said."""
-    lossy = FaultyStore(store, ["lost response"] * 4)
+    lossy = FaultyStore(store, ["ok", *["lost response"] * 4])
     writer = Catalog(lossy, ambient=fake.ambient).writer("w", "db", shared=True)
     tx = writer.transaction()
     tx.write("t", table(1))
@@ -334,11 +334,9 @@ def test_an_unknown_commit_that_was_pruned_since_stays_unknown(store, fake):
         tx.commit()
     lossy.fail_reads = False
     other = Catalog(store).writer("w", "db", shared=True)
-    write(other, 2)
-    store.delete([f"w/db/transactions/{name}" for name in transactions(store)[:1]])
-    with mock.patch.object(other, "_retained_from", 1):
-        other.checkpoint()
-    store.delete([f"w/db/transactions/{name}" for name in transactions(store)])
+    for value in range(2, 6):  # a piece of history goes once all of it was pruned
+        write(other, value)
+        prune_to_checkpoint(store, other.checkpoint().revision)
     fake.move(LIMIT_S + 1)
     with pytest.raises(CommitOutcomeUnknown, match="pruned"):
         tx.commit()
@@ -358,7 +356,7 @@ def test_a_commit_time_is_the_same_however_it_was_learnt(store, fake):
             tx.commit()
         lossy.fail_reads = False
         Catalog(root).writer("w", "db", shared=True).checkpoint()
-        root.delete([f"w/db/transactions/{name}" for name in transactions(root)])
+        root.delete(transactions(root))
         expected = LogReader(root, "w", "db").load().committed_at_us
         fake.move(LIMIT_S + 1)
         assert tx.commit().committed_at_us == expected
@@ -407,13 +405,7 @@ def test_a_refusal_is_no_doubt(store, fake, error):
 
 def prune_to_checkpoint(store, revision):
     """What prune leaves: the checkpoint of a revision, and what came after it."""
-    doomed = [
-        item.key
-        for item in store.list("w/db/transactions/")
-        if int(item.key.rsplit("/", 1)[1][:20]) < revision
-        or (item.key.endswith(f"{revision:020d}") and "checkpoint" not in item.key)
-    ]
-    store.delete(doomed)
+    store.delete([key for key in log_keys(store) if revision_in(key) < revision])
 
 
 def test_a_committer_that_slept_lists_again_and_never_makes_a_pruned_name_anew(
@@ -424,11 +416,10 @@ def test_a_committer_that_slept_lists_again_and_never_makes_a_pruned_name_anew(
     other = catalog.writer("w", "db", shared=True)
     for value in range(1, 6):
         write(other, value)
-    other.checkpoint()
-    prune_to_checkpoint(store, 5)
+    prune_to_checkpoint(store, other.checkpoint().revision)
     fake.move(LIMIT_S + 1)
-    assert write(sleeper, 6).revision == 6
-    assert [int(name[:20]) for name in transactions(store)] == [5, 6]
+    assert write(sleeper, 6).revision == 7  # revision 0 is the birth
+    assert [revision_in(key) for key in transactions(store)] == [6, 7]
     assert values(store) == list(range(7))
 
 
@@ -467,14 +458,13 @@ def test_a_put_so_slow_that_its_name_was_pruned_before_it_landed(catalog, store,
         other = catalog.writer("w", "db", shared=True)
         for value in range(1, 6):
             write(other, value)
-        other.checkpoint()
-        prune_to_checkpoint(store, 5)
+        prune_to_checkpoint(store, other.checkpoint().revision)
         fake.move(LIMIT_S + 1)
 
     slow.before_put = meanwhile
-    assert write(sleeper, 99).revision == 6  # it lost that name, and has taken the next one
+    assert write(sleeper, 99).revision == 7  # it lost that name, and has taken the next one
     assert values(store) == [0, 1, 2, 3, 4, 5, 99]
-    assert write(sleeper, 100).revision == 7
+    assert write(sleeper, 100).revision == 8
 
 
 class AfterPut(FaultyStore):
@@ -495,7 +485,7 @@ def test_a_slow_put_whose_place_in_the_history_is_gone_is_unknown(store, fake):
     sleeper = Catalog(slow, ambient=fake.ambient).writer("w", "db", shared=True)
 
     def meanwhile():
-        for value in (1, 2):  # the second one's history begins at the first one's checkpoint
+        for value in range(1, 5):  # a piece of history goes once all of it was pruned
             other = Catalog(store, ambient=fake.ambient).writer("w", "db", shared=True)
             write(other, value)
             prune_to_checkpoint(store, other.checkpoint().revision)
@@ -504,7 +494,7 @@ def test_a_slow_put_whose_place_in_the_history_is_gone_is_unknown(store, fake):
     slow.after = meanwhile
     with pytest.raises(CommitOutcomeUnknown, match="was pruned"):
         write(sleeper, 0)
-    assert values(store) == [0, 1, 2]
+    assert values(store) == list(range(5))
 
 
 def test_a_slow_put_that_stands_is_never_reported_as_failed(store, fake):
@@ -643,9 +633,9 @@ def test_no_thread_is_told_skipped_for_a_commit_that_did_not_stand(store, fake):
         tx = writer.transaction(app_id="stream", app_version=7)
         tx.write("t", table(7))
         intents.append(tx._intent)
-    results = writer._committer.commit(intents)
+    results = writer._session._committer.commit(intents)
     assert all(isinstance(result, CommitOutcomeUnknown | StorageError) for result in results)
-    results = writer._committer.commit(intents)
+    results = writer._session._committer.commit(intents)
     assert [result.skipped for result in results] == [False, True]
     assert values(store) == [7]
 
@@ -731,7 +721,7 @@ def test_the_state_after_each_commit_is_what_a_reader_finds(catalog, store):
     writer = catalog.writer("w", "db")
     for value in range(5):
         write(writer, value)
-        mine, theirs = writer._committer.state, LogReader(store, "w", "db").load()
+        mine, theirs = writer._session._committer.state, LogReader(store, "w", "db").load()
         assert (mine.revision, mine.digest) == (theirs.revision, theirs.digest)
         assert live_paths(mine) == live_paths(theirs)
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import string
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.format.cut import Cut, Position, is_token, parse_token
+from lakelog.catalog.format.cut import PREFIX, Cut, Position, is_token, parse_token
+from lakelog.catalog.format.frame import LogIdentity
+from lakelog.catalog.format.names import MAX_REVISION
+from lakelog.catalog.wire import lakelog_cut_pb2 as wire
 from lakelog.errors import InvalidToken
 
-IDS = st.from_regex(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,12}", fullmatch=True)
+IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,12}", fullmatch=True)
+LOGS = st.one_of(
+    st.none(), st.builds(LogIdentity, st.binary(min_size=16, max_size=16), st.integers(1, 999))
+)
 DIGESTS = st.one_of(st.just(b""), st.binary(min_size=8, max_size=8))
-POSITIONS = st.builds(Position, st.integers(0, 2**62), DIGESTS)
-CUTS = st.builds(Cut, IDS, st.dictionaries(IDS, POSITIONS, max_size=5))
+POSITIONS = st.builds(Position, st.integers(0, MAX_REVISION), DIGESTS, LOGS)
+CUTS = st.builds(Cut, IDS, st.dictionaries(IDS, POSITIONS, min_size=1, max_size=5))
 SAMPLES = [
-    Cut("weather", {"EWR": Position(7, b"\x01" * 8), "JFK": Position(0, b"\xff" * 8)}),
+    Cut(
+        "weather",
+        {
+            "EWR": Position(7, b"\x01" * 8, LogIdentity(bytes(range(16)), 1)),
+            "JFK": Position(0, b"\xff" * 8, LogIdentity(bytes(16), 999)),
+        },
+    ),
     Cut("weathers", {"EWR": Position(7, b"\x01" * 8)}),
     Cut("d", {"w": Position(1)}),
     Cut("da", {"w": Position(1)}),
@@ -89,6 +103,8 @@ def test_any_text_is_refused_by_type(text):
         Cut("", {"w": Position(1)}),
         Cut("d", {"../w": Position(1)}),
         Cut("d", {"": Position(1)}),
+        Cut("d", {"-w": Position(1)}),
+        Cut("d", {}),
     ],
 )
 def test_a_forged_token_with_names_that_cannot_be_is_refused(cut):
@@ -104,3 +120,40 @@ def test_a_token_of_absurd_length_is_refused_before_it_is_decoded():
 
 def test_revisions_by_writer():
     assert SAMPLES[0].revisions == {"EWR": 7, "JFK": 0}
+
+
+def forged(**fields):
+    """A token of one writer, `w`, with these fields of its entry."""
+    item = wire.WriterRevision(**({"writer": "w", "revision": 1} | fields))
+    body = wire.Cut(database="d", writers=[item]).SerializeToString()
+    body += zlib.crc32(body).to_bytes(4, "little")
+    return PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"digest": b"x" * 7},
+        {"digest": b"x" * 32},
+        {"log_id": b"x" * 15, "incarnation": 1},
+        {"log_id": b"x" * 16},
+        {"incarnation": 1},
+        {"log_id": b"x" * 16, "incarnation": 1_000},
+        {"revision": MAX_REVISION + 1},
+    ],
+    ids=str,
+)
+def test_a_forged_token_with_what_no_log_can_have_is_refused(fields):
+    with pytest.raises(InvalidToken):
+        parse_token(forged(**fields))
+    assert parse_token(forged()) == Cut("d", {"w": Position(1)})
+    sound = forged(log_id=b"x" * 16, incarnation=999)
+    assert parse_token(sound).writers["w"].log == LogIdentity(b"x" * 16, 999)
+
+
+def test_writers_must_ascend():
+    item = wire.WriterRevision(writer="w", revision=1)
+    body = wire.Cut(database="d", writers=[item, item]).SerializeToString()
+    body += zlib.crc32(body).to_bytes(4, "little")
+    with pytest.raises(InvalidToken):
+        parse_token(PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("="))

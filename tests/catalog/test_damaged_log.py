@@ -13,7 +13,7 @@ import re
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format.frame import FrameKind, encode_frame
+from lakelog.catalog.format.frame import FrameKind, LogIdentity, encode_frame
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -29,8 +29,10 @@ from lakelog.errors import (
     UnsupportedFeature,
 )
 from lakelog.testing.doubles import START_US, PassingStore
+from lakelog.testing.keys import log_keys, revision_in
 
 COUNT = 6
+LOG = LogIdentity(bytes(16), 1)
 
 
 def table(*values):
@@ -45,7 +47,7 @@ def filled(catalog, store, fake):
             with writer.transaction() as tx:
                 tx.write("t", table(value))
             fake.move(1)
-    return [item.key for item in store.list("w/db/transactions/")]
+    return log_keys(store)
 
 
 def values(store, as_of=None):
@@ -60,9 +62,9 @@ def at(revision, plus_s=0.5):
 
 def rewrite(store, key, change):
     """Write a transaction anew with a change in its message, soundly framed."""
-    message = decode_transaction(store.get(key), key).message
-    change(message)
-    store.put(key, encode_transaction(message)[0])
+    decoded = decode_transaction(store.get(key), key)
+    change(decoded.message)
+    store.put(key, encode_transaction(decoded.log, decoded.message)[0])
 
 
 def refused(store, error, key, readable=None):
@@ -85,7 +87,7 @@ def refused(store, error, key, readable=None):
 
 def test_a_lost_transaction_is_named_and_the_rest_stays_readable(store, filled):
     store.delete([filled[3]])
-    found = refused(store, MissingTransaction, "w/db/transactions/" + "3".zfill(20), "0-2")
+    found = refused(store, MissingTransaction, "w/db/transactions/998-999999999996-3", "0-2")
     assert found.readable == "0-2"
     assert values(store, {"w": 2}) == [0, 1, 2]
     with pytest.raises(MissingTransaction):
@@ -179,7 +181,7 @@ def test_version_mismatch(store, filled):
 
     body = bytearray(store.get(filled[3]))
     body[4] = 2
-    body[24:56] = hashlib.sha256(body[:24] + body[56:]).digest()
+    body[48:80] = hashlib.sha256(body[:48] + body[80:]).digest()
     store.put(filled[3], bytes(body))
     with pytest.raises(UnsupportedFeature, match="format version 2") as caught:
         values(store)
@@ -233,7 +235,7 @@ def test_a_transaction_written_anew_breaks_the_chain_behind_it(store, filled):
 
 
 def test_broken_protobuf(store, filled):
-    store.put(filled[3], encode_frame(FrameKind.TRANSACTION, b"\xff\xff no message")[0])
+    store.put(filled[3], encode_frame(FrameKind.TRANSACTION, LOG, b"\xff\xff no message")[0])
     refused(store, CorruptObject, filled[3], "up to 2")
 
 
@@ -263,7 +265,7 @@ def test_wrong_encoding_for_the_suffix(catalog, store, filled):
 
 def test_broken_encoding_for_the_suffix(store, filled):
     body = store.get(filled[3])
-    store.put(filled[3], encode_frame(FrameKind.SEGMENT, b"", body)[0])
+    store.put(filled[3], encode_frame(FrameKind.SEGMENT, LOG, b"", body)[0])
     refused(store, CorruptObject, filled[3], "up to 2")
 
 
@@ -294,7 +296,8 @@ def test_unsupported_upgrade(store, filled):
     rewrite(store, filled[5], change)
     with pytest.raises(UnsupportedFeature, match="time-machine") as caught:
         values(store)
-    assert "revision 4 or earlier" in str(caught.value)
+    assert caught.value.key == filled[5]
+    assert "read a revision before it" in caught.value.hint
     assert values(store, {"w": 4}) == [0, 1, 2, 3, 4]
     with pytest.raises(UnsupportedFeature):
         Catalog(store).writer("w", "db")
@@ -320,24 +323,36 @@ def test_delete_predicates_are_refused_by_type(store, filled):
     assert values(store, {"w": 4}) == [0, 1, 2, 3, 4]
 
 
-def test_an_action_that_does_not_fit_is_found_by_the_reader(store, filled):
-    def change(message):
-        message.actions.append(wire.Action(remove=wire.Remove(path="data/never/was")))
+def test_an_action_that_does_not_fit_costs_its_table_alone(store, filled):
+    """The revision exists, and other tables can be read at it; the table can be read before it."""
+    with Catalog(store).writer("w", "db", checkpoint_every=0) as writer:
+        with writer.transaction() as tx:
+            tx.write("u", table(7))
 
-    rewrite(store, filled[5], change)
-    found = refused(store, CorruptObject, filled[5], "up to 4")
-    assert "data/never/was" in str(found)
+    def change(message):
+        message.actions.append(wire.Action(remove=wire.Remove(path="data/never/was", table="t")))
+
+    sixth = log_keys(store)[-1]
+    rewrite(store, sixth, change)
+    with pytest.raises(CorruptObject, match="data/never/was") as caught:
+        values(store)
+    assert caught.value.key == sixth
+    assert Catalog(store).snapshot("db").to_arrow("u").column("a").to_pylist() == [7]
+    assert values(store, {"w": 5}) == list(range(COUNT))
 
 
 JUNK = [
     "README.md",
     ".hidden",
-    "00000000000000000003",
-    "00000000000000000009.deadbeef.transaction.tmp",
-    "00000000000000000009.DEADBEEF.transaction",
-    "backup/00000000000000000009.deadbeef.transaction",
-    "99999999999999999999.deadbeef.transaction",
-    "00000000000000000009.deadbeef.parquet",
+    "00000000000000000009.deadbeef.transaction",
+    "998-999999999996-3",
+    "998-999999999990-9.deadbeef.transaction.tmp",
+    "998-999999999990-9.DEADBEEF.transaction",
+    "backup/998-999999999990-9.deadbeef.transaction",
+    "998-999999999990-09.deadbeef.transaction",
+    "998-999999999990-8.deadbeef.transaction",
+    "999-999999999990-9.deadbeef.transaction",
+    "998-999999999990-9.deadbeef.parquet",
     "zzz",
 ]
 
@@ -499,7 +514,7 @@ def test_a_readers_head_does_not_go_back_by_listing_again_either(catalog, store,
             return [
                 item
                 for item in self.inner.list(prefix, **options)
-                if int(item.key.rsplit("/", 1)[1][:20]) in shown
+                if revision_in(item.key) in shown
             ]
 
     stale = Stale(store)

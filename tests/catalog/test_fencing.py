@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.log.fencing import fencing_reason
-from lakelog.catalog.log.history import rows_to_table
 from lakelog.catalog.log.state import State
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import LogReader
@@ -86,16 +85,14 @@ def log(*rows):
     """A log of (epoch, guest, transaction id) from revision 5 on."""
     state = State("w", "db", revision=4 + len(rows), epoch=rows[-1][0] if rows else 0)
     filler = dict.fromkeys(("files_added", "files_removed", "rows_added", "bytes_added"), 0)
-    state.history.base = rows_to_table(
-        [
-            {
-                "revision": 5 + place, "uuid": b"u" * 16, "digest": b"d" * 32,
-                "committed_at": place + 1, "epoch": epoch, "guest": guest, "operation": "append",
-                "transaction_ids": [mark], "summary": None, **filler,
-            }
-            for place, (epoch, guest, mark) in enumerate(rows)
-        ]
-    )  # fmt: skip
+    state.history.rows += [
+        {
+            "revision": 5 + place, "uuid": b"u" * 16, "digest": b"d" * 32,
+            "committed_at": place + 1, "epoch": epoch, "guest": guest, "operation": "append",
+            "transaction_ids": [mark], "summary": None, **filler,
+        }
+        for place, (epoch, guest, mark) in enumerate(rows)
+    ]  # fmt: skip
     return state
 
 

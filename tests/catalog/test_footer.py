@@ -34,7 +34,11 @@ METAS = st.builds(
     first_clock=NUMBERS,
     last_clock=NUMBERS,
     schema=st.just(SCHEMA),
-    replaces=st.lists(TEXT, max_size=3).map(tuple),
+    log_id=st.binary(min_size=16, max_size=16),
+    incarnation=st.integers(1, 999),
+    slot_seed=st.binary(min_size=16, max_size=16),
+    replaces=st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple),
+    replaced=st.integers(0, 10**6),
     app_id=TEXT,
     app_version=st.integers(0, 2**62),
     operation=st.sampled_from(["append", "overwrite"]),
@@ -42,6 +46,7 @@ METAS = st.builds(
 META = FooterMetadata(
     writer="w", database="db", table="t", partition="", transaction_id=b"\x07" * 16, number=0,
     base_revision=-1, base_transaction_id=b"", epoch=1, first_clock=1, last_clock=2, schema=SCHEMA,
+    log_id=b"\x01" * 16, incarnation=1, slot_seed=b"\x02" * 16,
 )  # fmt: skip
 
 
@@ -92,11 +97,24 @@ def test_a_footer_without_one_of_its_keys_is_refused(key):
         ("first_clock", "now"),
         ("schema", "!"),
         ("schema", base64.b64encode(b"no schema").decode()),
+        ("log_id", "00"),
+        ("log_id", ""),
+        ("slot_seed", "zz" * 16),
+        ("incarnation", "first"),
+        ("generations", "[]"),
+        ("generations", '{"b": 0}'),
+        ("generations", '{"b": true}'),
+        ("generations", '{"b": "3"}'),
+        ("generations", '{"b": 1000000000}'),
+        ("replaced", "some"),
         ("replaces", "["),
         ("replaces", "[1]"),
         ("replaces", "5"),
         ("replaces", '"data/x"'),
         ("replaces", "null"),
+        ("replaces", '["data/x"]'),
+        ("replaces", '[["t"]]'),
+        ("replaces", '[["t", 1]]'),
         ("replaces", "[" * 100_000),
         ("replaces", json.dumps({"data/x": 1})),
         ("app_version", "one"),
@@ -111,3 +129,12 @@ def test_a_value_that_cannot_be_is_refused(key, value):
 def test_a_value_that_is_not_utf8_is_refused():
     with pytest.raises(ValueError):
         decode_footer({**raw(encode_footer(META)), b"lakelog.table": b"\xff"})
+
+
+def test_the_keys_are_those_of_the_text():
+    assert {key.removeprefix("lakelog.") for key in encode_footer(META)} == {
+        "version", "writer", "database", "table", "partition", "log_id", "incarnation",
+        "slot_seed", "transaction_id", "number", "base_revision", "base_transaction_id", "epoch",
+        "first_clock", "last_clock", "schema", "generations", "replaces", "replaced", "app_id",
+        "app_version", "operation",
+    }  # fmt: skip

@@ -14,14 +14,16 @@ from lakelog.catalog.format.frame import (
     MAX_ATTACHMENT_BYTES,
     MAX_MESSAGE_BYTES,
     FrameKind,
+    LogIdentity,
     decode_frame,
     encode_frame,
 )
 from lakelog.errors import CorruptObject, UnsupportedFeature
 
 KEY = "w/db/transactions/x"
-SMALL = encode_frame(FrameKind.TRANSACTION, b"a small message", b"attached")[0]
-PACKED = encode_frame(FrameKind.TRANSACTION, b"compresses well " * 80, b"attached")[0]
+LOG = LogIdentity(bytes(range(16)), 3)
+SMALL = encode_frame(FrameKind.TRANSACTION, LOG, b"a small message", b"attached")[0]
+PACKED = encode_frame(FrameKind.TRANSACTION, LOG, b"compresses well " * 80, b"attached")[0]
 FRAMES = [pytest.param(SMALL, id="stored"), pytest.param(PACKED, id="zstd")]
 
 
@@ -36,10 +38,15 @@ def forge(
     codec=0,
     zero=0,
     lengths=None,
+    log=LOG,
+    rest=0,
 ):
     """A frame with any header and a right digest: what an attacker could write."""
     sizes = lengths or (len(stored), len(stored) if decoded is None else decoded, len(attached))
-    head = struct.pack("<4sBBBBIIQ", magic, version, kind, codec, zero, *sizes)
+    head = struct.pack(
+        "<4sBBBBIIQ16sII",
+        *(magic, version, kind, codec, zero, *sizes, log.log_id, log.incarnation, rest),
+    )
     return head + hashlib.sha256(head + stored + attached).digest() + stored + attached
 
 
@@ -49,12 +56,13 @@ def decode(data, kind=FrameKind.TRANSACTION):
 
 @given(st.binary(max_size=3000), st.binary(max_size=300), st.sampled_from(FrameKind))
 def test_frames_round_trip(message, attachments, kind):
-    data, digest = encode_frame(kind, message, attachments)
+    data, digest = encode_frame(kind, LOG, message, attachments)
     frame = decode_frame(data, kind, KEY)
     assert frame.message == message
     assert bytes(frame.attachments) == attachments
     assert frame.digest == digest
-    assert encode_frame(kind, message, attachments) == (data, digest)
+    assert frame.log == LOG
+    assert encode_frame(kind, LOG, message, attachments) == (data, digest)
 
 
 def test_the_forged_frame_of_these_tests_is_otherwise_right():
@@ -105,7 +113,7 @@ def test_any_bytes_are_refused_by_type(data):
 
 def test_each_kind_is_refused_under_the_name_of_another():
     for kind in FrameKind:
-        data, _ = encode_frame(kind, b"message")
+        data, _ = encode_frame(kind, LOG, b"message")
         for other in set(FrameKind) - {kind}:
             with pytest.raises(CorruptObject, match="kind"):
                 decode(data, other)
@@ -136,12 +144,28 @@ def test_a_codec_of_the_future_is_refused_by_name():
         forge(b"x", magic=b"LKLH"),
         forge(b"x", kind=9),
         forge(b"x", zero=1),
+        forge(b"x", rest=1),
+        forge(b"x", log=LogIdentity(bytes(16), 0)),
+        forge(b"x", log=LogIdentity(bytes(16), 1000)),
+        forge(b"x", log=LogIdentity(bytes(16), 2**32 - 1)),
         forge(b"x", decoded=2),
         forge(b"x", decoded=0),
         forge(b"not zstd", decoded=8, codec=1),
         forge(b"", decoded=8, codec=1),
     ],
-    ids=["magic", "kind", "reserved", "longer", "shorter", "not zstd", "empty zstd"],
+    ids=[
+        "magic",
+        "kind",
+        "reserved",
+        "reserved at 44",
+        "incarnation 0",
+        "incarnation 1000",
+        "absurd incarnation",
+        "longer",
+        "shorter",
+        "not zstd",
+        "empty zstd",
+    ],
 )
 def test_a_wrong_header_with_a_right_digest_is_refused(data):
     with pytest.raises(CorruptObject):
@@ -178,7 +202,7 @@ def test_sizes_over_the_caps_are_refused():
     with pytest.raises(CorruptObject, match="cap"):
         decode(forge(big))
     with pytest.raises(ValueError, match="cap"):
-        encode_frame(FrameKind.TRANSACTION, big)
+        encode_frame(FrameKind.TRANSACTION, LOG, big)
     with pytest.raises(CorruptObject):
         decode(forge(b"x", lengths=(1, 1, MAX_ATTACHMENT_BYTES + 1)))
     with pytest.raises(CorruptObject):
@@ -187,5 +211,69 @@ def test_sizes_over_the_caps_are_refused():
 
 def test_the_largest_message_passes():
     message = bytes(MAX_MESSAGE_BYTES)
-    data, _ = encode_frame(FrameKind.CHECKPOINT, message)
+    data, _ = encode_frame(FrameKind.CHECKPOINT, LOG, message)
     assert decode_frame(data, FrameKind.CHECKPOINT, KEY).message == message
+
+
+# --- The message as zstd --------------------------------------------------------------------------
+
+TEXT = b"compresses well " * 80
+BLOCK = struct.pack("<I", (5 << 3 | 1))[:3] + b"hello"  # the last block, raw, of 5 bytes
+SKIPPABLE = struct.pack("<II", 0x184D2A50, 3) + b"abc"
+MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+def pack(text):
+    return pa.Codec("zstd").compress(text, asbytes=True)
+
+
+def packed(stored, decoded):
+    return decode(forge(stored, decoded, codec=1)).message
+
+
+def test_one_frame_of_known_size_is_taken():
+    assert packed(pack(TEXT), len(TEXT)) == TEXT
+    assert packed(MAGIC + b"\x20\x05" + BLOCK, 5) == b"hello"  # a single segment of 5 bytes
+    assert packed(MAGIC + b"\x80\x00" + struct.pack("<I", 5) + BLOCK, 5) == b"hello"  # 1 KiB window
+    assert packed(MAGIC + b"\x80\x68" + struct.pack("<I", 5) + BLOCK, 5) == b"hello"  # 8 MiB
+
+
+@pytest.mark.parametrize(
+    ("stored", "decoded"),
+    [
+        pytest.param(pack(TEXT[:640]) + pack(TEXT[640:]), len(TEXT), id="two frames"),
+        pytest.param(pack(TEXT) + pack(b""), len(TEXT), id="an empty frame behind"),
+        pytest.param(SKIPPABLE + pack(TEXT), len(TEXT), id="a skippable frame before"),
+        pytest.param(pack(TEXT) + SKIPPABLE, len(TEXT), id="a skippable frame behind"),
+        pytest.param(pack(TEXT) + b"\0", len(TEXT), id="a byte behind"),
+        pytest.param(MAGIC + b"\x00\x00" + BLOCK, 5, id="no content size"),
+        pytest.param(MAGIC + b"\x20\x06" + BLOCK, 5, id="another content size"),
+        pytest.param(MAGIC + b"\x80\x69" + struct.pack("<I", 5) + BLOCK, 5, id="window of 9 MiB"),
+        pytest.param(MAGIC + b"\x80\xf8" + struct.pack("<I", 5) + BLOCK, 5, id="window of 2 TiB"),
+        pytest.param(MAGIC + b"\x21\x07\x05" + BLOCK, 5, id="a dictionary"),
+        pytest.param(MAGIC + b"\x28\x05" + BLOCK, 5, id="the reserved bit"),
+        pytest.param(MAGIC + b"\x24\x05" + BLOCK + bytes(4), 5, id="a wrong checksum"),
+        pytest.param(MAGIC + b"\x24\x05" + BLOCK, 5, id="a checksum that is missing"),
+        pytest.param(MAGIC + b"\x20\x05" + BLOCK[:-1], 5, id="a block cut short"),
+        pytest.param(MAGIC + b"\x20\x05\x28\0\0hello", 5, id="no last block"),
+        pytest.param(MAGIC + b"\x20\x05\x07\0\0", 5, id="the reserved kind of block"),
+        pytest.param(MAGIC, 5, id="nothing but the magic"),
+    ],
+)
+def test_other_forms_of_zstd_are_refused(stored, decoded):
+    with pytest.raises(CorruptObject):
+        packed(stored, decoded)
+
+
+def test_a_dictionary_of_id_zero_is_none():
+    assert packed(MAGIC + b"\x20\x05" + BLOCK, 5) == b"hello"
+
+
+def test_damage_comes_before_too_new_only_in_the_order_of_the_text():
+    """The header's own rules (3) before the codec (4); the version (2) before both."""
+    with pytest.raises(UnsupportedFeature, match="version"):
+        decode(forge(b"x", version=2, codec=9, zero=1))
+    with pytest.raises(CorruptObject):
+        decode(forge(b"x", codec=9, zero=1))
+    with pytest.raises(CorruptObject):
+        decode(forge(b"x", codec=9, rest=1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.format.names import LogObject
-from lakelog.catalog.log.listing import plan_read, read_listing
+from lakelog.catalog.format.names import MAX_REVISION, LogObject
+from lakelog.catalog.log.listing import Listing, plan_read, read_listing
 from lakelog.errors import (
     ForkError,
     LakelogError,
@@ -20,17 +20,22 @@ def uuid8(revision, branch=0):
     return f"{revision & 0xFFFF:04x}{branch:04x}"
 
 
-def transaction(revision, branch=0):
-    return LogObject(revision, uuid8(revision, branch), "transaction").name
+def transaction(revision, branch=0, incarnation=1):
+    return LogObject(incarnation, revision, uuid8(revision, branch), "transaction").name
 
 
-def checkpoint(revision, branch=0):
-    return LogObject(revision, uuid8(revision, branch), "checkpoint").name
+def checkpoint(revision, branch=0, incarnation=1):
+    return LogObject(incarnation, revision, uuid8(revision, branch), "checkpoint").name
+
+
+def names_of(transactions=(), checkpoints=(), more=()):
+    """In the order of a listing."""
+    names = [transaction(r) for r in transactions] + [checkpoint(r) for r in checkpoints]
+    return sorted([*names, *more])
 
 
 def listing(transactions=(), checkpoints=(), more=()):
-    names = [transaction(r) for r in transactions] + [checkpoint(r) for r in checkpoints]
-    return read_listing("w", "db", [*names, *more])
+    return read_listing("w", "db", names_of(transactions, checkpoints, more))
 
 
 def bases(plan):
@@ -93,7 +98,7 @@ def test_a_gap_names_the_lost_key_and_what_stays_readable():
     with pytest.raises(MissingTransaction) as caught:
         plan_read(listing([0, 1, 2, 4, 5]))
     error = caught.value
-    assert error.key == "w/db/transactions/" + "3".zfill(20)
+    assert error.key == "w/db/transactions/998-999999999996-3"
     assert error.readable == "0-2"
     assert "0-2" in str(error)
     assert error.exit_code == 5
@@ -154,9 +159,160 @@ def test_revisions_before_a_fork_can_be_read():
     assert found.readable() == "0-1"
 
 
-def test_a_fork_counts_even_behind_a_later_checkpoint():
+def test_a_fork_below_the_base_does_not_matter():
+    found = listing(range(8), [5], [transaction(2, 1)])
+    plan = plan_read(found)
+    assert (bases(plan), tail(plan), plan.fork) == ([5], [6, 7], 2)
+    assert found.readable() == "0-1, 5-7"
+    for goal in (2, 3, 4):
+        with pytest.raises(ForkError):
+            plan_read(found, goal)
+
+
+def test_a_fork_on_the_bases_own_revision_matters():
+    for twin in (transaction(5, 1), checkpoint(5, 1)):
+        with pytest.raises(ForkError):
+            plan_read(listing(range(8), [5], [twin]))
+        with pytest.raises(ForkError):
+            plan_read(listing(range(8), [5, 2], [twin]), 5)
+
+
+def test_a_fork_above_the_target_does_not_matter():
+    plan = plan_read(listing(range(8), [1, 3], [transaction(6, 1)]), 4)
+    assert (bases(plan), plan.fork) == ([3, 1, None], -1)
+
+
+def test_only_the_bases_above_a_fork_stand_by():
+    plan = plan_read(listing(range(10), [2, 5, 7], [transaction(4, 1)]))
+    assert (bases(plan), tail(plan), plan.fork) == ([7, 5], [6, 7, 8, 9], 4)
+
+
+def test_a_fork_where_no_base_serves_is_not_what_is_wrong():
+    with pytest.raises(MissingTransaction):
+        plan_read(listing([0, 1, 3, 4], more=[transaction(1, 1)]), 4)
+    with pytest.raises(SnapshotPruned):
+        plan_read(listing([4, 5, 6], [6], [transaction(5, 1)]), 5)
+
+
+# --- Incarnations ---------------------------------------------------------------------------------
+
+
+def test_the_highest_incarnation_with_a_checkpoint_counts():
+    names = [
+        *(transaction(r) for r in range(5)), checkpoint(3),
+        *(transaction(r, 0, 2) for r in range(3)), checkpoint(2, 0, 2),
+        transaction(0, 0, 4),
+    ]  # fmt: skip
+    found = listing(more=names)
+    assert (found.incarnation, found.head) == (2, 2)
+    assert bases(plan_read(found)) == [2, None]
+    assert {item.incarnation for item in found.others} == {1, 4}
+    assert found.forks() == [], "other incarnations are no part of the log"
+
+
+@pytest.mark.parametrize("base", [0, 3])
+def test_an_incarnation_without_a_checkpoint_is_skipped(base):
+    found = listing(range(5), [base], [transaction(r, 0, 2) for r in range(9)])
+    assert (found.incarnation, found.head) == (1, 4)
+    assert {item.incarnation for item in found.others} == {2}
+
+
+def test_the_first_incarnation_needs_no_checkpoint():
+    found = listing(range(3), more=[transaction(0, 0, 2)])
+    assert (found.incarnation, found.head) == (1, 2)
+
+
+def test_names_of_no_incarnation_that_counts_are_no_empty_log():
+    found = listing(more=[transaction(r, 0, 2) for r in range(3)])
+    assert found.head == -1
+    assert len(found.others) == 3
+
+
+def test_a_checkpoint_met_late_claims_the_names_before_it():
+    found = listing(more=[*(transaction(r, 0, 2) for r in range(6)), checkpoint(1, 0, 2)])
+    assert (found.incarnation, found.head) == (2, 5)
+    assert sorted(found.transactions) == list(range(6))
+
+
+# --- As far down as is needed ---------------------------------------------------------------------
+
+
+def taken(names, target=None):
+    """A listing taken in as far as it wants, and how many names that were."""
+    found = Listing("w", "db")
+    for count, name in enumerate(names, 1):
+        found.take(name)
+        if found.is_complete_for(target):
+            return found, count
+    found.end()
+    return found, len(names)
+
+
+def test_the_newest_base_is_enough_for_the_head():
+    found, count = taken(names_of(range(1000), [960, 976, 992]))
+    assert count == 7 + 1 + 1 + 1, "7 transactions, checkpoint and transaction 992, and one lower"
+    assert bases(plan_read(found)) == [992]
+    assert found.lowest == 992
+
+
+def test_all_names_on_the_bases_own_revision_are_known():
+    """A rival of it comes behind it."""
+    names = names_of(range(10), [8], [transaction(8, 9)])
+    found, _ = taken(names)
     with pytest.raises(ForkError):
-        plan_read(listing(range(8), [5], [transaction(2, 1)]))
+        plan_read(found)
+
+
+def test_a_gap_above_a_base_is_looked_past():
+    found, _ = taken(names_of([0, 1, 2, 3, 4, 6, 7], [2, 4]))
+    assert found.lowest == 0
+    with pytest.raises(MissingTransaction):
+        plan_read(found)
+
+
+def test_junk_far_above_is_stepped_over():
+    """The highest name is a trillion above the rest; nobody counts down to it."""
+    names = names_of(range(100), [96], [transaction(MAX_REVISION), checkpoint(MAX_REVISION - 7)])
+    found, count = taken(names)
+    assert count == len(names), "the head can't be read, and that takes all names to say"
+    assert found.readable() == f"0-99, {MAX_REVISION - 7}"
+    with pytest.raises(MissingTransaction):
+        plan_read(found)
+    assert bases(plan_read(found, 99)) == [96, None]
+
+
+LOGS = st.tuples(
+    st.sets(st.integers(0, 12), max_size=13),
+    st.sets(st.integers(0, 12), max_size=4),
+    st.sets(st.sampled_from([transaction(3, 1), checkpoint(3, 1), transaction(7, 1), "junk"])),
+    st.lists(st.sampled_from([2, 3]), max_size=2, unique=True),
+    st.booleans(),
+)
+
+
+def outcome(found, target):
+    """What a plan says first of all: its newest base, or the error; not what stands by."""
+    try:
+        plan = plan_read(found, target)
+    except LakelogError as error:
+        return type(error), error.key
+    return plan.target, plan.bases[0], plan.tail_after(plan.bases[0])
+
+
+@given(LOGS, st.one_of(st.none(), st.integers(0, 13)))
+def test_a_part_of_the_listing_says_what_the_whole_says(log, target):
+    transactions, checkpoints, more, others, rebuilt = log
+    for incarnation in others:
+        more = more | {transaction(r, 0, incarnation) for r in range(3)}
+        if rebuilt:
+            more = more | {checkpoint(2, 0, incarnation)}
+    names = names_of(transactions, checkpoints, more)
+    whole = read_listing("w", "db", names)
+    part, _ = taken(names, target)
+    assert part.incarnation == whole.incarnation or not names
+    if whole.head >= 0:
+        assert part.head == whole.head
+        assert outcome(part, target) == outcome(whole, target)
 
 
 # --- Names that aren't ours ---------------------------------------------------------------------
@@ -165,22 +321,17 @@ def test_a_fork_counts_even_behind_a_later_checkpoint():
 def test_junk_names_are_ignored_and_kept_apart():
     junk = [
         "README",
-        "00000000000000000009.0000abcd.transaction.tmp",
+        "998-999999999990-9.0000abcd.transaction.tmp",
+        "998-999999999991-9.0000abcd.transaction",
+        "999-999999999990-9.0000abcd.transaction",
+        "00000000000000000009.0000abcd.transaction",
         "backup/" + transaction(9),
-        "99999999999999999999.0000abcd.transaction",
         ".DS_Store",
     ]
     found = listing(range(3), more=junk)
     assert found.head == 2
-    assert found.unknown == junk
+    assert found.unknown == sorted(junk)
     assert tail(plan_read(found)) == [0, 1, 2]
-
-
-def test_segments_are_kept_apart():
-    names = [LogObject(4, uuid8(4), "segment", number).name for number in (0, 1, 10)]
-    found = listing(range(3), more=names)
-    assert [item.name for item in found.segments] == names
-    assert found.head == 2
 
 
 def test_an_empty_listing():
@@ -191,7 +342,7 @@ def test_an_empty_listing():
 
 
 def test_a_name_with_a_huge_number_costs_no_time():
-    found = listing(range(3), more=[transaction(1 << 40), transaction((1 << 62) - 1)])
+    found = listing(range(3), more=[transaction(1 << 39), transaction(MAX_REVISION)])
     assert found.readable() == "0-2"
     with pytest.raises(MissingTransaction) as caught:
         plan_read(found)
@@ -218,10 +369,9 @@ LISTINGS = st.builds(
 
 def can_be_read(found, revision):
     """The definition: a base at or before it, every transaction from there on, and no fork."""
-    if any(fork <= revision for fork in found.forks()):
-        return False
     return any(
         all(r in found.transactions for r in range(base + 1, revision + 1))
+        and not any(base <= fork <= revision for fork in found.forks())
         for base in [-1, *found.checkpoints]
         if base <= revision
     )
@@ -278,6 +428,6 @@ def test_what_cannot_be_read_says_why(found, goal):
         lowest = min((r for r in found.transactions if r <= goal), default=goal + 1)
         assert all(r in found.transactions for r in range(lowest, goal + 1)), "a gap, not a prune"
     except MissingTransaction as error:
-        lost = int(error.key.rsplit("/", 1)[1])
+        lost = int(error.key.rsplit("-", 1)[1])
         assert lost not in found.transactions
         assert lost <= goal

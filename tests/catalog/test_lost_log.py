@@ -30,7 +30,7 @@ def test_a_lost_log_is_not_begun_anew(tmp_path, commits):
         commit(catalog)
     assert caught.value.key.startswith("w/db/data/")
     assert not (tmp_path / "w" / "db" / "transactions").exists()
-    execute_rebuild(plan_rebuild(catalog, "w", "db"))
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
     commit(catalog)
     assert catalog.snapshot("db").to_arrow("t").num_rows == 3
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +21,15 @@ from lakelog.catalog.format.names import (
     first_slot_uuid,
     is_id,
     log_folder,
+    name_prefix,
     parse_data_file,
     parse_log_object,
+    parse_segment_name,
+    rebuilt_slot_uuid,
+    revision_of,
+    segment_name,
+    segments_folder,
+    successor_uuid,
     unescape_name,
 )
 from lakelog.errors import InvalidName, InvalidPath
@@ -28,6 +37,7 @@ from lakelog.store.keys import check_key
 
 ID = b"\x00\x01" + b"\xab" * 14
 REVISIONS = st.integers(0, MAX_REVISION)
+INCARNATIONS = st.integers(1, 999)
 UUID8 = st.text("0123456789abcdef", min_size=8, max_size=8)
 NASTY = [
     ".",
@@ -64,23 +74,33 @@ NASTY = [
 # --- Names of log objects -----------------------------------------------------------------------
 
 
-@given(REVISIONS, UUID8, st.sampled_from(["transaction", "checkpoint"]))
-def test_log_object_names_round_trip(revision, uuid8, kind):
-    item = LogObject(revision, uuid8, kind)
+@given(INCARNATIONS, REVISIONS, UUID8, st.sampled_from(["transaction", "checkpoint"]))
+def test_log_object_names_round_trip(incarnation, revision, uuid8, kind):
+    item = LogObject(incarnation, revision, uuid8, kind)
     assert parse_log_object(item.name) == item
-    assert item.name == f"{revision:020d}.{uuid8}.{kind}"
+    complement = MAX_REVISION - revision
+    assert item.name == f"{999 - incarnation:03}-{complement:012}-{revision}.{uuid8}.{kind}"
+    assert item.name.startswith(name_prefix(incarnation, revision) + ".")
+    assert item.name.startswith(name_prefix(incarnation))
+    assert revision_of(f"w/db/transactions/{item.name}") == revision
 
 
-@given(REVISIONS, UUID8, st.integers(0, 999_999_999))
-def test_segment_names_round_trip(revision, uuid8, number):
-    item = LogObject(revision, uuid8, "segment", number)
-    assert parse_log_object(item.name) == item
+def test_the_example_of_the_text():
+    name = "998-999999999987-12.bdb70c0a.transaction"
+    assert parse_log_object(name) == LogObject(1, 12, "bdb70c0a", "transaction")
 
 
-@given(st.lists(st.tuples(REVISIONS, UUID8), min_size=2, max_size=8))
-def test_log_object_names_sort_as_their_revisions(pairs):
-    items = [LogObject(revision, uuid8, "transaction") for revision, uuid8 in pairs]
-    assert sorted(items, key=lambda item: item.name) == sorted(items)
+@given(st.lists(st.tuples(INCARNATIONS, REVISIONS, UUID8), min_size=2, max_size=8))
+def test_the_newest_name_sorts_first(triples):
+    items = [LogObject(*triple, "transaction") for triple in triples]
+    ordered = [parse_log_object(name) for name in sorted(item.name for item in items)]
+    places = [(item.incarnation, item.revision) for item in ordered]
+    assert places == sorted(places, reverse=True)
+
+
+def test_a_checkpoint_sorts_before_the_transaction_of_its_revision():
+    both = [LogObject(1, 7, "0123abcd", kind).name for kind in ("checkpoint", "transaction")]
+    assert sorted(both) == both
 
 
 @pytest.mark.parametrize(
@@ -88,25 +108,40 @@ def test_log_object_names_sort_as_their_revisions(pairs):
     [
         "",
         "x",
-        "00000000000000000001.0123abcd.transaction.tmp",
-        "00000000000000000001.0123abcd.transactio",
-        "00000000000000000001.0123ABCD.transaction",
-        "00000000000000000001.0123abc.transaction",
-        "0000000000000000001.0123abcd.transaction",
-        "000000000000000000001.0123abcd.transaction",
-        "+0000000000000000001.0123abcd.transaction",
-        "٠0000000000000000001.0123abcd.transaction",
-        "99999999999999999999.0123abcd.transaction",
-        "00000000000000000001.0123abcd.01.segment",
-        "00000000000000000001.0123abcd.-1.segment",
-        "00000000000000000001.0123abcd.segment",
-        "00000000000000000001.0123abcd.1.segment\n",
-        "sub/00000000000000000001.0123abcd.transaction",
-        " 00000000000000000001.0123abcd.transaction",
+        "998-999999999998-1.0123abcd.transaction.tmp",
+        "998-999999999998-1.0123abcd.transactio",
+        "998-999999999998-1.0123abcd.segment",
+        "998-999999999998-1.0123ABCD.transaction",
+        "998-999999999998-1.0123abc.transaction",
+        "998-999999999998-1.0123abcd.transaction\n",
+        "998-99999999998-1.0123abcd.transaction",
+        "998-0999999999998-1.0123abcd.transaction",
+        "998-999999999998-01.0123abcd.transaction",
+        "998-999999999998-+1.0123abcd.transaction",
+        "998-999999999998-2.0123abcd.transaction",
+        "998-999999999999-1.0123abcd.transaction",
+        "998-999999999998-.0123abcd.transaction",
+        "999-999999999998-1.0123abcd.transaction",
+        "0998-999999999998-1.0123abcd.transaction",
+        "98-999999999998-1.0123abcd.transaction",
+        "٩98-999999999998-1.0123abcd.transaction",
+        "998-999999999998-١.0123abcd.transaction",
+        "sub/998-999999999998-1.0123abcd.transaction",
+        " 998-999999999998-1.0123abcd.transaction",
+        "00000000000000000001.0123abcd.transaction",
     ],
 )
 def test_foreign_names_are_not_log_objects(name):
     assert parse_log_object(name) is None
+
+
+def test_the_first_and_the_last_of_all_numbers():
+    assert parse_log_object("000-000000000000-999999999999.0123abcd.checkpoint") == LogObject(
+        999, MAX_REVISION, "0123abcd", "checkpoint"
+    )
+    assert parse_log_object("998-999999999999-0.0123abcd.transaction") == LogObject(
+        1, 0, "0123abcd", "transaction"
+    )
 
 
 @given(st.text(max_size=60))
@@ -115,10 +150,24 @@ def test_any_parsed_name_is_the_name_of_what_it_parsed_to(name):
     assert item is None or item.name == name
 
 
+@given(st.binary(min_size=32, max_size=32))
+def test_segment_names_round_trip(digest):
+    assert parse_segment_name(segment_name(digest)) == digest
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "0" * 64, "0" * 63 + ".segment", "0" * 65 + ".segment", "A" * 64 + ".segment",
+     "0" * 64 + ".segment\n", "x/" + "0" * 64 + ".segment", "0" * 64 + ".segment.tmp"],
+)  # fmt: skip
+def test_foreign_names_are_not_segments(name):
+    assert parse_segment_name(name) is None
+
+
 # --- Ids ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("good", ["a", "EWR", "a-b_c", "-", "0", "x" * 64, "a_"])
+@pytest.mark.parametrize("good", ["a", "EWR", "a-b_c", "0", "x" * 64, "a_", "a-"])
 def test_good_ids(good):
     assert check_id(good, "writer") == good
     assert is_id(good)
@@ -126,7 +175,24 @@ def test_good_ids(good):
 
 @pytest.mark.parametrize(
     "bad",
-    ["", "_a", "_refs", "x" * 65, "a b", "a/b", "..", ".", "a.b", "ü", "a\n", "a\x00", "%41", "١"],
+    [
+        "",
+        "_a",
+        "-",
+        "-a",
+        "_refs",
+        "x" * 65,
+        "a b",
+        "a/b",
+        "..",
+        ".",
+        "a.b",
+        "ü",
+        "a\n",
+        "a\x00",
+        "%41",
+        "١",
+    ],
 )
 def test_bad_ids(bad):
     assert not is_id(bad)
@@ -280,7 +346,7 @@ def test_a_good_path_is_a_good_key(path):
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
-    st.integers(1, 10**19 - 1),
+    st.integers(1, 2**62 - 1),
     st.binary(min_size=16, max_size=16),
     st.integers(0, 999_999_999),
 )
@@ -304,6 +370,7 @@ def test_the_empty_partition_and_one_called_underscore_are_two():
         "data/_/t/0-" + "ab" * 16 + "-0.parquet",
         "data/_/t/01-" + "ab" * 16 + "-0.parquet",
         "data/_/t/1-" + "AB" * 16 + "-0.parquet",
+        f"data/_/t/{2**62}-" + "ab" * 16 + "-0.parquet",
         "data/_/t/1-" + "ab" * 15 + "-0.parquet",
         "data/_/t/1-" + "ab" * 16 + "-0.parquet.tmp",
         "data/_/t/1-" + "ab" * 16 + "-٣.parquet",
@@ -318,6 +385,7 @@ def test_foreign_data_files_have_no_epoch(path):
 
 def test_folders_end_in_a_slash_so_that_no_sibling_prefix_matches():
     assert log_folder("w", "db") == "w/db/transactions/"
+    assert segments_folder("w", "db") == "w/db/segments/"
     assert base_folder("w", "db") == "w/db/"
 
 
@@ -326,3 +394,15 @@ def test_the_first_slot_is_derived_alike_by_everyone_and_differs_by_log():
     marks = {first_slot_uuid(*pair) for pair in [("w", "db"), ("wd", "b"), ("db", "w"), ("w", "x")]}
     assert len(marks) == 4
     assert all(len(mark) == 16 for mark in marks)
+
+
+def test_slot_uuids_are_those_of_the_text():
+    seed = bytes(range(16))
+
+    def digest(text, number):
+        return hashlib.sha256(text + seed + number.to_bytes(8, "little")).digest()[:16]
+
+    assert first_slot_uuid("EWR", "weather").hex() == "648025039cb2e4bf77d9869cccf3fdad"
+    for revision in (0, 1, 255, 256, MAX_REVISION):
+        assert successor_uuid(seed, revision) == digest(b"lakelog successor", revision)
+        assert rebuilt_slot_uuid(seed, revision) == digest(b"lakelog rebuild", revision)

@@ -16,6 +16,7 @@ from lakelog.errors import (
     StorageError,
 )
 from lakelog.store import probe
+from lakelog.testing import keys
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore, PlainStore
 
@@ -35,8 +36,8 @@ def values(store, as_of=None):
     return sorted(found)
 
 
-def log_keys(store, kind=".transaction"):
-    return [item.key for item in store.list("w/db/transactions/") if item.key.endswith(kind)]
+def log_keys(store):
+    return keys.log_keys(store, "transaction")
 
 
 class Meanwhile(PassingStore):
@@ -89,7 +90,7 @@ def test_commits_and_reloads(plain):
 def test_names_are_not_agreed_in_advance(plain):
     with Catalog(plain).writer("w", "db") as writer:
         write(writer, 1)
-        expected = writer._committer.state.next_uuid[:4].hex()
+        expected = writer._session._committer.state.next_uuid[:4].hex()
         write(writer, 2)
     assert expected not in log_keys(plain)[1]
 

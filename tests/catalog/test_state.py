@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.log.state import apply, check_features, empty_state, validate
+from lakelog.catalog.format.names import data_path, first_slot_uuid, successor_uuid
+from lakelog.catalog.format.schema import encode_schema
+from lakelog.catalog.log.state import apply, check_writer_features, empty_state
+from lakelog.catalog.log.validate import check_written, validate
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,
@@ -20,6 +24,7 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.testing.logs import (
+    SCHEMA,
     START_US,
     LogBuilder,
     add_action,
@@ -50,14 +55,17 @@ def log():
 
 def facts(state):
     """All that a state says, in a form that compares."""
-    columns = ["path", "partition", "size_bytes", "row_count", "revision", "schema_fingerprint"]
+    files, columns = state.files, ["path", "partition", "size_bytes", "row_count", "revision"]
     return (
-        state.revision, state.uuid, state.successor_uuid, state.digest, state.epoch,
-        state.committed_at_us, state.transaction_ids, state.reader_features,
-        state.writer_features, dict(state.app_versions), sorted(state.schemas),
+        state.log, state.revision, state.uuid, state.successor_uuid, state.digest, state.epoch,
+        state.committed_at_us, state.transaction_id, state.named, state.sealed_for,
+        state.reader_features, state.writer_features, state.applications.versions(),
+        sorted(state.schemas.entries),
         {
-            name: sorted(files.table().select(columns).to_pylist(), key=lambda row: row["path"])
-            for name, files in state.tables.items()
+            name: sorted(
+                files.table(name).select(columns).to_pylist(), key=lambda row: row["path"]
+            )
+            for name in files.tables()
         },
         state.history.table().to_pylist(),
     )  # fmt: skip
@@ -121,7 +129,7 @@ def test_add_again_says_the_newer_revision_and_size(log):
     log.commit(add(A))
     log.commit(remove(A))
     log.commit(add_action(A, row_count=77))
-    row = log.state.tables["t"].table().to_pylist()[0]
+    row = log.state.files.table("t").to_pylist()[0]
     assert (row["revision"], row["row_count"], row["size_bytes"]) == (3, 77, 177)
 
 
@@ -129,14 +137,16 @@ def test_a_removed_file_may_come_back_in_another_table(log):
     log.commit(schema_action("u"), add(A))
     log.commit(remove(A), add_action(A, "u"))
     assert log.live() == {"t": [], "u": [A]}
-    assert log.state.table_of(A) == "u"
+    assert log.state.files.tables_of(A) == ["u"]
 
 
 def test_a_table_whose_files_are_all_removed_is_still_one(log):
     log.commit(add(A))
     log.commit(remove(A))
     assert log.live() == {"t": []}
-    assert log.state.tables["t"].count == 0
+    assert log.state.files.count == 0
+    assert log.state.files.tables() == []
+    assert log.state.schemas.tables() == {"t"}
 
 
 def test_an_empty_transaction_is_a_revision(log):
@@ -165,7 +175,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_refused_with_the_state_unchanged(log, name):
+def test_a_committer_refuses_it_with_the_state_unchanged(log, name):
     actions, error = BAD[name]
     log.commit(add(A), add(B))
     log.commit(remove(B))
@@ -173,13 +183,67 @@ def test_refused_with_the_state_unchanged(log, name):
     with pytest.raises(error) as caught:
         validate(log.state, actions)
     assert caught.value.key
-    name, body = log.encode(*actions)
-    with pytest.raises(CorruptObject) as caught:
-        apply(log.state, log.decode(name, body))
-    assert name in caught.value.key
     assert facts(log.state) == before
     log.commit(add(C))  # and goes on as if nothing had been
     assert log.live() == {"t": [A, C]}
+
+
+UNFIT = {
+    name: actions for name, (actions, _) in BAD.items() if name != "duplicate add in another table"
+}
+
+
+@pytest.mark.parametrize("preloaded", [False, True])
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_table_that_does_not_fit_is_unusable_from_there_on_and_others_are_not(
+    log, name, preloaded
+):
+    """The revision exists all the same: only the chain decides that."""
+    log.commit(schema_action("other"), add(A), add(B), add_action("data/o", "other"))
+    log.commit(remove(B))
+    before = log.copy()
+    if preloaded:
+        assert log.state.files.count == 2
+    bad = log.commit(*UNFIT[name])
+    table = "u" if "another table" in name or "after the file" in name else "t"
+    log.commit(add_action("data/o2", "other"))
+    for state in (log.state, log.replayed()):
+        assert state.revision == 4
+        assert state.history.holds(3)
+        with pytest.raises(CorruptObject, match="can't be told") as caught:
+            state.files_of(table)
+        assert caught.value.key == bad.key
+        with pytest.raises(CorruptObject):
+            state.files.table(table)
+        other = state.files_of("other").table("other")
+        assert other["path"].to_pylist() == ["data/o", "data/o2"]
+    assert live_paths(before)["t"] == [A]
+    assert live_paths(log.replayed(2))["t"] == [A]
+    with pytest.raises(CorruptObject):
+        log.checkpoint()
+
+
+def test_two_tables_may_name_one_path_as_far_as_readers_are_concerned(log):
+    log.commit(schema_action("u"), add(A))
+    with pytest.raises(DuplicateFile):
+        validate(log.state, [add_action(A, "u")])
+    log.commit(add_action(A, "u"))
+    assert log.live() == {"t": [A], "u": [A]}
+    log.commit(remove(A))
+    assert log.live() == {"t": [], "u": [A]}
+
+
+def test_a_file_that_is_named_after_its_transaction_is_not_looked_up(log):
+    """So a plain append reads nothing of the files before."""
+    log.commit(*map(add, [A, B]))
+    encoded = log.checkpoint()
+    state = log.reload(encoded)
+    state.older = state.fetch = None
+    own = b"\x07" * 16
+    validate(state, [add(data_path("", "t", 1, own, 0))], {own})
+    assert state._files is None
+    with pytest.raises(DuplicateFile):
+        validate(log.state, [add(A)], {own})
 
 
 def test_validate_agrees_with_apply_on_any_sequence():
@@ -207,7 +271,7 @@ def test_validate_agrees_with_apply_on_any_sequence():
                 state = log.state.copy()
                 apply(state, log.decode(*log.encode(*actions)))
                 assert set(live_paths(state).get("t", [])) == expected
-                assert state.tables.get("t") is None or state.tables["t"].count == len(expected)
+                assert state.files.count == len(expected)
 
 
 # --- The chain ----------------------------------------------------------------------------------
@@ -408,16 +472,15 @@ def test_unsupported_upgrade_for_readers(longer):
     before = facts(longer.state)
     with pytest.raises(UnsupportedFeature, match="time-machine") as caught:
         apply(longer.state, longer.decode(*longer.encode(upgrade(["time-machine"]))))
-    assert "revision 2 or earlier" in caught.value.hint
+    assert "read a revision before it" in caught.value.hint
     assert facts(longer.state) == before
 
 
 def test_unsupported_upgrade_for_writers_leaves_the_log_readable(longer):
     longer.commit(upgrade(writers=["time-machine"]))
     assert longer.live() == {"t": [A, B]}
-    check_features(longer.state)
     with pytest.raises(UnsupportedFeature, match="time-machine"):
-        check_features(longer.state, writing=True)
+        check_writer_features(longer.state)
 
 
 def test_delete_predicates_are_refused_by_type(longer):
@@ -432,11 +495,277 @@ def test_an_unknown_action_is_refused(longer):
         longer.decode(*longer.encode(wire.Action()))
 
 
-def test_an_optional_unknown_action_is_passed_over(longer):
-    future = wire.Action(optional=True)
-    future.MergeFromString(b"\xa2\x06\x03abc")  # field 100, which this version doesn't know
-    longer.commit(future, add(C))
+def unknown(tag, optional=False, **known):
+    """An action with a field of this version's future: its tag (field and wire type), 3 bytes."""
+    action = wire.Action(optional=optional, **known)
+    action.MergeFromString(tag + b"\x03abc")
+    return action
+
+
+KIND_13, FIELD_16, FIELD_100 = b"\x6a", b"\x82\x01", b"\xa2\x06"
+
+
+@pytest.mark.parametrize("tag", [KIND_13, FIELD_100], ids=["kind 13", "field 100"])
+def test_an_optional_unknown_action_is_passed_over(longer, tag):
+    longer.commit(unknown(tag, optional=True), add(C))
     assert longer.live() == {"t": [A, B, C]}
+
+
+@pytest.mark.parametrize("known", [{}, {"remove": wire.Remove(path=A, table="t")}])
+def test_an_unknown_kind_decides_whatever_stands_beside_it(longer, known):
+    with pytest.raises(UnsupportedFeature, match="kind"):
+        longer.decode(*longer.encode(unknown(KIND_13, **known)))
+    longer.commit(unknown(KIND_13, optional=True, **known))
+    assert longer.live() == {"t": [A, B]}
+
+
+def test_an_unknown_field_that_is_no_kind_is_ignored(longer):
+    longer.commit(unknown(FIELD_16, remove=wire.Remove(path=A, table="t")))
+    assert longer.live() == {"t": [B]}
+    with pytest.raises(UnsupportedFeature, match="kind"):
+        longer.decode(*longer.encode(unknown(FIELD_16)))
+
+
+def test_optional_means_nothing_on_a_known_kind(longer):
+    longer.commit(wire.Action(optional=True, remove=wire.Remove(path=A, table="t")))
+    assert longer.live() == {"t": [B]}
+    with pytest.raises(UnsupportedFeature, match="tombstones"):
+        longer.decode(
+            *longer.encode(wire.Action(optional=True, tombstone=wire.Tombstone(table="t")))
+        )
+
+
+def test_too_new_comes_before_damaged_in_one_message(longer):
+    def change(message):
+        message.epoch = 0
+
+    with pytest.raises(UnsupportedFeature):
+        longer.decode(*longer.encode(unknown(KIND_13, optional=True), wire.Action(), change=change))
+
+
+def test_the_incarnation_of_the_header_comes_before_too_new(longer):
+    name, body = longer.encode(wire.Action())
+    with pytest.raises(CorruptObject, match="incarnation"):
+        longer.decode(name.replace("998-", "997-"), body)
+
+
+@pytest.mark.parametrize("names", [[""], ["x" * 65]])
+def test_names_of_features_that_cannot_be(longer, names):
+    with pytest.raises(CorruptObject):
+        longer.decode(*longer.encode(upgrade(writers=names)))
+
+
+def test_no_more_than_256_features_are_required_at_any_time(longer):
+    names = [f"feature {number}" for number in range(256)]
+    longer.commit(upgrade(writers=[*names[:200], *names[:100]]))  # repeating means nothing
+    longer.commit(upgrade(writers=names[200:]))
+    longer.commit(upgrade(writers=names))
+    assert longer.state.writer_features == set(names)
+    before = facts(longer.state)
+    with pytest.raises(BrokenChain, match="256"):
+        apply(longer.state, longer.decode(*longer.encode(upgrade(writers=["one more"]))))
+    assert facts(longer.state) == before
+    assert longer.reload(longer.checkpoint()).writer_features == set(names)
+
+
+# --- Whose log it is ----------------------------------------------------------------------------
+
+
+def identity(writer, database):
+    return wire.Action(identity=wire.Identity(writer=writer, database=database))
+
+
+def seal(incarnation, mark=b"\x05" * 16):
+    return wire.Action(seal=wire.Seal(next_incarnation=incarnation, rebuild_id=mark))
+
+
+def test_revision_0_begins_with_an_identity():
+    log = LogBuilder()
+    assert log.state.next_uuid == first_slot_uuid("w", "db")
+    first = log.commit(schema_action())
+    assert first.message.actions[0].identity == wire.Identity(writer="w", database="db")
+    assert (log.state.named, log.state.is_foreign) == (("w", "db"), False)
+
+    def no_identity(message):
+        del message.actions[0]
+
+    def later_identity(message):
+        message.actions.append(message.actions.pop(0))
+
+    for change in (no_identity, later_identity):
+        other = LogBuilder()
+        with pytest.raises(CorruptObject, match="first whose log"):
+            other.decode(*other.encode(schema_action(), change=change))
+
+
+def test_the_newest_identity_counts(log):
+    log.commit(identity("w2", "db2"))
+    assert (log.state.named, log.state.is_foreign) == (("w2", "db2"), True)
+    for state in (log.reload(log.checkpoint()), log.replayed()):
+        assert (state.named, state.is_foreign) == (("w2", "db2"), True)
+    log.commit(identity("x", "x"), identity("w", "db"))
+    assert not log.state.is_foreign
+
+
+@pytest.mark.parametrize("names", [("", "db"), ("w", "_refs"), ("-w", "db"), ("w", "a/b")])
+def test_an_identity_that_cannot_be_is_refused(log, names):
+    with pytest.raises(CorruptObject):
+        log.decode(*log.encode(identity(*names)))
+
+
+def test_an_empty_state_is_nobodys():
+    assert not empty_state("w", "db").is_foreign
+
+
+def test_no_transaction_follows_a_seal(log):
+    log.commit(add(A))
+    after = log.encode(add(C))
+    log.commit(seal(2), epoch=2)
+    assert (log.state.sealed_for, log.state.revision) == (2, 2)
+    assert log.live() == {"t": [A]}
+    before = facts(log.state)
+    with pytest.raises(BrokenChain, match="seal"):
+        apply(log.state, log.decode(*log.encode(add(C), epoch=2)))
+    with pytest.raises(BrokenChain):
+        apply(log.state, log.decode(*after))
+    assert facts(log.state) == before
+    with pytest.raises(AssertionError):
+        log.checkpoint()
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [seal(1)],
+        [seal(0)],
+        [seal(1000)],
+        [seal(2, b"short")],
+        [seal(2), add(A)],
+        [add(A), seal(2)],
+        [seal(2), seal(3)],
+    ],
+    ids=["its own", "none", "beyond the last", "no rebuild id", "before", "behind", "two"],
+)
+def test_a_seal_that_cannot_be_is_refused(log, actions):
+    with pytest.raises(CorruptObject):
+        log.decode(*log.encode(*actions))
+
+
+def test_another_log_and_another_incarnation_break_the_chain(longer):
+    other = LogBuilder(seed=9)
+    other.state = longer.copy()
+    with pytest.raises(BrokenChain, match="belongs to the log"):
+        apply(longer.state, longer.decode(*other.encode(add(C))))
+    rebuilt = LogBuilder(incarnation=2)
+    rebuilt.log = replace(rebuilt.log, log_id=longer.log.log_id)
+    rebuilt.state = longer.copy()
+    with pytest.raises(BrokenChain, match="belongs to the log"):
+        apply(longer.state, longer.decode(*rebuilt.encode(add(C))))
+
+
+def test_a_successor_follows_from_the_seed_but_readers_do_not_ask(longer):
+    commit = longer.transactions[-1].message.commit
+    assert commit.slot_seed == longer.slot_seed
+    assert commit.successor_uuid == successor_uuid(longer.slot_seed, 2)
+
+    def change(message):
+        message.commit.successor_uuid = message.commit.slot_seed = b"\x09" * 16
+
+    longer.commit(change=change)
+    assert longer.state.next_uuid == b"\x09" * 16
+
+
+@pytest.mark.parametrize("field", ["successor_uuid", "slot_seed"])
+@pytest.mark.parametrize("value", [b"", b"x" * 15, b"x" * 17])
+def test_broken_slot_seed_and_successor(longer, field, value):
+    def change(message):
+        setattr(message.commit, field, value)
+
+    assert isinstance(broken(longer, change), CorruptObject)
+
+
+# --- Forgetting ---------------------------------------------------------------------------------
+
+
+def forget(tables=(), schemas=(), before_us=0):
+    item = wire.Forget(tables=tables, applications_before_us=before_us)
+    for table, fingerprint in schemas:
+        item.schemas.add(table=table, fingerprint=fingerprint)
+    return wire.Action(forget=item)
+
+
+OTHER = pa.schema([pa.field("z", pa.int8())])
+OLD_MARK, OTHER_MARK = (encode_schema(schema).fingerprint for schema in (SCHEMA, OTHER))
+
+
+@pytest.mark.parametrize("through_checkpoint", [False, True])
+def test_schemas_and_tables_are_forgotten(log, through_checkpoint):
+    log.commit(schema_action("u"), schema_action(schema=OTHER), add(A))
+    if through_checkpoint:
+        log.state = log.reload(log.checkpoint())
+    action = forget(["u", "never was"], [("t", OTHER_MARK), ("nor this", OTHER_MARK)])
+    validate(log.state, [action])
+    log.commit(action)
+    for state in (log.state, log.reload(log.checkpoint())):
+        assert set(state.schemas.entries) == {("t", OLD_MARK)}
+        assert live_paths(state) == {"t": [A]}
+    with pytest.raises(UsageError):
+        validate(log.state, [add_action(C, schema=OTHER)])
+    log.commit(schema_action(schema=OTHER))
+    revisions = {e.fingerprint: e.revision for e in log.state.schemas.of_table("t")}
+    assert revisions == {OLD_MARK: 0, OTHER_MARK: 3}, "named again, it is first named there"
+
+
+@pytest.mark.parametrize("action", [forget(["t"]), forget(schemas=[("t", OLD_MARK)])])
+@pytest.mark.parametrize("through_checkpoint", [False, True])
+def test_what_files_need_is_not_forgotten(log, action, through_checkpoint):
+    log.commit(schema_action("other"), add(A), add_action(B, "other"))
+    if through_checkpoint:
+        log.state = log.reload(log.checkpoint())
+    with pytest.raises(UsageError, match="forgotten"):
+        validate(log.state, [action])
+    bad = log.commit(action)
+    with pytest.raises(CorruptObject) as caught:
+        log.state.files_of("t")
+    assert caught.value.key == bad.key
+    assert log.state.files_of("other").table("other")["path"].to_pylist() == [B]
+    log.commit(remove(A), schema_action())
+    with pytest.raises(CorruptObject):
+        log.state.files_of("t")
+
+
+def test_a_table_without_files_may_be_forgotten_in_the_transaction_that_removes_them(log):
+    log.commit(add(A))
+    log.commit(remove(A), forget(["t"]))
+    assert log.live() == {}
+    log.commit(schema_action(), add(A))
+    assert log.live() == {"t": [A]}
+
+
+@pytest.mark.parametrize("mark", [b"", b"x" * 15])
+def test_a_forgotten_schema_is_named_by_16_bytes(log, mark):
+    with pytest.raises(CorruptObject):
+        log.decode(*log.encode(forget(schemas=[("t", mark)])))
+
+
+@pytest.mark.parametrize("through_checkpoint", [False, True])
+def test_applications_are_forgotten_by_their_time(log, through_checkpoint):
+    for second, app in enumerate([("old", 1), ("kept", 5), ("late", 2), ("old", 1)]):
+        log.commit(app=app, now_us=START_US + (second + 10) * 1_000_000)
+    if through_checkpoint:
+        log.state = log.reload(log.checkpoint())
+    assert log.state.applications.versions() == {"old": 1, "kept": 5, "late": 2}
+    for before in (-5, 0, START_US):
+        log.commit(forget(before_us=before))
+    assert len(log.state.applications.versions()) == 3
+    # `old` was committed again with its version, so its time is that of its newest commit.
+    log.commit(forget(before_us=START_US + 12 * 1_000_000))
+    for state in (log.state, log.replayed(), log.reload(log.checkpoint())):
+        assert state.applications.versions() == {"old": 1, "late": 2}
+        assert [state.applications.version(name) for name in ("old", "kept", "late")] == [1, -1, 2]
+    log.commit(app=("kept", 3))
+    assert log.state.applications.version("kept") == 3, "what was forgotten begins anew"
+    assert log.reload(log.checkpoint()).applications.versions() == {"old": 1, "late": 2, "kept": 3}
 
 
 # --- Applications -------------------------------------------------------------------------------
@@ -445,7 +774,22 @@ def test_an_optional_unknown_action_is_passed_over(longer):
 def test_the_highest_version_of_each_application_is_kept(log):
     for app in [("x", 3), ("y", 1), ("x", 2), ("z", 0)]:
         log.commit(app=app)
-    assert log.state.app_versions == {"x": 3, "y": 1, "z": 0}
+    assert log.state.applications.versions() == {"x": 3, "y": 1, "z": 0}
+    assert [log.state.applications.version(name) for name in "xyza"] == [3, 1, 0, -1]
+
+
+def test_committers_ask_their_own_object_what_readers_will(log):
+    many = [add(f"data/{number}") for number in range(300)]
+    sound = log.decode(*log.encode(*many))
+    check_written(log.state, sound)
+
+    def change(message):
+        message.actions[-1].add_batch.segments[0].segment.total_rows += 1
+
+    with pytest.raises(CorruptObject):
+        check_written(log.state, log.decode(*log.encode(*many, change=change)))
+    with pytest.raises(BrokenChain):
+        check_written(empty_state("w", "db"), sound)
 
 
 # --- History ------------------------------------------------------------------------------------
@@ -493,7 +837,7 @@ def test_commit_times_ascend_even_when_the_clock_goes_back(log):
 def test_a_copy_is_independent(log):
     log.commit(add(A), app=("x", 1))
     before = facts(log.state)
-    copy = log.state.copy()
+    copy = log.copy()
     assert facts(copy) == before
     other = LogBuilder()
     other.state = copy
@@ -507,3 +851,14 @@ def test_replay_gives_the_state_that_the_commits_left(log):
     log.commit(remove(A), schema_action("u"), add_action(A, "u"))
     again = replay(empty_state("w", "db"), [log.decode(*item) for item in log.objects])
     assert facts(again) == facts(log.state)
+
+
+def test_a_committer_counts_what_the_same_transaction_forgets(log):
+    log.commit(schema_action("u"))
+    with pytest.raises(UsageError):
+        validate(log.state, [forget(["u"]), add_action(C, "u")])
+    with pytest.raises(UsageError):
+        validate(log.state, [forget(schemas=[("u", OLD_MARK)]), add_action(C, "u")])
+    with pytest.raises(UsageError):
+        validate(log.state, [add_action(C, "u"), forget(["u"])])
+    validate(log.state, [forget(["u"]), schema_action("u"), add_action(C, "u")])

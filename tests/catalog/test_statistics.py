@@ -9,21 +9,15 @@ import struct
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.data.parquet import file_facts
+from lakelog.catalog.format.bound_keys import byte_forms
 from lakelog.catalog.format.schema import encode_schema
-from lakelog.catalog.format.segments import (
-    MAX_EXACT,
-    MIN_EXACT,
-    files_table,
-    merge_row_groups,
-    row_groups_table,
-    statistic_name,
-    with_statistics,
-)
+from lakelog.catalog.format.segments import MAX_EXACT, MIN_EXACT
 from lakelog.catalog.format.statistics import (
     MAX_BOUND_BYTES,
     _raw_bound,
@@ -31,6 +25,7 @@ from lakelog.catalog.format.statistics import (
     decode_bounds,
     encode_bound,
 )
+from lakelog.catalog.format.statistics_rows import merge_row_groups, statistics_rows
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
 
@@ -138,16 +133,50 @@ def facts_of(table, **options):
         size = max(1, -(-table.num_rows // 3))
         for start in range(0, max(1, table.num_rows), size):
             writer.write_table(table.slice(start, size))
-    add = file_facts(collected[0], table.schema, sink.getvalue().size)
+    add = file_facts(
+        collected[0],
+        table.schema,
+        sink.getvalue().size,
+        fingerprint=encode_schema(table.schema).fingerprint,
+    )
     add.path, add.table = "data/x", "t"
     return add
 
 
+def statistic_name(what, column, kind):
+    return f"{what}:{kind}:{column}"
+
+
+def facts(rows, schema):
+    """Statistics of one file or row group as one dict of one-element arrays."""
+    found = {}
+    for place, column in enumerate(rows.column("column").to_pylist()):
+        one = rows.slice(place, 1).combine_chunks()
+        if one["null_count"][0].is_valid:
+            found[f"nulls::{column}"] = one["null_count"]
+        kind = bound_type(schema.field(column).type)
+        if kind is None:
+            assert one["min"].null_count == one["max"].null_count == 1
+            continue
+        for which in ("min", "max"):
+            keys, whole = (one[name].chunk(0) for name in (which, f"{which}_bytes"))
+            found[statistic_name(which, column, kind)] = decode_bounds(
+                byte_forms(keys, whole, kind), kind
+            )
+        found[statistic_name("exact", column, kind)] = one["exact"]
+    return found
+
+
+def of_files(adds, schema):
+    """The statistics of files, all of one schema."""
+    for add in adds:
+        add.table, add.schema_fingerprint = "t", encode_schema(schema).fingerprint
+    return statistics_rows(adds, {("t", encode_schema(schema).fingerprint): schema})
+
+
 def file_row(add, schema):
-    """The file's row of statistics, as one dict of one-element arrays."""
-    schemas = {encode_schema(schema)[0]: schema}
-    found = with_statistics(files_table([add], [0]), [add], schemas)
-    return {name: found.column(name) for name in found.schema.names if ":" in name}
+    """What is known of a file."""
+    return facts(of_files([add], schema).files, schema)
 
 
 def check_bounds(row, name, column):
@@ -182,13 +211,12 @@ def test_bounds_contain_every_value(name):
         table = pa.table({"c": column})
         add = facts_of(table)
         check_bounds(file_row(add, table.schema), name, column)
-        schemas = {encode_schema(table.schema)[0]: table.schema}
-        groups = row_groups_table([add], schemas)
-        assert groups.num_rows in (0, len(add.row_groups))
+        found = of_files([add], table.schema)
+        assert found.row_groups.num_rows in (0, len(add.row_groups))
         start = 0
-        for row in range(groups.num_rows):
-            size = groups.column("row_count")[row].as_py()
-            one = {key: groups.column(key).slice(row, 1) for key in groups.schema.names}
+        for number, size in enumerate(found.row_groups.column("row_count").to_pylist()):
+            here = pc.equal(found.groups.column("row_group"), number)
+            one = facts(found.groups.filter(here), table.schema)
             check_bounds(one, name, column.slice(start, size))
             start += size
 
@@ -265,7 +293,8 @@ def test_a_bound_between_two_values_of_the_type_is_unknown():
         sink, collected = pa.BufferOutputStream(), []
         pq.write_table(pa.table({"c": stamps}), sink, metadata_collector=collected)
         schema = pa.schema([("c", pa.timestamp("s", zone))])
-        row = file_row(file_facts(collected[0], schema, 100), schema)
+        mark = encode_schema(schema).fingerprint
+        row = file_row(file_facts(collected[0], schema, 100, fingerprint=mark), schema)
         kind = bound_type(schema.field("c").type)
         assert row[statistic_name("min", "c", kind)].to_pylist() == [None]
         assert keys(row[statistic_name("max", "c", kind)]) == [2]
@@ -280,7 +309,6 @@ def test_bounds_of_a_dictionary_are_no_values_of_the_column(values, store_schema
     add = facts_of(table, store_schema=store_schema)
     for schema in (table.schema, pa.schema([("c", pa.string())])):
         if schema == table.schema or not store_schema:
-            add.schema_fingerprint = encode_schema(schema)[0]
             check_bounds(file_row(add, schema), "dictionary", column)
 
 
@@ -413,6 +441,58 @@ def test_an_unknown_null_count_stays_unknown():
     groups = [group(2, min=bound(1), max=bound(2), null_count=0), group(3, min=bound(1))]
     (merged,) = merge_row_groups(groups, SCHEMA)
     assert not merged.HasField("null_count")
+
+
+def test_a_column_that_is_named_twice_in_a_row_group_is_unknown():
+    twice = wire.RowGroup(row_count=2)
+    for value in (1, 2):
+        twice.columns.add(column=0, min=bound(value), max=bound(9), null_count=0)
+    twice.columns.add(column=1, null_count=1)
+    once = group(2, min=bound(1), max=bound(2), null_count=0)
+    two = pa.schema([("c", pa.int64()), ("d", pa.int64())])
+    for groups in ([twice], [once, twice], [twice, once]):
+        add = wire.Add(path="data/x", table="t", row_groups=groups)
+        found = of_files([add], two)
+        expected = [("d", 0)] if len(groups) == 1 else []
+        assert list(zip(*(found.files[n].to_pylist() for n in ("column", "row")))) == expected
+        assert found.groups["column"].to_pylist() == (["c", "d"] if len(groups) == 2 else [])
+
+
+def test_a_position_beyond_the_schema_is_ignored():
+    far = wire.RowGroup(row_count=2, columns=[wire.ColumnStatistics(column=7, null_count=1)])
+    for groups in ([far], [far, far]):
+        found = of_files([wire.Add(path="data/x", table="t", row_groups=groups)], SCHEMA)
+        assert found.files.num_rows == found.groups.num_rows == 0
+
+
+def test_sums_and_counts_beyond_62_bits_are_unknown():
+    huge = group(2, null_count=2**62 - 1, min=bound(1), max=bound(2), bloom_offset=2**62)
+    found = of_files([wire.Add(path="data/x", table="t", row_groups=[huge, huge])], SCHEMA)
+    assert found.files["null_count"].to_pylist() == [None]
+    assert found.files["min"].to_pylist() == [1]
+    assert found.groups["null_count"].to_pylist() == [2**62 - 1] * 2
+    assert found.groups["bloom_offset"].to_pylist() == [None] * 2
+
+
+def test_of_equal_zeros_the_first_counts_for_the_minimum_and_the_last_for_the_maximum():
+    schema = pa.schema([("c", pa.float64())])
+    zeros = [struct.pack("<d", value) for value in (0.0, -0.0)]
+    groups = [group(1, min=z, max=z, min_exact=n == 0) for n, z in enumerate(zeros)]
+    (merged,) = merge_row_groups(groups, schema)
+    assert (merged.min, merged.min_exact) == (zeros[0], True)
+    assert merged.max == zeros[1]
+
+
+def test_bloom_filters_are_of_row_groups_and_of_files_with_one():
+    one, other = group(1, bloom_offset=4, bloom_bytes=64), group(1, bloom_offset=999)
+    adds = [
+        wire.Add(path="data/1", table="t", row_groups=[one]),
+        wire.Add(path="data/2", table="t", row_groups=[one, other]),
+    ]
+    found = of_files(adds, SCHEMA)
+    assert found.files["bloom_offset"].to_pylist() == [4]
+    assert found.groups["bloom_offset"].to_pylist() == [4, 999]
+    assert found.groups["bloom_bytes"].to_pylist() == [64, None]
 
 
 def test_a_bound_of_a_wrong_length_is_unknown():

@@ -322,3 +322,29 @@ def test_options_of_the_command_line_reach_the_store(cli, moto):
     with catalog.writer("W", "db") as writer, writer.transaction() as tx:
         tx.write("t", pa.table({"a": [1]}))
     assert with_options(cli, moto, "scan", url, "db", "t", "-o", "csv").out == "a\n1\n"
+
+
+def test_an_option_that_may_stand_alone_does_not_swallow_the_url(cli, weather):
+    for command in ("gc", "prune"):
+        keep = ("--keep-days", "1") if command == "prune" else ()
+        done = cli(command, "--execute", weather, "weather", "--writer", "EWR", *keep)
+        assert (done.code, done.err) == (0, "")
+        assert done.out.startswith(f"{command} of EWR/weather: nothing to delete")
+    done = cli("gc", weather, "--execute", "weather", "--writer", "EWR")
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("endpoint=http://127.0.0.1:9", "endpoint"),
+        ("client_kwargs.regio=x", "regio"),
+        ("config_kwargs.nope=1", "nope"),
+    ],
+)
+def test_a_storage_option_that_there_is_not(refused, option, name):
+    err = refused(errors.UsageError, 2, "databases", "s3://bucket/x", "--option", option)
+    assert f"the s3 backend has no storage option '{name}'" in err
+    assert "endpoint_url, key, secret" in err
+    assert "__init__" not in err

@@ -292,3 +292,38 @@ def test_names_of_any_script_and_control_characters(cli, tmp_path):
         assert "\x07" not in result.out
     assert cli("tables", tmp_path, "db", "-o", "json").json[0]["table"] == name
     assert cli("files", tmp_path, "db", name, "-o", "json").json[0]["partition"] == "日/月"
+
+
+@pytest.fixture
+def conflicting(tmp_path) -> str:
+    """A table whose column y is a text in one file and a number in the other."""
+    with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer:
+        for y in ("text", 1):
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"x": [1], "y": [y], "a,b": [2]}))
+    return str(tmp_path)
+
+
+def test_a_scan_needs_types_to_agree_in_the_columns_asked_for_alone(cli, conflicting):
+    assert cli("scan", conflicting, "db", "t").code == 4
+    assert cli("scan", conflicting, "db", "t", "-c", "y").code == 4
+    assert cli("scan", conflicting, "db", "t", "-c", "x", "-o", "csv").out == "x\n1\n1\n"
+    both = cli("scan", conflicting, "db", "t", "-c", "a,b", "-c", "x", "-o", "csv")
+    assert both.out == '"a,b",x\n2,1\n2,1\n'
+    assert cli("scan", conflicting, "db", "t", "-c", "z").code == 2
+
+
+def test_a_conflict_names_a_file_of_each_side(cli, conflicting):
+    paths = {row["path"] for row in cli("files", conflicting, "db", "t", "-o", "json").json}
+    err = cli("schema", conflicting, "db", "t").err
+    assert set(re.findall(r"\((data/\S+) for one\)", err)) == paths
+    assert len(paths) == 2
+
+
+def test_a_token_may_bring_white_space(cli, weather):
+    token = cli("tables", weather, "weather").out.split()[-1]
+    assert cli("tables", weather, "weather", "--as-of", f" {token}\n").code == 0
+
+
+def test_help_says_that_an_emptied_table_stays_in_the_list(cli):
+    assert "without live files" in cli("tables", "--help").out

@@ -157,3 +157,24 @@ def test_every_type_has_a_plain_form(column, wanted):
     assert plain(padded.slice(len(column))) == wanted, "a slice is read from its own start"
     assert plain(pa.chunked_array([column, column.slice(0, 0)])) == wanted
     json.loads(output.to_json(wanted))
+
+
+def test_times_that_arrow_can_not_print():
+    far = pa.array([2**62, -(2**62), 0, None], pa.timestamp("us", "UTC"))
+    assert plain(far) == [
+        "148108-07-06T14:00:27.387904Z",
+        "-144169-06-28T09:59:32.612096Z",
+        "1970-01-01T00:00:00.000000Z",
+        None,
+    ]
+    assert plain(pa.array([2**63 - 1], pa.timestamp("s"))) == ["292277026596-12-04T15:30:07"]
+    assert plain(pa.array([2**31 - 1, -(2**31)], pa.date32())) == [
+        "5881580-07-11",
+        "-5877641-06-23",
+    ]
+    days = 146_097 * 100  # the calendar repeats itself after 400 years
+    near = pa.array(range(-800_000, 800_000, 997), pa.date32())
+    moved = pa.array([day + days for day in range(-800_000, 800_000, 997)], pa.date32())
+    for one, other in zip(plain(near), plain(moved)):
+        assert one[-6:] == other[-6:]
+        assert int(other[:-6]) == int(one[:-6]) + 40_000

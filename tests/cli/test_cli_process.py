@@ -202,3 +202,51 @@ def test_progress_keeps_out_of_results_on_the_same_terminal(weather):
     assert second.startswith(b"EWR ")
     assert rest == b""
     assert b"\x1b" not in on_a_terminal(*scan, stdout=None, NO_COLOR="1")
+
+
+def exit_and_output(script: str) -> tuple[int, str]:
+    """What a shell sees of a command whose streams it arranged."""
+    command = script.replace("lakelog", f"{sys.executable} -m lakelog")
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    return found.returncode, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("streams", [">&-", ">/dev/null", "<&- >&-"])
+def test_a_closed_stdout_loses_the_result_and_nothing_else(weather, streams):
+    assert exit_and_output(f"lakelog tables {weather} weather {streams}") == (0, "")
+    code, err = exit_and_output(f"lakelog tables {weather} nope {streams}")
+    assert code == 3
+    assert err.startswith("lakelog: error: ")
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/null", ">&- 2>&-", "2> >(exec <&-)"])
+def test_the_exit_code_is_the_same_where_nobody_reads_stderr(weather, streams):
+    assert exit_and_output(f"sleep 0.1; lakelog tables {weather} nope {streams}") == (3, "")
+
+
+def test_a_reader_of_stderr_that_is_gone_changes_no_exit_code(weather):
+    reading, writing = os.pipe()
+    os.close(reading)
+    for args, code in ((("nope",), 3), (("weather", "--as-of", "2000-01-01"), 2)):
+        child = subprocess.Popen(
+            [sys.executable, "-m", "lakelog", "tables", weather, *args],
+            stdout=subprocess.PIPE,
+            stderr=writing,
+        )
+        assert child.communicate(timeout=60)[0] == b""
+        assert child.returncode == code
+    os.close(writing)
+
+
+def test_a_data_file_does_not_get_the_number_of_a_closed_stdout(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n2\n")
+    write = f"lakelog write {tmp_path}/lake db t {tmp_path}/a.csv --writer W >&- <&- 2>&-"
+    assert exit_and_output(write) == (0, "")
+    code, out = exit_and_output(f"lakelog scan {tmp_path}/lake db t -o csv")
+    assert (code, out) == (0, "a\n1\n2\n")
+
+
+def test_a_full_disk_below_stdout_is_told(weather):
+    code, err = exit_and_output(f"lakelog tables {weather} weather > /dev/full")
+    assert code == 6
+    assert err == "lakelog: error: [Errno 28] No space left on device\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import lakelog
@@ -207,3 +209,52 @@ def test_a_json_array_of_other_things_is_refused(cli, inputs, text):
     Path("x.json").write_text(text)
     result = cli("write", "cat", "db", "t", "x.json", "--writer", "W")
     assert (result.code, "x.json can't be read as json" in result.err) == (2, True)
+
+
+def piped(inputs, source: str, command: str) -> subprocess.CompletedProcess[str]:
+    lakelog_ = f"{sys.executable} -m lakelog"
+    script = f"cat {source} | {lakelog_} {command}"
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script],
+        cwd=inputs, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin", "<(cat)"])
+@pytest.mark.parametrize(
+    ("source", "form"), [("a.csv", "csv"), ("noname", "csv"), ("c.jsonl", "jsonl"),
+                         ("d.parquet", "parquet")],
+)  # fmt: skip
+def test_what_comes_through_a_pipe_is_written(inputs, name, source, form):
+    if name == "<(cat)":
+        name = f"<(cat {source})"
+    done = piped(inputs, source, f"write cat db t {name} --format {form} --writer W -o json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["row_count"] in (1, 2)
+
+
+def test_stdin_has_no_name_that_says_a_format(inputs):
+    done = piped(inputs, "a.csv", "write cat db t - --writer W")
+    assert done.returncode == 2
+    assert "hint: Add --format: parquet, csv, jsonl" in done.stderr
+
+
+def test_a_read_only_folder_is_no_matter_of_credentials(inputs):
+    """As another user, since root may write anywhere."""
+    if os.getuid() != 0:
+        pytest.skip("needs to become another user")
+    (inputs / "lake").mkdir(mode=0o755)
+    script = (
+        "import os, sys; from lakelog.cli.main import main; import lakelog.catalog.catalog, "
+        "lakelog.rebuild, pyarrow.csv; os.setuid(65534); "
+        "sys.exit(main(['write', 'lake', 'db', 't', '-', '--format', 'csv', "
+        "'--writer', 'W']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=inputs, input="a\n1\n", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 6
+    assert "not allowed to write: Permission denied" in done.stderr
+    assert "hint: check the owner and the permissions" in done.stderr
+    assert "credentials" not in done.stderr

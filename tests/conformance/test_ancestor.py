@@ -27,7 +27,6 @@ from lakelog.errors import (
     FencedError,
     FileNotLive,
     ForkError,
-    LogExists,
     MissingTransaction,
     NotACatalog,
     NotFoundError,
@@ -451,21 +450,21 @@ def test_exact_survivors_of_prune(lake, commits, checkpoints, keep, survivors):
 
 def rebuild(lake, **options):
     plan = plan_rebuild(lake.catalog, W, D, **options)
-    execute_rebuild(plan)
+    execute_rebuild(lake.catalog, plan)
     return plan
 
 
 def test_wipe_and_rebuild_of_nothing(lake):
     with pytest.raises(NotFoundError):
-        rebuild(lake, replace=True)
+        rebuild(lake)
     assert list(lake.store.list("")) == []
 
 
 def test_wipe_and_rebuild_of_a_normal_log(lake):
     paths = lake.build(3)
-    with pytest.raises(LogExists):
-        rebuild(lake)
-    rebuild(lake, replace=True)
+    before = {key: lake.store.get(key) for key in lake.log()}
+    rebuild(lake)
+    assert {key: lake.store.get(key) for key in before} == before
     assert lake.live() == sorted(paths)
 
 
@@ -473,7 +472,7 @@ def test_wipe_and_rebuild_of_a_broken_log(lake):
     paths = lake.build(3)
     lake.store.put(lake.key(1), b"junk")
     lake.store.delete([lake.key(2)])
-    rebuild(lake, replace=True)
+    rebuild(lake)
     assert lake.live() == sorted(paths)
 
 
@@ -516,7 +515,7 @@ def test_junk_names_are_ignored_and_survive(lake):
     assert lake.live() == sorted(paths)
     collect(lake)
     prune(lake, 1)
-    rebuild(lake, replace=True)
+    rebuild(lake)
     assert lake.live() == sorted(paths)
     for key in junk:
         assert lake.store.get(key) == b"junk"

@@ -15,6 +15,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.store import open_store
+from seeds import base_seed
 
 W, D = "w", "db"
 ENOUGH = 300  # commits: a zombie that is never told must not go on for ever
@@ -122,9 +123,10 @@ def run_rounds(make_lake, nursery, tmp_path, number, seed, longest_s):
     return number
 
 
+@pytest.mark.slow("waits for processes that are stopped and woken")
 @pytest.mark.timeout(120)
 def test_a_stopped_owner_finds_out(make_lake, nursery, tmp_path):
-    assert run_rounds(make_lake, nursery, tmp_path, 20, 1, longest_s=14) >= 4
+    assert run_rounds(make_lake, nursery, tmp_path, 6, base_seed(), longest_s=100) == 6
 
 
 @pytest.mark.long

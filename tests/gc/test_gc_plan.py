@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 
-import pyarrow as pa
 import pytest
 from lakelog.errors import InvalidName, InvalidPath, UsageError
-from lakelog.gc import Deletion, Facts, Kept, Plan, Report, execute_gc, execute_prune
+from lakelog.gc import Deletion, Facts, Kept, Plan, execute_gc, execute_prune
+from lakelog.plans import Effect, dump_plans, split_plans
 
 UUID = "0123abcd"
 LOG = "EWR/weather/transactions/"
@@ -51,27 +51,55 @@ def test_a_plan_survives_being_saved():
         assert Plan.from_json(text.encode()).to_json() == text
 
 
-def test_shown_as_text_and_table():
+SAVED = """\
+{"lakelog_plan": 1,
+"kind": "gc",
+"url": "memory://gc",
+"writer": "EWR",
+"database": "weather",
+"kept": [{"reason": "young", "objects": 2, "size_bytes": 7, \
+"names": ["EWR/weather/data/z.parquet"]}],
+"notes": ["a note"],
+"facts": {"head": 7, "head_digest": "%s", "epoch": 3, "oldest": 2, "exclusive": true, \
+"keep_from": -1, "checkpoint": ""},
+"made_at": "2026-11-21T06:30:00.123456+00:00",
+"actions": [
+{"key": "EWR/weather/data/p/t/x.parquet", "size_bytes": 10, "reason": "orphan"},
+{"key": "EWR/weather/data/ä/t/y.parquet", "size_bytes": 3000000, "reason": "orphan"}]}
+""" % ("ab" * 32)
+
+
+def test_the_format_of_a_saved_plan():
+    """What another version saved must be read, or refused by its number."""
+    assert gc_plan().to_json() == SAVED
+    assert Plan.from_json(SAVED) == gc_plan()
+    fields = json.loads(SAVED)
+    reversed_fields = json.dumps(dict(reversed(fields.items())))
+    assert Plan.from_json(reversed_fields) == gc_plan(), "in any order"
+
+
+def test_a_file_of_several_plans():
+    plans = [gc_plan(), gc_plan(writer="JFK", actions=())]
+    for some in (plans, plans[:1]):
+        assert [Plan.from_json(text) for text in split_plans(dump_plans(some))] == some
+    assert dump_plans(plans[:1]) == SAVED
+    for text in ("", "nothing"):
+        with pytest.raises(UsageError):
+            split_plans(text)
+    with pytest.raises(UsageError):
+        Plan.from_json(split_plans("[]")[0])
+
+
+def test_a_plan_describes_itself():
     plan = gc_plan()
-    text = plan.text(limit=1)
-    assert "gc of EWR/weather in memory://gc: 2 objects (2.9 MiB) to delete" in text
-    assert "delete EWR/weather/data/p/t/x.parquet (10 bytes): orphan" in text
-    assert "... and 1 more" in text
-    assert "keep 2 objects (7 bytes): young" in text
-    assert "note: a note" in text
-    assert (plan.objects, plan.size_bytes) == (2, 3_000_010)
-    table = plan.table()
-    assert table.schema.names == ["key", "size_bytes", "reason"]
-    assert table.column("size_bytes").to_pylist() == [10, 3_000_000]
-    assert gc_plan(actions=()).table().schema.field("key").type == pa.string()
-
-
-def test_a_report_tells_what_was_done():
-    report = Report("gc", "EWR", "weather", 1, 2048, 3, (Kept("named", 1, 5, ("a/b",)),))
-    text = str(report)
-    assert "1 object (2.0 KiB) deleted" in text
-    assert "3 of the plan were gone already" in text
-    assert "left 1 object (5 bytes): named" in text
+    assert plan.effect == Effect("delete", "object", 2, 3_000_010)
+    actions, kept = plan.describe()
+    assert (actions.name, kept.name) == ("actions", "kept")
+    assert [row["size_bytes"] for row in actions.rows] == [10, 3_000_000]
+    assert [row["reason"] for row in kept.rows] == ["young"]
+    for group in (actions, kept):
+        for row in group.rows:
+            assert sorted(row) == sorted(field.name for field in group.fields)
 
 
 @pytest.mark.parametrize(

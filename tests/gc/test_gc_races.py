@@ -138,6 +138,7 @@ def test_a_commit_at_each_boundary(make_memory_lake, hooked, who):
         assert outcomes == {(True, True)}
 
 
+@pytest.mark.slow("every triple of request boundaries, each a history of its own")
 @pytest.mark.parametrize("who", ["owner", "guest"])
 def test_a_takeover_at_each_boundary(make_memory_lake, hooked, who):
     """Around somebody's file and commit a new owner commits: rule A begins to bite."""
@@ -246,6 +247,7 @@ def run(name, target):
     return thread, errors
 
 
+@pytest.mark.slow("99 races of threads on a disk")
 def test_99_races_never_delete_a_live_file(make_local_lake, tmp_path):
     """A committer that commits, removes, takes over and comes as a guest; gc as fast as it can."""
     lake = make_local_lake(tmp_path)

@@ -1,79 +1,50 @@
 """A reader of lakelog catalogs, written from docs/format.md and proto/*.proto alone.
 
 It imports nothing of lakelog and has its own protobuf decoder: what it can't do, the text doesn't
-say. It reads a catalog in a folder of the local file system:
+say. It reads logs as objects by name (`independent_log.Log`), or a catalog in a folder of the local
+file system:
 
     python independent_reader.py ROOT WRITER DATABASE [REVISION]
+
+The modules: `independent_wire` (protobuf, names), `independent_frame`, `independent_messages`,
+`independent_transaction` (what an object must keep), `independent_ipc`, `independent_segments`,
+`independent_statistics`, `independent_content` and
+`independent_view` (a base and its tail), `independent_state` (the chain,
+and what a state gives), `independent_log` (from a listing to a state), `independent_cut` (tokens,
+footers), `independent_table` (rows), `independent_verdict` (the form that readers are compared by).
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 import sys
-import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from independent_state import OBJECT, State, apply, open_checkpoint
-from independent_wire import BIG, Message, Refused, need
+from independent_cut import parse_token, read_entry
+from independent_log import Log, read_name
+from independent_verdict import describe
+from independent_wire import ID, Damaged, NotThere, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from independent_state import State
 
-ID = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,63}")
-
-# --- Section 4.3 ----------------------------------------------------------------------------------
+Objects = dict[str, bytes]
 
 
-def list_log(folder: Path) -> dict[str, dict[int, list[str]]]:
-    found: dict[str, dict[int, list[str]]] = {"transaction": {}, "checkpoint": {}}
-    for name in sorted(item.name for item in folder.iterdir()):
-        match = OBJECT.fullmatch(name)
-        if match and match[3] and int(match[1]) < BIG:
-            found[match[3]].setdefault(int(match[1]), []).append(name)
-    return found
+def read_folder(root: Path, writer: str, database: str) -> tuple[Objects, Objects]:
+    """The objects of a log: those in `transactions/` and those in `segments/`."""
+    found = []
+    for kind in ("transactions", "segments"):
+        folder = root / writer / database / kind
+        items = sorted(folder.iterdir()) if folder.is_dir() else []
+        found.append({item.name: item.read_bytes() for item in items if item.is_file()})
+    return found[0], found[1]
 
 
-def read_log(
-    root: Path, writer: str, database: str, target: int | None = None, *, checkpoints: bool = True
-) -> State:
-    """The state of a log at a revision.
-
-    Args:
-        target: The revision; None for the head.
-        checkpoints: False: replay from the beginning, whatever checkpoints there are.
-    Raises:
-        Refused, TooNew: It can't be read.
-    """
-    folder = root / writer / database / "transactions"
-    listing = list_log(folder)
-    done, saved = listing["transaction"], listing["checkpoint"]
-    head = max([*done, *saved], default=-1)
-    goal = head if target is None else target
-    need(0 <= goal <= head, f"no revision {goal}")
-    for revision in {*done, *saved}:
-        names = [*done.get(revision, []), *saved.get(revision, [])]
-        forked = len({name.split(".")[1] for name in names}) > 1
-        need(revision > goal or not forked, f"fork at {revision}")
-    start = goal + 1
-    while start - 1 in done:
-        start -= 1
-    bases = sorted((c for c in saved if start - 1 <= c <= goal and checkpoints), reverse=True)
-    problem = Refused(f"revision {goal} was pruned, or {start - 1} is missing")
-    for base in [*bases, *([-1] if start == 0 else [])]:
-        try:
-            state = State(writer, database)
-            if base >= 0:
-                state = open_checkpoint(folder, saved[base][0], writer, database)
-        except Refused as error:
-            problem = error
-            continue
-        for revision in range(base + 1, goal + 1):
-            apply(state, (folder / done[revision][0]).read_bytes(), done[revision][0])
-        return state
-    raise problem
+def read_log(root: Path, writer: str, database: str, target: int | None = None) -> State:
+    """The state of a log at a revision; None for the head."""
+    return Log(*read_folder(root, writer, database)).read(target)
 
 
 def writers(root: Path, database: str) -> list[str]:
@@ -81,60 +52,61 @@ def writers(root: Path, database: str) -> list[str]:
     found = []
     for item in sorted(root.iterdir()):
         folder = item / database / "transactions"
-        if ID.fullmatch(item.name) and folder.is_dir() and any(list_log(folder).values()):
+        names = folder.iterdir() if ID.fullmatch(item.name) and folder.is_dir() else ()
+        if any(read_name(path.name) for path in names):
             found.append(item.name)
     return found
 
 
-def revision_at(state: State, at_us: int) -> int | None:
-    """The newest revision committed at or before a time."""
-    return max((r["revision"] for r in state.history if r["committed_at"] <= at_us), default=None)
-
-
-# --- Section 7 ------------------------------------------------------------------------------------
-
-
-def parse_token(token: str) -> tuple[str, dict[str, tuple[int, bytes]]]:
-    """Database, and revision and digest by writer."""
-    need(token.startswith("ll1-") and len(token) <= 1 << 20, "no token")
-    text = token[4:]
-    try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except ValueError:
-        raise Refused("base64") from None
-    need(base64.urlsafe_b64encode(data).decode().rstrip("=") == text, "base64 is not canonical")
-    need(len(data) >= 4 and zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little"), "CRC")
-    cut = Message(data[:-4])
-    items = cut.subs(2)
-    found = {item.text(1): (item.uint(2), item.raw(3)) for item in items}
-    need(len(found) == len(items) and all(map(ID.fullmatch, [cut.text(1), *found])), "ids")
-    return cut.text(1), found
-
-
-def read_token(root: Path, token: str) -> list[State]:
-    """The states of a cut."""
-    database, cut = parse_token(token)
-    states = []
-    for writer, (revision, digest) in cut.items():
-        state = read_log(root, writer, database, revision)
-        need(state.digest[: len(digest)] == digest, "the log was replaced since")
-        states.append(state)
+def cut_of_heads(root: Path, database: str) -> dict[str, State]:
+    """The heads of all logs of a database, by writer."""
+    states = {name: read_log(root, name, database) for name in writers(root, database)}
+    refuse_twice(states)
     return states
+
+
+def cut_at(root: Path, database: str, at_us: int) -> dict[str, State]:
+    """All logs of a database at a point in time (section 4.4)."""
+    states = {}
+    for name in writers(root, database):
+        log = Log(*read_folder(root, name, database))
+        try:
+            revision = log.revision_at(at_us)
+        except NotThere:
+            continue
+        states[name] = log.read(revision)
+    if not states:
+        raise NotThere("no log has a part")
+    refuse_twice(states)
+    return states
+
+
+def refuse_twice(states: dict[str, State]) -> None:
+    """Section 4.6: the same log twice."""
+    seen: dict[bytes | None, str] = {}
+    for name, state in states.items():
+        other = seen.setdefault(state.head.log_id, name)
+        if other != name:
+            raise Damaged(f"{other} and {name} are the same log")
+
+
+def read_token(root: Path, token: str) -> dict[str, State]:
+    """The states of a cut, by writer."""
+    database, cut = parse_token(token)
+    return {
+        writer: read_entry(*read_folder(root, writer, database), entry)
+        for writer, entry in cut.items()
+    }
 
 
 def main(root: str, writer: str, database: str, revision: str | None = None) -> None:
     """Print what a log says at a revision."""
-    state = read_log(Path(root), writer, database, None if revision is None else int(revision))
-
-    def plain(value: Any) -> Any:
-        return value.hex() if isinstance(value, bytes) else str(value)
-
-    files: Iterator[dict[str, Any]] = (
-        {"path": path, "table": file.table, **file.facts, "statistics": file.statistics}
-        for path, file in sorted(state.files.items())
-    )
-    told = {"revision": state.revision, "files": list(files), "history": state.history}
-    print(json.dumps(told, indent=1, default=plain))
+    goal = None if revision is None else int(revision)
+    try:
+        told = describe(read_log(Path(root), writer, database, goal))
+    except Refusal as error:
+        told = {"verdict": error.kind, "why": str(error)}
+    print(json.dumps(told, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

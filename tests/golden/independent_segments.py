@@ -1,217 +1,303 @@
-"""Statistics and Arrow IPC segments for the independent reader. See `independent_reader`."""
+"""Segments and references for the independent reader: docs/format.md, section 6."""
 
 from __future__ import annotations
 
 import itertools
-import struct
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import independent_messages as messages
 import pyarrow as pa
-from independent_wire import BIG, Message, Refused, check_path, need
+from independent_frame import SEGMENT, Frame, open_frame
+from independent_ipc import Piece
+from independent_messages import (
+    APPLICATIONS,
+    FILES,
+    HISTORY,
+    REFERENCES,
+    ROW_GROUP_STATISTICS,
+    ROW_GROUPS,
+    SCHEMAS,
+    STATISTICS,
+)
+from independent_transaction import MAX_TIME, check_generations, fingerprint
+from independent_wire import (
+    BIG,
+    TooNew,
+    check_partition,
+    check_path,
+    check_table,
+    need,
+    parse,
+)
 
-FILES, ROW_GROUPS, SCHEMAS, HISTORY = 1, 2, 3, 4
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
-# --- Sections 5.2 and 6.1: statistics -------------------------------------------------------------
-
-
-def bound_type(kind: pa.DataType) -> str | None:
-    types = pa.types
-    if types.is_dictionary(kind):
-        return bound_type(kind.value_type)
-    if types.is_timestamp(kind):
-        return f"timestamp[{kind.unit}, tz=UTC]" if kind.tz else f"timestamp[{kind.unit}]"
-    if types.is_decimal128(kind):
-        return f"decimal128(38, {kind.scale})"
-    name = str(kind)
-    families = {
-        "int64": ("int8", "int16", "int32", "int64"),
-        "uint64": ("uint8", "uint16", "uint32", "uint64"),
-        "double": ("float", "double"),
-        "string": ("string", "large_string", "string_view"),
-        "binary": ("binary", "large_binary", "binary_view"),
-    }
-    for family, members in families.items():
-        if name in members:
-            return family
-    times = ("date32[day]", "time32[s]", "time32[ms]", "time64[us]", "time64[ns]")
-    return name if name == "bool" or name in times else None
-
-
-PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-
-
-def bound_value(raw: bytes, kind: str) -> Any:
-    """A bound as a plain value that sorts as the format says; None for unknown."""
-    if kind == "bool":
-        return {b"\0": False, b"\1": True}.get(raw)
-    if kind == "string":
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError:
-            return None
-    if kind == "binary":
-        return raw
-    if kind.startswith("decimal"):
-        number = int.from_bytes(raw, "little", signed=True)
-        return number if len(raw) == 16 and abs(number) < 10**38 else None
-    if len(raw) != 8:
-        return None
-    if kind == "double":
-        real = struct.unpack("<d", raw)[0]
-        return real if real == real else None
-    number = int.from_bytes(raw, "little", signed=kind != "uint64")
-    if kind.startswith("time32") or kind.startswith("time64"):
-        return number if 0 <= number < PER_DAY[kind[7:-1]] else None
-    return None if kind.startswith("date32") and not -(1 << 31) <= number < 1 << 31 else number
+Columns = dict[str, list[Any]]
+Profile = dict[str, tuple[pa.DataType, bool]]
+STRING, INT64, INT32 = (pa.string(), False), (pa.int64(), False), (pa.int32(), False)
+STRINGS, MAYBE = (pa.list_(pa.string()), True), (pa.int64(), True)
+KNOWN: Profile = {
+    "null_count": MAYBE, "min": MAYBE, "max": MAYBE, "min_bytes": (pa.binary(), True),
+    "max_bytes": (pa.binary(), True), "exact": (pa.uint8(), False), "bloom_offset": MAYBE,
+    "bloom_bytes": MAYBE,
+}  # fmt: skip
+COLUMNS: dict[int, Profile] = {
+    FILES: {
+        "table": STRING, "path": STRING, "partition": STRING, "size_bytes": INT64,
+        "row_count": INT64, "revision": INT64, "schema_fingerprint": (pa.binary(16), False),
+        "first_clock": INT64, "last_clock": INT64, "footer_bytes": INT64,
+        "footer_digest": (pa.binary(8), False), "row_groups": INT32,
+    },
+    ROW_GROUPS: {"row": INT32, "row_group": INT32, "row_count": INT64},
+    STATISTICS: {"column": STRING, "row": INT32, **KNOWN},
+    ROW_GROUP_STATISTICS: {"column": STRING, "row": INT32, "row_group": INT32, **KNOWN},
+    SCHEMAS: {
+        "table": STRING, "fingerprint": (pa.binary(16), False),
+        "arrow_schema": (pa.binary(), False),
+        "generation_columns": STRINGS, "generations": (pa.list_(pa.int32()), True),
+        "key": STRINGS, "sort_order": STRINGS, "revision": INT64,
+    },
+    APPLICATIONS: {"app_id": STRING, "app_version": INT64, "committed_at_us": INT64},
+    HISTORY: {
+        "revision": INT64, "uuid": (pa.binary(16), False), "digest": (pa.binary(32), False),
+        "committed_at": (pa.timestamp("us", "UTC"), False), "epoch": INT64,
+        "guest": (pa.bool_(), False), "operation": STRING,
+        "transaction_ids": (pa.list_(pa.binary(16)), False), "files_added": INT64,
+        "files_removed": INT64, "rows_added": INT64, "bytes_added": INT64,
+        "summary": (pa.string(), True),
+    },
+    REFERENCES: {
+        "kind": (pa.uint8(), False), "part": INT32, "run": INT32, "digest": (pa.binary(32), True),
+        "offset": INT64, "length": INT64, "row_count": INT64, "total_rows": INT64,
+        "total_bytes": INT64, "first_table": STRING, "first_path": STRING, "last_table": STRING,
+        "last_path": STRING, "first_column": STRING, "last_column": STRING,
+        "first_revision": INT64, "last_revision": INT64, "dead": (pa.binary(), True),
+    },
+}  # fmt: skip
+ROW_BYTES = {SCHEMAS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
+NAMED = (
+    "kind", "row_count", "first_table", "first_path", "last_table", "last_path", "first_column",
+    "last_column", "first_revision", "last_revision", "total_rows", "total_bytes",
+)  # fmt: skip
 
 
-Bounds = dict[str, Any]  # by the name of the statistics column, known ones only
+@dataclass(frozen=True)
+class Reference:
+    """What a SegmentRef or a row of REFERENCES says of a piece."""
+
+    facts: Mapping[str, Any]  # NAMED
+    offset: int
+    length: int
+    digest: bytes = b""
+    part: int = -1
+    run: int = -1
+    dead: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def kind(self) -> int:
+        return int(self.facts["kind"])
+
+    def covers(self, table: str) -> bool:
+        name = table.encode()
+        first, last = self.facts["first_table"].encode(), self.facts["last_table"].encode()
+        return bool(first <= name <= last)
 
 
-def group_statistics(group: Message, schema: pa.Schema) -> dict[int, Bounds]:
-    """What is known of each column of a row group, by position."""
-    found: dict[int, Bounds] = {}
-    for item in group.subs(2):
-        position = item.uint(1)
-        if position >= len(schema):
-            continue
-        name, kind = schema.field(position).name, bound_type(schema.field(position).type)
-        known: Bounds = {}
-        for number, what in ((2, "nulls"), (7, "bloom_offset"), (8, "bloom_bytes")):
-            if item.has(number) and item.uint(number) < BIG:
-                known[f"{what}::{name}"] = item.uint(number)
-        if kind is not None and (item.has(3) or item.has(4)):
-            for number, what in ((3, "min"), (4, "max")):
-                value = bound_value(item.raw(number), kind) if item.has(number) else None
-                if value is not None:
-                    known[f"{what}:{kind}:{name}"] = value
-            known[f"exact:{kind}:{name}"] = (item.uint(5) and 1) | (item.uint(6) and 2)
-        found[position] = known
+def reference_of(ref: Any) -> Reference:
+    """Of a SegmentRef message."""
+    facts = {name: ref.segment.values[name] for name in NAMED}
+    return Reference(facts, ref.offset, ref.length, ref.digest)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The frame that refers to segments, and what it says of itself."""
+
+    frame: Frame
+    revision: int
+    objects: Mapping[str, bytes]  # segments/, by name
+
+    def piece(self, ref: Reference) -> Piece:
+        """The Arrow IPC that a reference names, with its profile checked."""
+        if ref.digest:
+            data = self.referred(ref)
+        else:
+            need(ref.offset + ref.length <= len(self.frame.attached), "beyond the attachments")
+            data = self.frame.attached[ref.offset : ref.offset + ref.length]
+        return Piece(data, ref.facts["row_count"], ROW_BYTES.get(ref.kind, 16 << 10))
+
+    def referred(self, ref: Reference) -> bytes:
+        """The attachments of a segment object (section 6.7)."""
+        name = f"{ref.digest.hex()}.segment"
+        need(name in self.objects, f"segment {name} is gone")
+        frame = open_frame(self.objects[name], SEGMENT)
+        message = parse(messages.SEGMENT, frame.message)
+        need(frame.digest == ref.digest and frame.length == ref.length, "another segment")
+        need(frame.log_id == self.frame.log_id, "a segment that belongs to another log")
+        need(frame.incarnation <= self.frame.incarnation, "incarnation of a segment")
+        same = all(message.values[name] == ref.facts[name] for name in NAMED)
+        need(same, "a segment says that it is another")
+        return frame.attached
+
+
+def open_segment(holder: Holder, ref: Reference, *, batch: bool = False) -> Columns:
+    """The rows of a segment of any kind but REFERENCES, all of its rules checked.
+
+    Args:
+        batch: It is a piece of an AddBatch.
+    """
+    found = holder.piece(ref).columns(COLUMNS[ref.kind])
+    CHECKS[ref.kind](found, ref.facts, holder.revision, batch)
     return found
 
 
-def merge_groups(groups: list[Message], schema: pa.Schema) -> Bounds:
-    """Statistics of a whole file."""
-    parts = [group_statistics(group, schema) for group in groups]
-    if len(parts) == 1:
-        return {name: value for known in parts[0].values() for name, value in known.items()}
-    merged: Bounds = {}
-    for position in range(len(schema)) if parts else ():
-        if not all(position in part for part in parts):
-            continue
-        column = [part[position] for part in parts]
-        name, kind = schema.field(position).name, bound_type(schema.field(position).type)
-        nulls = [known.get(f"nulls::{name}") for known in column]
-        if None not in nulls and sum(nulls) < BIG:  # type: ignore[arg-type]
-            merged[f"nulls::{name}"] = sum(nulls)  # type: ignore[arg-type]
-        full = [c for c, n, group in zip(column, nulls, groups) if n != group.uint(1)]
-        exact = 0
-        for what, bit in (("min", 1), ("max", 2)):
-            key = f"{what}:{kind}:{name}"
-            if full and all(key in known for known in full):
-                order = sorted(full, key=lambda known, key=key: known[key])
-                best = order[0 if what == "min" else -1]
-                merged[key] = best[key]
-                exact |= best[f"exact:{kind}:{name}"] & bit
-                merged[f"exact:{kind}:{name}"] = exact
-    return merged
+def check_numbers(columns: Columns, *names: str) -> None:
+    for name in names:
+        need(all(0 <= value < BIG for value in columns[name]), f"numbers in {name}")
 
 
-def plain_column(column: pa.ChunkedArray) -> list[Any]:
-    """Statistics of a segment as the plain values of `bound_value`."""
-    kind = column.type
-    if pa.types.is_decimal(kind):
-        scale = kind.scale
-        return [v if v is None else int(v.scaleb(scale)) for v in column.to_pylist()]
-    if pa.types.is_temporal(kind):
-        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    return list(column.to_pylist())
+def check_ascending(rows: Iterable[Any]) -> None:
+    need(all(a < b for a, b in itertools.pairwise(rows)), "rows do not ascend")
 
 
-# --- Section 6.4 ----------------------------------------------------------------------------------
-
-COLUMNS: dict[int, dict[str, tuple[pa.DataType, bool]]] = {
-    FILES: {
-        **dict.fromkeys(("path", "partition"), (pa.string(), False)),
-        **dict.fromkeys(("size_bytes", "row_count", "revision"), (pa.int64(), False)),
-        "schema_fingerprint": (pa.binary(16), False),
-        **dict.fromkeys(("first_clock", "last_clock", "footer_bytes"), (pa.int64(), False)),
-        "row_groups": (pa.int32(), False),
-    },
-    ROW_GROUPS: {
-        "path": (pa.string(), False),
-        "row_group": (pa.int32(), False),
-        "row_count": (pa.int64(), False),
-    },
-    SCHEMAS: {
-        "table": (pa.string(), False),
-        "fingerprint": (pa.binary(16), False),
-        "arrow_schema": (pa.binary(), False),
-        **dict.fromkeys(("key", "sort_order"), (pa.list_(pa.string()), True)),
-        "revision": (pa.int64(), False),
-    },
-    HISTORY: {
-        "revision": (pa.int64(), False),
-        "uuid": (pa.binary(16), False),
-        "digest": (pa.binary(32), False),
-        "committed_at": (pa.timestamp("us", "UTC"), False),
-        "epoch": (pa.int64(), False),
-        "guest": (pa.bool_(), False),
-        "operation": (pa.string(), False),
-        "transaction_ids": (pa.list_(pa.binary(16)), True),
-        **dict.fromkeys(
-            ("files_added", "files_removed", "rows_added", "bytes_added"), (pa.int64(), False)
-        ),
-        "summary": (pa.string(), True),
-    },
-}
+def check_range(columns: Columns, facts: Mapping[str, Any], **names: str) -> None:
+    """The first and last values are those of the reference."""
+    for what, name in names.items():
+        ends = facts[f"first_{what}"], facts[f"last_{what}"]
+        need(ends == (columns[name][0], columns[name][-1]), f"range of {name}")
 
 
-def open_segment(data: bytes, kind: int, rows: int) -> pa.Table:
-    try:
-        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise Refused(f"Arrow IPC: {error}") from None
-    need(table.num_rows == rows, "row count of a segment")
-    for name, (kind_, nulls) in COLUMNS[kind].items():
-        need(table.schema.names.count(name) == 1, f"column {name}")
-        column = table.column(name)
-        need(column.type.equals(kind_) and (nulls or not column.null_count), f"column {name}")
-    if kind in (FILES, ROW_GROUPS):
-        check_statistics(table.schema)
+def check_files(columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool) -> None:
+    tables, paths = columns["table"], columns["path"]
+    check_ascending((a.encode(), b.encode()) for a, b in zip(tables, paths))
+    for path in paths:
+        check_path(path)
+    for table in set(tables):
+        check_table(table)
+    for partition in set(columns["partition"]):
+        check_partition(partition)
+    check_numbers(columns, "size_bytes", "row_count", "revision", "footer_bytes", "row_groups")
+    right = (
+        {revision} >= set(columns["revision"]) if batch else max(columns["revision"]) <= revision
+    )
+    need(right, "revision of a file")
+    check_range(columns, facts, table="table", path="path")
+    sums = [min(sum(columns[name]), BIG - 1) for name in ("row_count", "size_bytes")]
+    need(sums == [facts["total_rows"], facts["total_bytes"]], "totals of a segment")
+
+
+def check_groups(columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool) -> None:
+    check_numbers(columns, "row", "row_group", "row_count")
+    check_ascending(zip(columns["row"], columns["row_group"]))
+
+
+def check_statistics(
+    columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool
+) -> None:
+    keys = [[name.encode() for name in columns["column"]], columns["row"]]
+    check_ascending(zip(*keys, *([columns["row_group"]] if "row_group" in columns else [])))
+    check_range(columns, facts, column="column")
+
+
+def check_schemas(columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool) -> None:
+    for table in set(columns["table"]):
+        check_table(table)
+    check_ascending(zip((t.encode() for t in columns["table"]), columns["fingerprint"]))
+    check_numbers(columns, "revision")
+    need(max(columns["revision"]) <= revision, "revision of a schema")
+    named = zip(
+        columns["fingerprint"],
+        columns["arrow_schema"],
+        columns["generation_columns"],
+        columns["generations"],
+    )
+    for mark, data, names, numbers in named:
+        need(len(names or []) == len(numbers or []), "generations")
+        pairs = list(zip(names or [], numbers or []))
+        check_generations(pairs)
+        need(mark == fingerprint(data, pairs), "fingerprint")
+    check_range(columns, facts, table="table")
+
+
+def check_applications(
+    columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool
+) -> None:
+    ids = [name.encode() for name in columns["app_id"]]
+    check_ascending(ids)
+    need(all(1 <= len(name) <= 1024 for name in ids), "application id")
+    check_numbers(columns, "app_version")
+    need(all(1 <= at <= MAX_TIME for at in columns["committed_at_us"]), "time of an application")
+
+
+def check_history(columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool) -> None:
+    check_numbers(
+        columns, "revision", "epoch", "files_added", "files_removed", "rows_added", "bytes_added"
+    )
+    need(all(columns["epoch"]), "epoch")
+    first = columns["revision"][0]
+    need(columns["revision"] == list(range(first, first + len(columns["revision"]))), "gaps")
+    check_ascending(columns["committed_at"])
+    need(all(1 <= at <= MAX_TIME for at in columns["committed_at"]), "time of a commit")
+    need(columns["revision"][-1] <= revision, "revision beyond the checkpoint")
+    check_range(columns, facts, revision="revision")
+
+
+CHECKS: dict[int, Any] = {
+    FILES: check_files, ROW_GROUPS: check_groups, STATISTICS: check_statistics,
+    ROW_GROUP_STATISTICS: check_statistics, SCHEMAS: check_schemas,
+    APPLICATIONS: check_applications, HISTORY: check_history,
+}  # fmt: skip
+
+# --- Section 6.6 ----------------------------------------------------------------------------------
+
+
+def open_references(holder: Holder, own: Reference, files: int) -> list[Reference]:
+    """What the REFERENCES segment of a checkpoint says; `files` is `counts.files`."""
+    piece = holder.piece(own)
+    kinds = piece.columns({"kind": COLUMNS[REFERENCES]["kind"]})["kind"]
+    if any(not 1 <= kind <= 8 for kind in kinds):
+        raise TooNew("kind of segment")
+    columns = piece.columns(COLUMNS[REFERENCES])
+    rows = [dict(zip(columns, values)) for values in zip(*columns.values())]
+    found = [read_reference(row, len(holder.frame.attached)) for row in rows]
+    parts = [ref for ref in found if ref.kind == FILES]
+    need(all(ref.kind == FILES for ref in found[: len(parts)]), "FILES come first")
+    need([ref.part for ref in parts] == list(range(len(parts))), "numbers of parts")
+    describing = (ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS)
+    need(all(0 <= r.part < len(parts) for r in found if r.kind in describing), "part")
+    need(not parts or parts[0].run == 0, "first run")
+    for before, ref in itertools.pairwise(parts):
+        need(0 <= ref.run - before.run <= 1, "runs")
+        if ref.run == before.run:
+            last = before.facts["last_table"].encode(), before.facts["last_path"].encode()
+            first = ref.facts["first_table"].encode(), ref.facts["first_path"].encode()
+            need(first > last, "order within a run")
+    live = sum(ref.facts["row_count"] - len(ref.dead) for ref in parts)
+    need(live == files, "number of files")
+    return found
+
+
+def read_reference(row: Mapping[str, Any], attached: int) -> Reference:
+    kind, rows = row["kind"], row["row_count"]
+    need(kind != REFERENCES, "references within references")
+    need(1 <= rows < 1 << 31 and 0 <= row["length"] < BIG, "row count or length")
+    if row["digest"] is None:
+        need(row["offset"] >= 0 and row["offset"] + row["length"] <= attached, "attachments")
     if kind == FILES:
-        paths = [check_path(path).encode() for path in table.column("path").to_pylist()]
-        need(all(a < b for a, b in itertools.pairwise(paths)), "paths do not ascend")
-        for name in ("size_bytes", "row_count", "revision", "footer_bytes", "row_groups"):
-            need(all(value >= 0 for value in table.column(name).to_pylist()), f"negative {name}")
-    return table
+        need(all(0 <= row[name] < BIG for name in ("total_rows", "total_bytes")), "totals")
+    if kind == HISTORY:
+        need(all(0 <= row[name] < BIG for name in ("first_revision", "last_revision")), "range")
+    need(kind == FILES or row["dead"] is None, "dead rows of another kind")
+    facts = {name: row[name] for name in NAMED}
+    dead = dead_rows(row["dead"], rows) if row["dead"] is not None else frozenset()
+    digest = row["digest"] or b""
+    return Reference(facts, row["offset"], row["length"], digest, row["part"], row["run"], dead)
 
 
-WORDS = ("nulls", "bloom_offset", "bloom_bytes", "min", "max", "exact")
-
-
-def check_statistics(schema: pa.Schema) -> None:
-    """Names and types of the statistics columns."""
-    for item in schema:
-        what, *rest = item.name.split(":", 2)
-        if what not in WORDS or not rest:
-            continue
-        need(len(rest) == 2 and schema.names.count(item.name) == 1, f"column {item.name}")
-        if what in ("min", "max"):
-            fits = rest[0] == bound_type(item.type) == str(item.type)
-        else:
-            fits = str(item.type) == ("uint8" if what == "exact" else "int64")
-            fits = fits and (what == "exact" or not rest[0])
-        need(fits, f"type of {item.name}")
-
-
-def statistics_of(table: pa.Table) -> list[Bounds]:
-    """Per row, what the statistics columns know."""
-    rows: list[Bounds] = [{} for _ in range(table.num_rows)]
-    for name in table.schema.names:
-        if name.split(":")[0] in WORDS and ":" in name:
-            for row, value in zip(rows, plain_column(table.column(name))):
-                if value is not None and value == value:
-                    row[name] = value
-    return rows
+def dead_rows(bitmap: bytes, rows: int) -> frozenset[int]:
+    need(len(bitmap) == (rows + 7) // 8, "length of a bitmap")
+    bits = int.from_bytes(bitmap, "little")
+    need(bits >> rows == 0, "bits beyond the rows")
+    return frozenset(i for i in range(rows) if bits >> i & 1)

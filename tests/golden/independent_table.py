@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from independent_state import generation
-from independent_wire import Refused, need
+from independent_ipc import decode_schema, storage
+from independent_wire import need
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from independent_content import File, Schema
     from independent_state import State
 
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -117,73 +120,104 @@ def common_struct(one: pa.StructType, other: pa.StructType) -> pa.StructType | N
     return pa.struct(fields)
 
 
-def unify(states: Sequence[State], table: str) -> pa.Schema:
-    """The schema that a table of a cut is read with."""
-    schemas: list[pa.Schema] = []
-    live = [
-        {f.facts["schema_fingerprint"] for f in state.files.values() if f.table == table}
-        for state in states
+@dataclass(frozen=True)
+class Part:
+    """A log in a cut: the table's files and schemas there."""
+
+    writer: str
+    folder: Path
+    files: Mapping[str, File]
+    schemas: Mapping[bytes, Schema]
+
+
+def part_of(state: State, writer: str, folder: Path, table: str) -> Part:
+    """What a state says of a table; `folder` is that of the writer and database."""
+    found = state.table(table)
+    return Part(writer, folder, found.files, found.schemas)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a file's schema, with its generation."""
+
+    name: str
+    kind: pa.DataType
+    generation: int
+
+
+def columns_of(schema: Schema) -> list[Column]:
+    generations = dict(schema.generations)
+    return [
+        Column(item.name, storage(item.type), generations.get(item.name, 0))
+        for item in decode_schema(schema.arrow_schema)
     ]
-    for state, marks in sorted(zip(states, live), key=lambda pair: pair[0].writer):
+
+
+def used_schemas(parts: Sequence[Part]) -> list[list[Column]]:
+    """The schemas that count, in the order of section 5.3."""
+    any_live = any(part.files for part in parts)
+    found: list[list[Column]] = []
+    for part in sorted(parts, key=lambda part: part.writer.encode()):
+        live = {file.facts["schema_fingerprint"] for file in part.files.values()}
         known = sorted(
-            (entry["revision"], mark)
-            for (name, mark), entry in state.schemas.items()
-            if name == table and (mark in marks or not any(live))
+            (schema.revision, mark)
+            for mark, schema in part.schemas.items()
+            if mark in live or not any_live
         )
         for _, mark in known:
-            schema = state.schemas[table, mark]["schema"]
-            if not any(schema.equals(other, check_metadata=True) for other in schemas):
-                schemas.append(schema)
-    need(schemas, f"no table {table}")
+            columns = columns_of(part.schemas[mark])
+            if columns not in found:
+                found.append(columns)
+    need(found, "no such table")
+    return found
+
+
+def newest_generations(schemas: Sequence[Sequence[Column]]) -> dict[str, int]:
     newest: dict[str, int] = {}
-    for item in (item for schema in schemas for item in schema):
-        newest[item.name] = max(newest.get(item.name, 0), generation(item))
-    found: dict[str, pa.DataType] = {}
-    for item in (item for schema in schemas for item in schema):
-        if generation(item) == newest[item.name]:
-            wider = common(found[item.name], item.type) if item.name in found else plain(item.type)
-            need(wider is not None, f"column {item.name} has no common type")
-            found[item.name] = wider
-    return pa.schema([(name, kind) for name, kind in found.items()])
-
-
-def rows(root: Path, states: Sequence[State], table: str) -> pa.Table:
-    """The rows of a table, in order of writer and path."""
-    schema = unify(states, table)
-    parts = [schema.empty_table()]
-    newest = newest_generations(states, table)
-    for state in sorted(states, key=lambda state: state.writer):
-        for path, file in sorted(state.files.items()):
-            if file.table != table:
-                continue
-            own = state.schemas[table, file.facts["schema_fingerprint"]]["schema"]
-            data = pq.ParquetFile(root / state.writer / state.database / path).read()
-            need(data.num_rows == file.facts["row_count"], f"rows of {path}")
-            columns = []
-            for item in schema:
-                at = own.get_field_index(item.name)
-                same = at >= 0 and generation(own.field(at)) == newest[item.name]
-                column = data.column(item.name) if same else pa.nulls(data.num_rows, item.type)
-                columns.append(column.cast(item.type))
-            parts.append(pa.table(columns, schema=schema))
-    return pa.concat_tables(parts)
-
-
-def newest_generations(states: Sequence[State], table: str) -> dict[str, int]:
-    """The generation of each column that counts at a cut."""
-    used = {
-        (state.writer, f.facts["schema_fingerprint"])
-        for state in states
-        for f in state.files.values()
-        if f.table == table
-    }
-    newest: dict[str, int] = {}
-    for state in states:
-        for (name, mark), entry in state.schemas.items():
-            if name == table and ((state.writer, mark) in used or not used):
-                for item in entry["schema"]:
-                    newest[item.name] = max(newest.get(item.name, 0), generation(item))
+    for column in (column for schema in schemas for column in schema):
+        newest[column.name] = max(newest.get(column.name, 0), column.generation)
     return newest
 
 
-__all__ = ["Refused", "common", "rows", "unify"]
+def unify(parts: Sequence[Part]) -> pa.Schema:
+    """The schema that a table of a cut is read with."""
+    schemas = used_schemas(parts)
+    newest = newest_generations(schemas)
+    found: dict[str, pa.DataType] = {}
+    for column in (column for schema in schemas for column in schema):
+        if column.generation == newest[column.name]:
+            old = found.get(column.name)
+            wider = plain(column.kind) if old is None else common(old, column.kind)
+            need(wider is not None, f"column {column.name} has no common type")
+            found[column.name] = wider
+    return pa.schema(list(found.items()))
+
+
+def rows(parts: Sequence[Part]) -> pa.Table:
+    """The rows of a table, in order of writer and path."""
+    schema, newest = unify(parts), newest_generations(used_schemas(parts))
+    tables = [schema.empty_table()]
+    for part in sorted(parts, key=lambda part: part.writer.encode()):
+        for path, file in sorted(part.files.items(), key=lambda item: item[0].encode()):
+            own = columns_of(part.schemas[file.facts["schema_fingerprint"]])
+            here = {c.name for c in own if c.generation == newest[c.name]}
+            data = read_file(part.folder / path, file)
+            columns = []
+            for item in schema:
+                there = item.name in here
+                column = data.column(item.name) if there else pa.nulls(data.num_rows, item.type)
+                columns.append(column.cast(item.type))
+            tables.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(tables)
+
+
+def read_file(path: Path, file: File) -> pa.Table:
+    """A data file, if it is as the log says (section 4.7)."""
+    need(path.is_file() and path.stat().st_size == file.facts["size_bytes"], f"length of {path}")
+    size, told = file.facts["footer_bytes"], file.facts["footer_digest"]
+    if size and told != bytes(8):
+        tail = path.read_bytes()[-size:]
+        need(hashlib.sha256(tail).digest()[:8] == told, f"footer of {path}")
+    data = pq.ParquetFile(path).read()
+    need(data.num_rows == file.facts["row_count"], f"rows of {path}")
+    return data

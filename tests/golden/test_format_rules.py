@@ -91,6 +91,7 @@ def test_a_checkpoint_keeps_where_bloom_filters_lie() -> None:
         assert groups.column("bloom_bytes::a").to_pylist() == [64, None]
 
 
+@pytest.mark.slow("8 MiB of statistics, read by a reader in plain Python")
 def test_wide_tables_fit_into_transactions_and_checkpoints() -> None:
     wide = pa.schema([(f"column_{number}", pa.string()) for number in range(1500)])
     log = LogBuilder()

@@ -1,4 +1,4 @@
-"""Who may know whom: cli, spark -> gc, rebuild -> catalog -> store -> errors, and a pure core."""
+"""Who may know whom: cli, spark -> gc, rebuild -> plans -> catalog -> store; and a pure core."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ RANKS = {
     "errors": 0,
     "store": 1,
     "catalog": 2,
-    "gc": 3,
-    "rebuild": 3,
-    "spark": 4,
-    "cli": 5,
-    "testing": 6,
+    "plans": 3,
+    "gc": 4,
+    "rebuild": 4,
+    "spark": 5,
+    "cli": 6,
+    "testing": 7,
 }
 
 # The same within catalog/, by folder; what lies beside the folders is below or above them all.
@@ -23,6 +24,7 @@ ROOMS = {
     "format": 1,
     "log": 2,
     "data": 2,
+    "nesting": 2,
     "read": 3,
     "commit": 4,
     "snapshot": 4,

@@ -11,19 +11,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from explorer import Result, explore, report
+from explorer import explore, report
+from rows import model_row, mutant_row
 from suite import MUTANTS, large, small
-
-
-def model_row(result: Result) -> str:
-    """A row of the table of models in docs/protocol.md; without the time, it never changes."""
-    return f"| {result.name} | {result.states:,} | {result.transitions:,} | {result.depth} |"
-
-
-def mutant_row(name: str, result: Result) -> str:
-    """A row of the table of planted bugs in docs/protocol.md."""
-    caught = (result.violation or "nothing").split(":")[0]
-    return f"| `{name}` | {MUTANTS[name].bug} | {caught} | {len(result.trace)} |"
 
 
 def main() -> int:

@@ -40,10 +40,10 @@ def small() -> list[Model]:
     """The models at CI's size."""
     return [
         Exclusive(2, 0, 3),
-        Exclusive(2, 1, 3),
+        Exclusive(2, 1, 2),
         Exclusive(0, 2, 3),
         Exclusive(1, 1, 3, compaction=True),
-        Prune(2, 0, 3),
+        Prune(2, 0, 2),
         Prune(1, 1, 2),
         Prune(1, 1, 2, rival=True),
         Prune(2, 0, 2, late=True),
@@ -61,11 +61,13 @@ def large() -> list[Model]:
     return [
         Exclusive(2, 0, 4),
         Exclusive(3, 0, 3),
+        Exclusive(2, 1, 3),
         Exclusive(2, 1, 4),
         Exclusive(1, 2, 3),
         Exclusive(1, 2, 3, compaction=True),
         Exclusive(2, 1, 3, compaction=True),
         Exclusive(1, 1, 4, compaction=True),
+        Prune(2, 0, 3),
         Prune(3, 0, 3),
         Prune(1, 1, 3),
         Prune(1, 1, 3, rival=True),

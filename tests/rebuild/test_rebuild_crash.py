@@ -8,7 +8,6 @@ executing again gives the whole, by the same names and bytes.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import warnings
 
 import pyarrow as pa
@@ -58,7 +57,7 @@ def plan_of(store):
 
 
 def rebuild(store):
-    return execute_rebuild(plan_of(store))
+    return execute_rebuild(store, plan_of(store))
 
 
 def item_of(key: str):
@@ -105,7 +104,7 @@ def make_history(*, lost: str) -> dict[str, bytes]:
 @pytest.fixture(autouse=True)
 def _few_names(monkeypatch):
     """Fewer names to take, so fewer places to die at."""
-    monkeypatch.setattr("lakelog.rebuild.seal._AHEAD", 2)
+    monkeypatch.setattr("lakelog.rebuild.seal_names._AHEAD", 2)
 
 
 LOSSES = ["all", "a middle one", "the head", "the end", "the start", "nothing"]
@@ -167,7 +166,7 @@ def check_all_deaths(make_store, before: dict[str, bytes], *, every: int = 1) ->
             dying = CrashingStore(inner, at, after=after)
             plan = plan_of(dying)
             with pytest.raises(Crash):
-                execute_rebuild(plan)
+                execute_rebuild(dying, plan)
             check_death(inner, before, whole, old, cut=bool(plan.seal.others))
             if 3 not in names_of(inner):  # it went on where the first one died
                 written = dict(names_of(inner))
@@ -189,12 +188,14 @@ def test_the_same_without_put_if_absent(lost):
     assert check_all_deaths(lambda: PlainStore(MemoryStore()), before) >= 10
 
 
+@pytest.mark.slow("a rebuild dies at many requests, on a test server too")
 @pytest.mark.parametrize(("lost", "every"), [("all", 9), ("nothing", 5)])
 def test_the_same_on_each_backend(any_store, lost, every):
     before = make_history(lost=lost)
     assert check_all_deaths(any_store, before, every=every) >= 4
 
 
+@pytest.mark.slow("many pairs of deaths, each with three rebuilds")
 @pytest.mark.parametrize("lost", ["nothing", "the head"])
 def test_two_deaths_in_a_row(lost):
     before = make_history(lost=lost)
@@ -208,7 +209,7 @@ def test_two_deaths_in_a_row(lost):
                 dying = CrashingStore(store, at, after=True)
                 plan = plan_of(dying)
                 with contextlib.suppress(Crash):  # or it had fewer requests, and is through
-                    execute_rebuild(plan)
+                    execute_rebuild(dying, plan)
             check_death(store, before, whole, old)
 
 
@@ -216,7 +217,7 @@ def test_two_deaths_in_a_row(lost):
 def test_without_its_checkpoint_the_new_incarnation_is_not_in_use(lost):
     before = make_history(lost=lost)
     store = fill(MemoryStore(), before)
-    info = execute_rebuild(plan_of(store))
+    info = execute_rebuild(store, plan_of(store))
     assert info.incarnation == 2
     store.delete([info.checkpoint_key])
     if lost == "nothing":
@@ -232,8 +233,8 @@ def test_the_same_plan_can_be_executed_again_after_a_death():
     dying = CrashingStore(store, 9)
     plan = plan_of(dying)
     with pytest.raises(Crash):
-        execute_rebuild(plan)
-    info = execute_rebuild(dataclasses.replace(plan, store=store))
+        execute_rebuild(dying, plan)
+    info = execute_rebuild(store, plan)
     assert live_files(store) == set(plan.live)
     assert names_of(store)[2] == info.revision + 2
 
@@ -265,7 +266,8 @@ def test_a_lost_answer_to_a_put_is_no_failure(any_store):
 
     before = make_history(lost="all")
     store = fill(any_store(), before)
-    info = execute_rebuild(plan_rebuild(Deaf(store), "EWR", "weather"))
+    deaf = Deaf(store)
+    info = execute_rebuild(deaf, plan_rebuild(deaf, "EWR", "weather"))
     assert live_files(store) == set(plan_rebuild(store, "EWR", "weather").live)
     assert info.revision == 5
 
@@ -297,9 +299,9 @@ def test_of_two_at_once_one_stands(lost):
         inner = fill(MemoryStore(), before)
         second = plan_of(inner)
 
-        def run(second=second):
+        def run(inner=inner, second=second):
             try:
-                execute_rebuild(second)
+                execute_rebuild(inner, second)
                 outcomes["second"] += 1
             except PlanOutdated:
                 pass
@@ -307,7 +309,7 @@ def test_of_two_at_once_one_stands(lost):
         store = Meeting(inner, at, run)
         plan = plan_of(store)
         try:
-            execute_rebuild(plan)
+            execute_rebuild(store, plan)
             outcomes["first"] += 1
         except PlanOutdated:
             assert outcomes["second"]
@@ -326,12 +328,12 @@ def test_two_that_go_on_from_one_seal_with_other_content_cant_mix(monkeypatch):
     inner = fill(MemoryStore(), before)
     unproven = plan_of(inner).unproven[-1].transaction_id
     with pytest.raises(Crash):
-        execute_rebuild(plan_of(CrashingStore(inner, len(plan_of(inner).seal.others) + 5)))
+        rebuild(CrashingStore(inner, len(plan_of(inner).seal.others) + 5))
     assert any(item_of(key) for key in everything(inner) if item_of(key))
     plans = [plan_of(inner), plan_rebuild(inner, "EWR", "weather", exclude=[unproven])]
     assert plans[0].rebuild_id == plans[1].rebuild_id
-    info = execute_rebuild(plans[0])
+    info = execute_rebuild(inner, plans[0])
     with pytest.raises(PlanOutdated):
-        execute_rebuild(plans[1])
+        execute_rebuild(inner, plans[1])
     assert live_files(inner) == set(plans[0].live)
     assert names_of(inner)[2] == info.revision + 2

@@ -5,7 +5,7 @@ tests of its own. Everything else is in: several tables and partitions, replacem
 several owners one after the other, predecessors that still write, overlapping transactions,
 shared commits, discarded transactions, deleted files, and rebuilds in between.
 
-`LAKELOG_EXAMPLES=2000 pytest tests/rebuild` runs it longer, on fresh seeds.
+`LAKELOG_EXAMPLES=2000 pytest tests/rebuild` runs it longer, on other seeds with LAKELOG_SEED.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
@@ -183,7 +184,7 @@ def check_next_incarnation(world: World) -> None:
     assert [item.transaction_id for item in plan.transactions] == order
     assert replayed(plan) == world.committed
     assert {item.transaction_id for item in plan.left_out} == world.discarded
-    execute_rebuild(plan, ambient=world.fake.ambient)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     for item, (mark, live) in zip(plan.transactions, world.committed):
         assert live_files(world.store, item.revision) == live, mark
     now = {info.key: world.store.get(info.key) for info in world.store.list("")}
@@ -230,7 +231,7 @@ def check_rebuild(world: World) -> None:
     else:
         assert rebuilt == order
         assert replayed(plan) == world.committed
-    info = execute_rebuild(plan, ambient=world.fake.ambient)
+    info = execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     assert (info.transactions, info.files) == (len(order), len(before))
     for item, (mark, live) in zip(plan.transactions, world.committed):
         assert live_files(world.store, item.revision) == live, mark
@@ -245,9 +246,9 @@ def check_rebuild(world: World) -> None:
     assert rows == info.rows
 
 
+@pytest.mark.slow("60 whole histories, each rebuilt")
 @settings(
     max_examples=int(EXAMPLES or 60),
-    derandomize=EXAMPLES is None,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -58,7 +58,7 @@ class World:
         return {path for paths in state.files.paths() for path in paths.to_pylist()}
 
     def rebuild(self, **options):
-        return execute_rebuild(self.plan(**options), ambient=self.fake.ambient)
+        return execute_rebuild(self.store, self.plan(**options), ambient=self.fake.ambient)
 
     def lose_the_log(self) -> None:
         self.store.delete([info.key for info in self.store.list(LOG)])
@@ -128,7 +128,7 @@ def test_a_zombie_is_fenced_while_the_rebuild_is_under_way(removals):
                 raise Crash
 
     with pytest.raises(Crash):
-        execute_rebuild(world.plan(Dying(world.store)), ambient=world.fake.ambient)
+        execute_rebuild(Dying(world.store), world.plan(), ambient=world.fake.ambient)
     assert world.load().sealed_for == 2
     with pytest.raises(FencedError, match="sealed"):
         write(world.zombie, world.fake)
@@ -147,7 +147,7 @@ def test_what_a_zombie_had_begun_before_the_rebuild_is_not_in_it_and_it_is_told(
     (path,) = begun.write("hourly", pa.table({"n": [5]}))
     plan = world.plan()
     assert [item.path for item in plan.left_out] == [path]
-    execute_rebuild(plan, ambient=world.fake.ambient)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     with pytest.raises(FencedError):
         begun.commit()
     assert world.live() == set(world.paths)
@@ -215,7 +215,7 @@ def test_a_reader_from_before_goes_on_and_a_token_from_before_is_read():
 def test_the_next_owner_has_a_higher_epoch_than_every_file():
     world = make_world()
     plan = world.plan()
-    execute_rebuild(plan, ambient=world.fake.ambient)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     assert (plan.seal.epoch, plan.epoch) == (2, 3)
     owner = world.new_owner()
     write(owner, world.fake)
@@ -276,13 +276,13 @@ def test_a_commit_at_any_moment_of_a_rebuild_is_refused_or_it_stops_the_rebuild(
         if acknowledged:
             pytest.fail("planning wrote something")
         try:
-            execute_rebuild(plan, ambient=world.fake.ambient)
+            execute_rebuild(store, plan, ambient=world.fake.ambient)
         except PlanOutdated:
             outcomes["stopped"] += 1
             assert acknowledged
             again = world.plan()
             assert set(acknowledged) <= set(again.live)  # nothing is destroyed
-            execute_rebuild(again, ambient=world.fake.ambient)
+            execute_rebuild(world.store, again, ambient=world.fake.ambient)
             assert set(world.paths) | set(acknowledged) <= world.live()
         else:
             assert not acknowledged
@@ -305,7 +305,7 @@ def test_with_nothing_left_of_the_log_footers_tell_which_names_a_zombie_may_stil
     world.lose_the_log()
     plan = world.plan()
     assert any("Stop every process" in note for note in plan.notes)
-    execute_rebuild(plan, ambient=world.fake.ambient)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     before = {info.key for info in world.store.list(LOG)}
     for zombie in (world.zombie, guest, world.early):
         with pytest.raises(FencedError):
@@ -326,7 +326,7 @@ def test_the_limit_a_zombie_that_no_footer_tells_of():
     world.lose_the_log()
     plan = world.plan()
     assert any("Stop every process" in note for note in plan.notes)
-    execute_rebuild(plan, ambient=world.fake.ambient)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     before = {info.key for info in world.store.list(LOG)}
     write(remover, world.fake)  # acknowledged: nothing tells it
     assert new_names(world, before) == {1}
@@ -347,7 +347,7 @@ def test_a_head_that_cant_be_read_is_said_to_let_zombies_in():
     world.store.put(newest, world.store.get(newest)[:-1])
     plan = world.plan()
     assert any("the old log's end can't be read" in note for note in plan.notes)
-    execute_rebuild(plan, ambient=world.fake.ambient)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     with pytest.raises(FencedError):
         write(world.zombie, world.fake)
     readable = make_world().plan()
@@ -375,7 +375,7 @@ def test_what_lies_below_the_seals_can_still_be_read_by_tokens():
     world.store.delete(gone)
     plan = world.plan()
     assert plan.seal.others
-    execute_rebuild(plan, ambient=world.fake.ambient)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     for revision, token in enumerate(tokens):
         assert catalog.snapshot("weather", token).files("hourly").num_rows == revision + 1
 
@@ -387,7 +387,7 @@ def test_a_predecessor_without_put_if_absent_is_refused():
     zombie = catalog.writer("EWR", "weather")
     paths = {write(zombie, fake) for _ in range(3)}
     plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
-    execute_rebuild(plan, ambient=fake.ambient)
+    execute_rebuild(store, plan, ambient=fake.ambient)
     with pytest.raises(FencedError):
         write(zombie, fake)
     assert set(catalog.snapshot("weather").files("hourly")["path"].to_pylist()) == paths

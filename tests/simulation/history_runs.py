@@ -7,6 +7,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lakelog.testing.histories import Outcome, run_history
 
@@ -15,7 +16,8 @@ def outcomes(first: int, count: int, processes: int) -> Iterator[Outcome]:
     """The outcome of each seed, in no order."""
     seeds = range(first, first + count)
     if processes == 1:
-        yield from map(run_history, seeds)
+        with _rarely_collecting():
+            yield from map(run_history, seeds)
         return
     with multiprocessing.get_context("spawn").Pool(processes, _settle_in) as pool:
         yield from pool.imap_unordered(run_history, seeds, chunksize=50)
@@ -25,6 +27,18 @@ def _settle_in() -> None:
     """What was imported lives for ever: the garbage collector need not look at it each time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+@contextmanager
+def _rarely_collecting() -> Iterator[None]:
+    """The same, for so long: in a worker of pytest other tests come after."""
+    before = gc.get_threshold()
+    _settle_in()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def summary(found: Iterator[Outcome]) -> tuple[str, list[Outcome]]:

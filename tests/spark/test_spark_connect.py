@@ -46,6 +46,7 @@ spark.stop()
 """
 
 
+@pytest.mark.slow("starts a server of Spark Connect in a JVM of its own")
 def test_reads_by_paths_with_one_warning(write):
     files = [
         write("a[0] %20*.parquet", pa.table({"id": [1, 2], "value": pa.array([1, 2], pa.int64())})),

@@ -138,7 +138,7 @@ def test_ten_thousand_files_plan_fast(spark):
     ]
     relation(spark, files[:1])
     best = min(_plan_seconds(spark, files) for _ in range(3))
-    assert best < 0.5
+    assert best < 2  # 0.1 s alone, 0.5 s on a busy machine; 30 s where each file is looked up
 
 
 def _plan_seconds(spark: Any, files: Any) -> float:

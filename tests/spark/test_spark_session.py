@@ -63,6 +63,7 @@ for master in ("local[1]", "local[2]"):
 """
 
 
+@pytest.mark.slow("starts Spark in a process of its own, whose every line is read")
 def test_new_sessions_read_and_say_next_to_nothing(tmp_path):
     """The second one is made after the first has stopped, in the same JVM."""
     done = run(QUIET, cwd=tmp_path, PYTHONWARNINGS="ignore")

@@ -82,6 +82,7 @@ def test_contents(wheel):
     assert [each for each in names if {"tests", "bench"} & set(each.split("/"))] == []
 
 
+@pytest.mark.slow("installs a wheel and starts Spark on it")
 def test_spark_finds_the_data_source(wheel, tmp_path):
     lake, installed = str(tmp_path / "lake"), tmp_path / "installed"
     writer = lakelog.open_catalog(lake).writer("w", "db")

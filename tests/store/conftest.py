@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from typing import TYPE_CHECKING
 
@@ -43,12 +44,13 @@ def _s3(request: pytest.FixtureRequest) -> Callable[[], Store]:
 
 @pytest.fixture(scope="session")
 def azure() -> Iterator[CloudServer]:
-    pytest.importorskip("adlfs", reason="pip install 'lakelog[azure]'")
     with contextlib.ExitStack() as stack:
         try:
             server = stack.enter_context(azurite())
         except MissingDependency as error:
-            pytest.skip(str(error))
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"AZURE IS NOT TESTED, for there is no npm: {error}")
         yield server
 
 

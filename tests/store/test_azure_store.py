@@ -12,8 +12,6 @@ from lakelog.store.azure import AzureStore
 from lakelog.store.retry import RetryPolicy
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 
-pytest.importorskip("adlfs", reason="pip install 'lakelog[azure]'")
-
 
 @pytest.fixture
 def proxy(azure):

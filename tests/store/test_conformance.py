@@ -285,6 +285,7 @@ def test_after_is_exclusive_and_need_not_exist(store, listed):
             assert keys_of(store.list(prefix, after=after)) == expected, (prefix, after)
 
 
+@pytest.mark.slow("a second page takes over 1,000 objects, each a request to a test server")
 def test_a_listing_goes_on_over_pages(store):
     count = 1_100 if store.backend in {"s3", "az"} else 2_500
     folders = [f"w{number:020d}" for number in range(count)]

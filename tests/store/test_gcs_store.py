@@ -13,7 +13,6 @@ import pytest
 from lakelog.errors import (
     AccessDenied,
     BucketNotFound,
-    MissingDependency,
     ObjectExists,
     ObjectNotFound,
     StorageError,
@@ -23,17 +22,11 @@ from lakelog.store.retry import RetryPolicy
 from lakelog.testing.cloud_servers import gcs_emulator
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 
-pytest.importorskip("gcsfs", reason="pip install 'lakelog[gcs]'")
-
 
 @pytest.fixture(scope="module")
 def emulator():
-    try:
-        running = gcs_emulator()
-        with running as server:
-            yield server
-    except MissingDependency as error:
-        pytest.skip(str(error))
+    with gcs_emulator() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

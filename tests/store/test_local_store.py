@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.errors import AccessDenied, InvalidPath, ObjectExists, ObjectNotFound, StorageError
 from lakelog.store import local_files as files
@@ -457,7 +457,6 @@ def is_key(path: str) -> bool:
     return all(part not in {"", ".", ".."} for part in path.split("/"))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sets(paths.filter(is_key), max_size=12), paths, st.sampled_from(["", "a/", "b/", "a/b/"]))
 def test_a_listing_is_what_a_sorted_set_would_say(tmp_path_factory, keys, after, prefix):
     keys = {key for key in keys if not any(other.startswith(key + "/") for other in keys)}

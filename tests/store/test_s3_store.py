@@ -377,16 +377,25 @@ def test_a_page_is_read_as_botocore_reads_it(store, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "contents",
-    ["<Key>{base}/w/a</Key><Size>many</Size>", "<Key>{base}/w/a</Key>", "<Size>1</Size>"],
-    ids=["size", "no size", "no name"],
+    "fields",
+    [
+        "<Key>{key}</Key><Size>many</Size>",
+        "<Key>{key}</Key><Size>1</Size><LastModified>2026,11-22T02:14:22.000Z</LastModified>",
+        "<Key>{key}</Key>",
+        "<Size>1</Size>",
+    ],
+    ids=["size", "time", "no size", "no name"],
 )
-def test_a_page_with_a_broken_object_is_no_listing(store, proxy, moto_bucket, contents):
-    base = store.url.removeprefix(f"s3://{moto_bucket}/")
-    entry = f"<Contents>{contents.format(base=base)}</Contents>"
+def test_a_page_with_an_unreadable_object_is_asked_for_again(store, proxy, moto_bucket, fields):
+    store.put("w/a", b"x")
+    key = store.url.removeprefix(f"s3://{moto_bucket}/") + "/w/a"
+    entry = f"<Contents>{fields.format(key=key)}</Contents>"
     body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{entry}</ListBucketResult>"
-    proxy.rule = lambda request: Reply(200, body.encode(), {"Content-Type": "application/xml"})
-    with pytest.raises((StorageError, UsageError)):
+    reply = Reply(200, body.encode(), {"Content-Type": "application/xml"})
+    proxy.rule = first(2, reply, "GET")
+    assert [info.key for info in store.list("w/")] == ["w/a"]
+    proxy.rule = lambda request: reply
+    with pytest.raises(StorageError, match="can't be read"):
         list(store.list("w/"))
 
 

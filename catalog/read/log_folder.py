@@ -1,0 +1,107 @@
+"""The names of one log in a store: listed newest first, and only as far down as is needed.
+
+Source: docs/format.md, section 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..ambient import SYSTEM, Ambient
+from ..format.names import log_folder, name_prefix
+from ..log.listing import Listing
+
+if TYPE_CHECKING:
+    from ...store import Store
+
+FIRST_PAGE: Final = 100  # names: the newest checkpoint and the transactions after it are among them
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """Where one writer's log of one database lies, and what its listings show.
+
+    Attributes:
+        store: Where it is.
+        writer, database: Whose.
+        ambient: For waiting between listings.
+    """
+
+    store: Store
+    writer: str
+    database: str
+    ambient: Ambient = SYSTEM
+
+    @property
+    def folder(self) -> str:
+        """Key prefix of the log's objects."""
+        return log_folder(self.writer, self.database)
+
+    def names(self) -> Listing:
+        """All names of the log.
+
+        Requests: 1 LIST per 1,000 names on S3.
+        """
+        listing = self._empty_listing()
+        for info in self.store.list(self.folder):
+            listing.take(info.key[len(self.folder) :])
+        listing.end()
+        return listing
+
+    def names_for(self, target: int | None = None) -> Listing:
+        """The names from the head down to a base for a revision (None: the head), or all.
+
+        Requests: 1 LIST in a log with checkpoints, 2 for a revision far below the head.
+        """
+        listing = self._empty_listing()
+        goal = target
+        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
+            listing.take(info.key[len(self.folder) :])
+            if listing.is_complete_for(goal):
+                return listing
+            if goal is not None and listing.incarnation and goal < listing.lowest - FIRST_PAGE:
+                return self.names_at(listing.incarnation, goal)
+        listing.end()
+        return listing
+
+    def names_at(self, incarnation: int, target: int) -> Listing:
+        """The names of one incarnation from a revision down to a base for it. What is above isn't
+        looked at.
+
+        Requests: 1 LIST in a log with checkpoints.
+        """
+        listing = self._empty_listing()
+        listing.incarnation = incarnation
+        above = self.folder + name_prefix(incarnation, target).rpartition("-")[0]
+        for info in self.store.list(self.folder, after=above, first_page=FIRST_PAGE):
+            listing.take(info.key[len(self.folder) :])
+            if listing.is_complete_for(target):
+                return listing
+        listing.end()
+        return listing
+
+    def names_down_to(self, revision: int) -> Listing:
+        """All names from the head down to a revision.
+
+        Requests: 1 LIST if the head is not far above it.
+        """
+        listing = self._empty_listing()
+        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
+            listing.take(info.key[len(self.folder) :])
+            if listing.incarnation and listing.lowest <= revision:
+                return listing
+        listing.end()
+        return listing
+
+    def _empty_listing(self) -> Listing:
+        return Listing(self.writer, self.database)
+
+    def all_names(self, incarnation: int) -> Listing:
+        """All names, those of one incarnation sorted in; 0: of the one that counts."""
+        listing = self._empty_listing()
+        listing.incarnation = incarnation
+        for info in self.store.list(self.folder):
+            listing.take(info.key[len(self.folder) :])
+        listing.end()
+        return listing

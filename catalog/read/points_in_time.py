@@ -1,0 +1,80 @@
+"""A log at a point in time.
+
+Source: docs/format.md, section 4.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import CorruptError, ForkError, LakelogError, SnapshotPruned
+from ..format.names import parse_log_object
+
+if TYPE_CHECKING:
+    from ..log.listing import Listing
+    from ..log.state import State
+    from .log_reader import LogReader
+
+
+def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
+    """The state at a time: that of the newest revision committed at or before it.
+
+    Args:
+        at_us: µs since 1970, UTC, by this writer's own commit times.
+        listing: A listing made just before.
+    Returns:
+        The state; None if the log begins later.
+    Raises:
+        SnapshotPruned: What is left of the log begins later.
+        LakelogError: As `load`; damage after the time asked for doesn't matter.
+    Requests: as `load`, twice if the time lies before the head.
+    """
+    state, broken = _newest_sound(log, listing)
+    if state is not None and state.revision >= 0 and state.committed_at_us <= at_us:
+        if broken is not None and at_us > state.committed_at_us:
+            raise broken  # its own commit time is unknown: it may have been before
+        return state
+    if state is None:
+        if broken is not None:
+            raise broken
+        return None
+    revision = state.history.revision_at(at_us)
+    if revision is None and state.history.holds(0):
+        return None
+    if revision is not None:
+        try:
+            return log.load(revision, incarnation=listing.incarnation)
+        except SnapshotPruned:
+            pass
+    oldest = log.all_names(listing.incarnation).first_readable()
+    raise SnapshotPruned(
+        f"At that time {log.writer}/{log.database} stood before revision {oldest}, "
+        "which is the oldest left",
+        key=f"{log.writer}/{log.database}",
+        hint="Ask for a later time",
+    )
+
+
+def _newest_sound(log: LogReader, listing: Listing) -> tuple[State | None, LakelogError | None]:
+    """The newest state that can be read, and the error that stands above it, if any. Goes down
+    by listed revisions."""
+    broken: LakelogError | None = None
+    target = listing.head
+    while target >= 0:
+        try:
+            return log.load(target, listing if broken is None else None), broken
+        except (ForkError, CorruptError) as error:
+            if broken is None and listing.lowest > 0:
+                listing = log.all_names(listing.incarnation)
+            broken = broken or error
+            below = min(target, _revision_of(error, listing))
+            listed = listing.transactions.keys() | listing.checkpoints.keys()
+            target = max((r for r in listed if r < below), default=-1)
+    return None, broken
+
+
+def _revision_of(error: LakelogError, listing: Listing) -> int:
+    """The revision that an error is about; the head if it doesn't say."""
+    name = (error.key or "").split(" and ")[0].rsplit("/", 1)[-1]
+    item = parse_log_object(name)
+    return listing.head if item is None else item.revision

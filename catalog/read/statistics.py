@@ -1,0 +1,219 @@
+"""What a log knows of the columns of a table's files: null counts, bounds, bloom filters.
+
+What is damaged, contradictory or not understood is unknown: it costs skipping, never rows.
+
+Source: docs/format.md, sections 5.2 and 6.5.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import CorruptError
+from ..format.bound_keys import byte_forms
+from ..format.columns import array, column, empty_table, numbers, rows_to_table
+from ..format.run import files_rows
+from ..format.segments import MAX_EXACT, MAX_NUMBER, MIN_EXACT
+from ..format.statistics import bound_type
+from ..format.statistics_rows import statistics_rows
+from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
+from ..log.checkpoint import decode_describing
+from ..log.merge import rows_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..log.files import Part
+    from ..log.state import State
+
+STATISTICS_OUTPUT: Final = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("row_group", pa.int32()),
+        pa.field("column", pa.string()),
+        pa.field("bound_type", pa.string()),
+        pa.field("null_count", pa.int64()),
+        pa.field("min", pa.binary()),
+        pa.field("max", pa.binary()),
+        pa.field("min_exact", pa.bool_()),
+        pa.field("max_exact", pa.bool_()),
+        pa.field("bloom_offset", pa.int64()),
+        pa.field("bloom_bytes", pa.int64()),
+    ]
+)
+
+
+class StatisticsWarning(UserWarning):
+    """Statistics could not be read: nothing is skipped by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Statistics as they stand beside some files.
+
+    Attributes:
+        files: All columns of FILES.
+        live: Per file, whether it is live and of the table.
+        row_groups, rows: As they are worked with.
+    """
+
+    files: pa.Table
+    live: np.ndarray
+    row_groups: pa.Table
+    rows: pa.Table
+
+
+def table_statistics(state: State, table: str, *, row_groups: bool = False) -> pa.Table:
+    """All that is known of the columns of a table's live files.
+
+    Args:
+        row_groups: Of the row groups of files that have more than one, instead of whole files.
+    Returns:
+        Columns of `STATISTICS_OUTPUT`, a row a file (or row group) and column of which something is
+        known, by path, row group and column. `row_group` is null for whole files; `min` and `max`
+        are in the byte form of docs/format.md, section 5.2, and null where unknown.
+    Raises:
+        CorruptObject: The files of the table can't be told.
+    Requests: 1 GET for each piece of statistics that may hold the table.
+    """
+    kind = ROW_GROUP_STATISTICS if row_groups else STATISTICS
+    schemas = {
+        fingerprint: schema for (_, fingerprint), schema in _arrow_schemas(state, table).items()
+    }
+    rows: list[tuple[Any, ...]] = []
+    for source in _sources(state, table, kind):
+        rows += _known(source, kind, schemas)
+    rows.sort(key=lambda row: (row[0].encode(), -1 if row[1] is None else row[1], row[2].encode()))
+    return rows_to_table(rows, STATISTICS_OUTPUT)
+
+
+def _arrow_schemas(state: State, table: str) -> Mapping[tuple[str, bytes], pa.Schema]:
+    known = state.schemas_of(table)
+    return known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
+
+
+def _sources(state: State, table: str, kind: int) -> Iterator[_Source]:
+    files = state.files_of(table)
+    for part in files.parts:
+        if table in part.run.ranges:
+            start, end = part.run.ranges[table]
+            live = np.zeros(part.run.rows, np.bool_)
+            live[start:end] = True
+            if part.dead is not None:
+                live &= ~part.dead
+            groups = _read(state, part, ROW_GROUPS)
+            yield _Source(part.run.full(), live, groups, _read(state, part, kind))
+    added = [add for add, _ in files.added.get(table, {}).values()]
+    if added:
+        found = statistics_rows(added, _arrow_schemas(state, table))
+        rows = found.groups if kind == ROW_GROUP_STATISTICS else found.files
+        everything = np.ones(len(added), np.bool_)
+        yield _Source(files_rows(added, [0] * len(added)), everything, found.row_groups, rows)
+
+
+def _read(state: State, part: Part, kind: int) -> pa.Table:
+    """What pieces of one kind say of the rows of a part; a damaged piece says nothing."""
+    found = [empty_table(rows_schema(kind))]
+    for piece in part.described_by:
+        if piece.kind != kind:
+            continue
+        try:
+            found.append(decode_describing(state.bytes_of([piece])[0], piece))
+        except CorruptError as error:
+            warnings.warn(f"{error.message}: unknown", StatisticsWarning, stacklevel=4)
+    return pa.concat_tables(found)
+
+
+def _known(
+    source: _Source, kind: int, schemas: Mapping[bytes, pa.Schema]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of the output, from those that mean something."""
+    rows = source.rows
+    places = numbers(rows.column("row"))
+    inside = places < len(source.live)
+    kept = inside & source.live[np.where(inside, places, 0)]
+    if kind == ROW_GROUP_STATISTICS:
+        kept &= _in_known_groups(source, places, numbers(rows.column("row_group")), inside)
+    rows, places = rows.filter(array(kept)), places[kept]
+    keys = list(
+        zip(rows.column("column").to_pylist(), places.tolist(), _groups(rows, kind), strict=True)
+    )
+    twice = {key for key, count in Counter(keys).items() if count > 1}
+    paths, fingerprints, counts = (
+        source.files.column(name).take(array(places.astype(np.int64))).to_pylist()
+        for name in ("path", "schema_fingerprint", "row_groups")
+    )
+    kinds = [_bound_type(schemas.get(f), key[0]) for f, key in zip(fingerprints, keys, strict=True)]
+    lows, highs = _bounds(rows, "min", kinds), _bounds(rows, "max", kinds)
+    facts = [
+        rows.column(n).to_pylist() for n in ("null_count", "exact", "bloom_offset", "bloom_bytes")
+    ]
+    for at, (name, _, group) in enumerate(keys):
+        if kinds[at] is False or keys[at] in twice:
+            continue
+        nulls, exact, offset, size = (values[at] for values in facts)
+        bloom = _sane(offset) and _sane(size) and (kind == ROW_GROUP_STATISTICS or counts[at] == 1)
+        row = (
+            paths[at], group, name, "" if kinds[at] is None else str(kinds[at]),
+            nulls if _sane(nulls) else None, lows[at], highs[at],
+            lows[at] is not None and bool(exact & MIN_EXACT),
+            highs[at] is not None and bool(exact & MAX_EXACT),
+            offset if bloom else None, size if bloom else None,
+        )  # fmt: skip
+        if any(value is not None for value in (*row[4:7], row[9])):
+            yield row
+
+
+def _groups(rows: pa.Table, kind: int) -> list[int | None]:
+    if kind != ROW_GROUP_STATISTICS:
+        return [None] * rows.num_rows
+    return rows.column("row_group").to_pylist()  # type: ignore[no-any-return]
+
+
+def _in_known_groups(
+    source: _Source, places: np.ndarray, groups: np.ndarray, inside: np.ndarray
+) -> np.ndarray:
+    """Whether a row group is one of a file of which all row groups are known, each once."""
+    stated = numbers(source.files.column("row_groups"))
+    rows = numbers(source.row_groups.column("row")).astype(np.int64)
+    order = numbers(source.row_groups.column("row_group"))
+    valid = rows < len(stated)
+    valid &= order < stated[np.where(valid, rows, 0)]
+    pairs = rows[valid] * (1 << 31) + order[valid]
+    sound = np.bincount(rows[valid], minlength=len(stated)) == stated
+    unique, found = np.unique(pairs, return_counts=True)
+    sound[(unique[found > 1] >> 31).astype(np.int64)] = False
+    all_valid = np.bincount(rows[rows < len(stated)], minlength=len(stated)) == stated
+    sound &= all_valid & (stated > 1)
+    at = np.where(inside, places, 0)
+    return sound[at] & (groups < stated[at]) & inside  # type: ignore[no-any-return]
+
+
+def _bound_type(schema: pa.Schema | None, name: str) -> pa.DataType | bool | None:
+    """The bound type of a column; None if it has none, False if the schema has no such column."""
+    if schema is None or len(schema.get_all_field_indices(name)) != 1:
+        return False
+    return bound_type(schema.field(name).type)
+
+
+def _bounds(rows: pa.Table, which: str, kinds: list[Any]) -> list[bytes | None]:
+    """One bound of each row in its byte form, or None."""
+    found: list[bytes | None] = [None] * rows.num_rows
+    keys, whole = (rows.column(name).combine_chunks() for name in (which, f"{which}_bytes"))
+    for kind in {str(kind): kind for kind in kinds if kind not in (None, False)}.values():
+        at = [place for place, other in enumerate(kinds) if other == kind]
+        chosen = column(at, pa.int64())
+        forms = byte_forms(keys.take(chosen), whole.take(chosen), kind)
+        for place, form in zip(at, forms, strict=True):
+            found[place] = form
+    return found
+
+
+def _sane(value: int | None) -> bool:
+    return value is not None and 0 <= value < MAX_NUMBER

@@ -1,0 +1,110 @@
+"""The shape of every plan, and of what it says about itself. Pure.
+
+Source: docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping
+
+Progress = Callable[[int, int, str], None]
+"""Called with: how many are done, of how many, of what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a plan does, in one sentence: `delete 3 objects, 512 bytes`.
+
+    Attributes:
+        verb: `delete`.
+        noun: Of what, in the singular: `object`.
+        number: How many.
+        size_bytes: Of all of them.
+    """
+
+    verb: str
+    noun: str
+    number: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of the rows of a group.
+
+    Attributes:
+        name: Key in a row; stable.
+        title: Heading for people; the name if empty.
+        style: How people read a value.
+        shown: Whether people see it in a table; programs always do.
+    """
+
+    name: str
+    title: str = ""
+    style: Literal["plain", "count", "size", "yes"] = "plain"
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Things that a plan treats alike, one a row.
+
+    Attributes:
+        name: For programs; stable.
+        title: For people; empty for what the plan is all about.
+        fields: Of each row.
+        rows: Values by field. A row may have `names`: examples, where a row stands for many.
+    """
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+class Plan(Protocol):
+    """What a step is going to do to one writer's database: an immutable value without a store.
+
+    The step that made it has `execute_…(source, plan)`, which checks it again first. Its class has
+    `from_json`, which refuses what no such plan may name: a saved plan is data of unknown origin.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The step: `gc`, `prune`, `rebuild`."""
+
+    @property
+    def url(self) -> str:
+        """The root that it was made for, without secrets."""
+
+    @property
+    def writer(self) -> str:
+        """Whose."""
+
+    @property
+    def database(self) -> str:
+        """Of which database."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know."""
+
+    @property
+    def made_at(self) -> dt.datetime:
+        """When, UTC, by the planner's clock."""
+
+    @property
+    def effect(self) -> Effect:
+        """What it does, in one sentence; a number of 0 means nothing."""
+
+    def describe(self) -> tuple[Group, ...]:
+        """All that it touches or leaves, with the reason for each; what it does comes first."""
+
+    def to_json(self) -> str:
+        """The plan as text, for `from_json` of its class."""

@@ -1,0 +1,62 @@
+"""Where a step is planned or executed: a catalog, or a store alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..catalog.ambient import SYSTEM, Ambient
+from ..catalog.margins import DEFAULT_MARGINS, Margins
+from ..errors import UsageError
+from ..store import Store
+
+if TYPE_CHECKING:
+    from ..catalog.catalog import Catalog
+    from .contract import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a step works with.
+
+    Attributes:
+        store: Where the objects are.
+        ambient: Clock, identities, waiting.
+        margins: How long things are left alone.
+    """
+
+    store: Store
+    ambient: Ambient
+    margins: Margins
+
+
+def open_source(
+    source: Catalog | Store, ambient: Ambient | None = None, margins: Margins | None = None
+) -> Source:
+    """What a step works with.
+
+    Args:
+        source: A catalog, whose ambient and margins are the defaults, or a store.
+        ambient, margins: Instead of the source's; the system's for a store without them.
+    """
+    if isinstance(source, Store):
+        return Source(source, ambient or SYSTEM, margins or DEFAULT_MARGINS)
+    return Source(source.store, ambient or source._ambient, margins or source._margins)
+
+
+def check_source(plan: Plan, kind: str, store: Store) -> None:
+    """Refuse to execute a plan of another step, or for another catalog.
+
+    Raises:
+        UsageError: It is.
+    """
+    if plan.kind != kind:
+        raise UsageError(
+            f"This is a {plan.kind} plan, not one of {kind}", hint=f"Make a {kind} plan"
+        )
+    if plan.url != store.url:
+        raise UsageError(
+            f"The plan is for {plan.url}, this is {store.url}",
+            key=store.url,
+            hint="Open the catalog that the plan was made for, or make a new plan",
+        )

@@ -1,0 +1,79 @@
+"""Several collections of one log at once: each reports what it deleted, where a store can tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import lakelog
+import pyarrow as pa
+import pytest
+from lakelog.catalog.margins import Margins
+from lakelog.gc import execute_gc, plan_gc
+from lakelog.store import open_store
+
+FILES = 400
+NOW = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
+
+
+@pytest.fixture
+def leftovers(tmp_path) -> str:
+    """A log of one commit and old data files that it doesn't name."""
+    url = str(tmp_path / "lake")
+    with lakelog.open_catalog(url).writer("W", "db") as writer, writer.transaction() as tx:
+        (path,) = tx.write("t", pa.table({"a": [1]}))
+    folder = Path(url, "W", "db", path).parent
+    for number in range(FILES):
+        (folder / f"foreign-{number}.parquet").write_bytes(b"x" * 10)
+    at = time.time() - 10 * 86_400
+    for file in folder.iterdir():
+        os.utime(file, (at, at))
+    return url
+
+
+def test_two_processes_never_report_the_same_deletion(leftovers, tmp_path):
+    saved = tmp_path / "plan.json"
+    gc = [sys.executable, "-m", "lakelog", "gc", leftovers, "db", "--writer", "W", "-o", "json"]
+    subprocess.run([*gc, "--plan-out", saved], check=True, capture_output=True)
+    children = [
+        subprocess.Popen([*gc, "--execute", saved], stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    reports = [json.loads(child.communicate(timeout=100)[0])["report"] for child in children]
+    assert [child.returncode for child in children] == [0, 0, 0]
+    assert sum(report["deleted_objects"] for report in reports) == FILES
+    assert sum(report["deleted_bytes"] for report in reports) == 10 * FILES
+    for report in reports:
+        assert report["exact"]
+        assert report["deleted_objects"] + report["gone_objects"] == FILES
+
+
+def test_what_another_one_deletes_in_between_is_not_reported(leftovers):
+    """The other collection comes when this one has looked and not yet deleted."""
+    store = open_store(leftovers)
+    plan = plan_gc(store, "W", "db")
+    others = []
+
+    def meanwhile(done, total, what):
+        if what == "data files listed" and not others:
+            others.append(None)
+            others.append(execute_gc(open_store(leftovers), plan))
+
+    mine = execute_gc(store, plan, progress=meanwhile)
+    assert (others[1].deleted_objects, others[1].gone_objects) == (FILES, 0)
+    assert (mine.deleted_objects, mine.deleted_bytes, mine.gone_objects) == (0, 0, FILES)
+
+
+@pytest.mark.s3
+def test_where_the_store_does_not_say_the_report_says_so(moto, tmp_path):
+    url = f"s3://{moto.make_bucket()}/lake"
+    catalog = lakelog.open_catalog(url, moto.storage_options)
+    with catalog.writer("W", "db") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"a": [1]}))
+    catalog.store.put("W/db/data/_/t/foreign.parquet", b"x")
+    plan = plan_gc(catalog, "W", "db", margins=NOW)
+    report = execute_gc(catalog, plan, margins=NOW)
+    assert (report.deleted_objects, report.exact) == (1, False)

@@ -1,0 +1,191 @@
+"""Transactions and the messages of checkpoints for the independent reader: docs/format.md,
+sections 4.1, 5 and 6."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import independent_messages as messages
+from independent_frame import CHECKPOINT, TRANSACTION, Frame, open_frame
+from independent_wire import (
+    BIG,
+    TooNew,
+    check_id,
+    check_partition,
+    check_path,
+    check_table,
+    need,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from independent_wire import Message
+
+MAX_TIME = (1 << 55) - 1
+DESCRIBING = (
+    messages.FILES,
+    messages.ROW_GROUPS,
+    messages.STATISTICS,
+    messages.ROW_GROUP_STATISTICS,
+)
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transaction that keeps all rules that need no state; `actions` without ignored ones."""
+
+    frame: Frame
+    message: Message
+    actions: list[tuple[str, Message]]
+
+    @property
+    def seal(self) -> int:
+        """The incarnation that a Seal names; 0 without one."""
+        return sum(item.next_incarnation for kind, item in self.actions if kind == "seal")
+
+
+def open_transaction(data: bytes, incarnation: int, revision: int, uuid8: str) -> Transaction:
+    frame = open_frame(data, TRANSACTION, incarnation)
+    message = parse(messages.TRANSACTION, frame.message)
+    actions = known_actions(message.actions)
+    need(message.revision == revision, "revision")
+    need(len(message.uuid) == 16 and message.uuid[:4].hex() == uuid8, "uuid")
+    before = (0, 0) if revision == 0 else (16, 32)
+    need((len(message.previous_uuid), len(message.previous_digest)) == before, "previous")
+    need(1 <= message.epoch < BIG, "epoch")
+    need("commit" in message.there, "no commit")
+    check_commit(message.commit)
+    need(revision or (actions and actions[0][0] == "identity"), "revision 0 without an Identity")
+    for kind, item in actions:
+        check_action(kind, item, len(frame.attached), incarnation)
+        need(kind != "seal" or len(actions) == 1, "a Seal beside other actions")
+    return Transaction(frame, message, actions)
+
+
+def known_actions(actions: Iterable[Message]) -> list[tuple[str, Message]]:
+    """The actions that count, by kind; looks for all that is too new (section 4.1)."""
+    found = []
+    for action in actions:
+        known = [messages.ACTION.fields[n].name for n in messages.KINDS]
+        kinds = [name for name in known if name in action.there]
+        if not kinds or any(1 <= number <= 14 for number in action.unknown):
+            if not action.optional:
+                raise TooNew("kind of action")
+            continue
+        (kind,) = kinds
+        item = action.values[kind]
+        if kind == "tombstone" or (kind == "upgrade" and item.required_reader_features):
+            raise TooNew(kind)
+        if kind == "add_batch" and any(not 1 <= r.segment.kind <= 8 for r in item.segments):
+            raise TooNew("kind of segment")
+        found.append((kind, item))
+    return found
+
+
+def check_commit(commit: Message) -> None:
+    need(len(commit.successor_uuid) == len(commit.slot_seed) == 16, "successor or seed")
+    need(1 <= commit.committed_at_us <= MAX_TIME, "time of commit")
+    need(commit.members, "no members")
+    for member in commit.members:
+        need(len(member.transaction_id) == 16, "transaction id")
+        need(1 <= len(member.operation) <= 64, "operation")
+        need(len(member.app_id.encode()) <= 1024 and member.app_version < BIG, "application")
+
+
+def check_action(kind: str, item: Message, attached: int, incarnation: int) -> None:
+    """The rules of section 5 that are marked (E)."""
+    if kind == "add":
+        check_add(item)
+    elif kind == "remove":
+        check_path(item.path)
+        check_table(item.table)
+    elif kind == "schema":
+        check_table(item.table)
+        check_generations([(g.column, g.generation) for g in item.generations])
+        pairs = [(g.column, g.generation) for g in item.generations]
+        need(item.fingerprint == fingerprint(item.arrow_schema, pairs), "fingerprint")
+    elif kind == "upgrade":
+        need(all(1 <= len(name) <= 64 for name in item.required_writer_features), "feature")
+    elif kind == "identity":
+        check_id(item.writer)
+        check_id(item.database)
+    elif kind == "seal":
+        need(incarnation < item.next_incarnation <= 999 and len(item.rebuild_id) == 16, "seal")
+    elif kind == "forget":
+        for table in [*item.tables, *(schema.table for schema in item.schemas)]:
+            check_table(table)
+        need(all(len(schema.fingerprint) == 16 for schema in item.schemas), "fingerprint")
+    elif kind == "add_batch":
+        check_batch(item.segments, attached)
+
+
+def check_add(add: Message) -> None:
+    check_path(add.path)
+    check_table(add.table)
+    check_partition(add.partition)
+    need(len(add.schema_fingerprint) == 16 and len(add.footer_digest) in (0, 8), "fingerprint")
+    sizes = [add.size_bytes, add.row_count, add.footer_bytes]
+    need(max([*sizes, *(group.row_count for group in add.row_groups)]) < BIG, "sizes")
+
+
+def check_batch(segments: Sequence[Message], attached: int) -> None:
+    need(segments and segments[0].segment.kind == messages.FILES, "first segment of an AddBatch")
+    for ref in segments:
+        need(ref.segment.kind in DESCRIBING and not ref.digest, "segment of an AddBatch")
+        need(ref.offset + ref.length <= attached, "segment beyond the attachments")
+        need(1 <= ref.segment.row_count < 1 << 31, "row count of a segment")
+        totals = ref.segment.total_rows, ref.segment.total_bytes
+        need(ref.segment.kind != messages.FILES or max(totals) < BIG, "totals of a segment")
+
+
+def check_generations(pairs: Sequence[tuple[str, int]]) -> None:
+    names = [name.encode() for name, _ in pairs]
+    need(all(names) and all(a < b for a, b in itertools.pairwise(names)), "generations")
+    need(all(1 <= number <= 999_999_999 for _, number in pairs), "generation")
+
+
+def fingerprint(arrow_schema: bytes, generations: Sequence[tuple[str, int]]) -> bytes:
+    """Section 5.3."""
+    data = len(arrow_schema).to_bytes(4, "little") + arrow_schema
+    for name, number in generations:
+        raw = name.encode()
+        data += len(raw).to_bytes(4, "little") + raw + number.to_bytes(4, "little")
+    return hashlib.sha256(data).digest()[:16]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose message keeps all rules; its segments were not looked at."""
+
+    frame: Frame
+    message: Message
+
+
+def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) -> Checkpoint:
+    frame = open_frame(data, CHECKPOINT, incarnation)
+    message = parse(messages.CHECKPOINT, frame.message)
+    if message.required_reader_features:
+        raise TooNew("required reader feature")
+    ref = message.references
+    if not 1 <= ref.segment.kind <= 8:
+        raise TooNew("kind of segment")
+    need(message.revision == revision, "revision")
+    need(len(message.uuid) == 16 and message.uuid[:4].hex() == uuid8, "uuid")
+    need(len(message.successor_uuid) == 16 and len(message.digest) == 32, "successor or digest")
+    need(1 <= message.epoch < BIG and 1 <= message.committed_at_us <= MAX_TIME, "epoch or time")
+    need(len(message.transaction_id) == 16, "transaction id")
+    names = [name.encode() for name in message.required_writer_features]
+    need(len(names) <= 256 and all(a < b for a, b in itertools.pairwise(names)), "features")
+    need(all(1 <= len(name) <= 64 for name in message.required_writer_features), "feature")
+    check_id(message.writer)
+    check_id(message.database)
+    need(ref.segment.kind == messages.REFERENCES, "references")
+    need(1 <= ref.segment.row_count < 1 << 31, "row count of the references")
+    inline = not ref.digest and ref.offset + ref.length <= len(frame.attached)
+    need(inline or len(ref.digest) == 32, "where the references are")
+    return Checkpoint(frame, message)

@@ -1,0 +1,164 @@
+"""What the independent reader says of a log's head, in the form that readers are compared by.
+
+`verdict(log)` is a JSON object with sorted keys. `verdict` is `ok`, or the class of the refusal:
+`too-new`, `damaged`, `missing`, `pruned`, `forked`, `empty`; all else is there only with `ok`:
+
+- `log_id`, `uuid`, `digest` in hex; `incarnation`, `revision`, `epoch`, `committed_at_us`;
+  `named`: [writer, database]; `sealed_for`: the incarnation that a Seal at the head names, else 0;
+- `reader_features`, `writer_features`: sorted lists;
+- `applications`: {id: version}, or "damaged" or "too-new";
+- `history`: "damaged", "too-new", or a hash of lines
+  `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
+  files_added|files_removed|rows_added|bytes_added|summary`, in order of revision. The summary is
+  empty if there is none; that of a HISTORY row is its text as it is; that of a transaction is JSON
+  with keys sorted, nothing escaped that need not be, no spaces;
+- `tables`: {name: table}, of all tables that have a schema and of those of which a SCHEMAS segment
+  or a transaction tells but whose schemas can't be had. A table has
+  - `files`: "damaged", "too-new", or a hash of lines `path|partition|size|rows|revision|
+    fingerprint|first_clock|last_clock|footer_bytes|footer_digest|row_groups`. An unknown footer
+    digest is 16 zeros, `row_groups` is 0 where they are unknown;
+  - `statistics`, `row_group_statistics`: the same word as `files` if that is no hash, else hashes
+    of lines `path|column|null_count|min|max|min_exact|max_exact|bloom_offset|bloom_bytes`, or with
+    the number of the row group after the path; `-` for what is unknown, bounds in hex, in the bytes
+    of section 5.2, exactness 0 or 1 (0 if the bound is unknown). A column of which nothing is known
+    has no line. Row groups are those of files that have more than one;
+  - `schemas`: "damaged", "too-new", or a hash of lines `fingerprint|sha256 of arrow_schema|
+    generations as name=number joined by ","|key joined by ","|sort order likewise|revision`.
+    They are those of the base that the files come from; without files, of the highest base that
+    gives the schemas.
+
+A hash is the SHA-256, in hex, of the lines in UTF-8, each with a line feed; all but those of the
+history are sorted by their bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from independent_log import Log
+from independent_wire import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from independent_content import File, Schema
+    from independent_state import State
+    from independent_statistics import Known
+
+Verdict = dict[str, Any]
+FACTS = (
+    "path", "partition", "size_bytes", "row_count", "revision", "schema_fingerprint", "first_clock",
+    "last_clock", "footer_bytes", "footer_digest", "row_groups",
+)  # fmt: skip
+
+
+def hash_lines(lines: Iterable[str]) -> str:
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def sorted_hash(lines: Iterable[str]) -> str:
+    return hash_lines(sorted(lines, key=str.encode))
+
+
+def plain(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def told(part: Callable[[], Any]) -> Any:
+    """A part, or how it is refused."""
+    try:
+        return part()
+    except Refusal as error:
+        return error.kind
+
+
+def verdict(transactions: Mapping[str, bytes], segments: Mapping[str, bytes]) -> Verdict:
+    """What the head of a log says."""
+    try:
+        state = Log(transactions, segments).read()
+    except Refusal as error:
+        return {"verdict": error.kind}
+    return describe(state)
+
+
+def describe(state: State) -> Verdict:
+    """A state in the form of this module."""
+    head = state.head
+    return {
+        "verdict": "ok",
+        "log_id": (head.log_id or b"").hex(),
+        "incarnation": head.incarnation,
+        "named": [head.writer, head.database],
+        "revision": head.revision,
+        "uuid": head.uuid.hex(),
+        "digest": head.digest.hex(),
+        "epoch": head.epoch,
+        "committed_at_us": head.committed_at_us,
+        "sealed_for": head.seal,
+        "reader_features": sorted(head.reader_features, key=str.encode),
+        "writer_features": sorted(head.writer_features, key=str.encode),
+        "applications": told(lambda: {k: v for k, (v, _) in state.applications().items()}),
+        "history": told(lambda: hash_lines(map(history_line, state.history()))),
+        "tables": {name: table(state, name) for name in state.tables()},
+    }
+
+
+def history_line(row: Mapping[str, Any]) -> str:
+    names = ("revision", "uuid", "digest", "committed_at", "epoch")
+    counts = ("files_added", "files_removed", "rows_added", "bytes_added")
+    ids = ",".join(mark.hex() for mark in row["transaction_ids"])
+    cells = [plain(row[name]) for name in names]
+    cells += [str(int(row["guest"])), row["operation"], ids]
+    return "|".join([*cells, *(plain(row[name]) for name in counts), row["summary"] or ""])
+
+
+def table(state: State, name: str) -> Verdict:
+    """What is said of one table."""
+    schemas = told(lambda: sorted_hash(map(schema_line, *split(state.schemas(name)))))
+    try:
+        files = state.files(name)
+        known = state.statistics(name)
+    except Refusal as error:
+        words = dict.fromkeys(("files", "statistics", "row_group_statistics"), error.kind)
+        return {**words, "schemas": schemas}
+    whole = [
+        known_line((path, column), found)
+        for path, (columns, _) in known.items()
+        for column, found in columns.items()
+    ]
+    groups = [
+        known_line((path, str(number), column), found)
+        for path, (_, parts) in known.items()
+        for number, (_, columns) in enumerate(parts)
+        for column, found in columns.items()
+    ]
+    return {
+        "files": sorted_hash(map(file_line, files.values())),
+        "statistics": sorted_hash(whole),
+        "row_group_statistics": sorted_hash(groups),
+        "schemas": schemas,
+    }
+
+
+def split(schemas: Mapping[bytes, Schema]) -> tuple[Iterable[bytes], Iterable[Schema]]:
+    return schemas.keys(), schemas.values()
+
+
+def file_line(file: File) -> str:
+    return "|".join(plain(file.facts[name]) for name in FACTS)
+
+
+def schema_line(mark: bytes, schema: Schema) -> str:
+    generations = ",".join(f"{name}={number}" for name, number in schema.generations)
+    digest = hashlib.sha256(schema.arrow_schema).hexdigest()
+    cells = [mark.hex(), digest, generations, ",".join(schema.key), ",".join(schema.sort_order)]
+    return "|".join([*cells, str(schema.revision)])
+
+
+def known_line(where: tuple[str, ...], known: Known) -> str:
+    offset, size = known.bloom or (None, None)
+    values = [known.nulls, known.least, known.greatest]
+    cells = [*where, *("-" if value is None else plain(value) for value in values)]
+    cells += [str(int(known.least_exact)), str(int(known.greatest_exact))]
+    return "|".join([*cells, *("-" if value is None else str(value) for value in (offset, size))])

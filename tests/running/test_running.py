@@ -1,0 +1,108 @@
+"""The machinery of the tests themselves: seeds, groups, and the watch over slow tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from order import FIRST, GROUPS, group_of, rank
+from repeat import repeats
+from seeds import NAME, ROOT, base_seed
+from slow import limit_s
+
+HERE = Path(__file__).parent
+
+TESTS = """
+import time
+import pytest
+
+def test_quick():
+    pass
+
+@pytest.mark.slow("it sleeps")
+def test_slow():
+    time.sleep(0.3)
+
+def test_unmarked():
+    time.sleep(0.3)
+"""
+
+CONFTEST = f"""
+import sys
+sys.path.append({str(HERE)!r})
+import slow
+slow.limit_s = lambda *_: 0.2
+pytest_plugins = ["order", "slow"]
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    marks = "[pytest]\nmarkers =\n    slow\n"
+    (tmp_path / "pytest.ini").write_text(marks)
+
+    def run(*options, ci="true"):
+        command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *options]
+        env = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+        return subprocess.run(
+            command, cwd=tmp_path, env=env | {"CI": ci}, capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def test_a_slow_test_without_a_reason_fails_the_run_in_ci(run):
+    done = run("-n", "1")
+    assert done.returncode == 1, done.stdout
+    assert "test_unmarked: 0 s" in done.stdout
+    assert "test_slow: 0 s" not in done.stdout
+
+
+def test_elsewhere_it_fails_nothing_and_slow_tests_come_before_quick_ones(run):
+    done = run(ci="")
+    assert done.returncode == 0
+    assert "test_unmarked: 0 s" in done.stdout
+    lines = [line for line in done.stdout.splitlines() if "PASSED" in line]
+    names = [line.split("::")[1].split()[0] for line in lines]
+    assert names == ["test_slow", "test_quick", "test_unmarked"]
+
+
+def test_the_limit_grows_with_what_else_the_machine_does():
+    assert limit_s(20.0, load=4.0, cores=2) == 20.0
+    assert limit_s(20.0, load=12.0, cores=2) == 60.0
+
+
+def test_groups_come_first_and_name_what_is_there():
+    assert rank("tests/spark/test_spark_reads.py::test_x", False) == 0
+    assert rank("tests/store/test_retry.py::test_x", True) == len(FIRST)
+    assert group_of("tests/spark/test_spark_wheel.py::test_x[a@b]") == "spark processes"
+    assert [start for start in GROUPS if not (ROOT / start.split("::")[0]).exists()] == []
+
+
+def test_each_group_runs_in_one_worker(run, tmp_path):
+    test = "import pytest\n@pytest.mark.parametrize('n', range(8))\ndef test_a(n): pass\n"
+    for folder in ("docs", "spark", "other"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(test)
+    lines = [line for line in run("-n", "2", "tests").stdout.splitlines() if "PASSED" in line]
+    assert len(lines) == 24
+    assert len({line.split()[0] for line in lines if "docs" in line or "spark" in line}) == 1
+
+
+def test_the_seed_comes_from_the_commit_unless_it_is_given(monkeypatch):
+    monkeypatch.setenv(NAME, "77")
+    assert base_seed() == 77
+    monkeypatch.delenv(NAME)
+    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert base_seed() == int(commit[:7] or "0", 16)
+
+
+def test_the_command_that_repeats_a_failure():
+    command = repeats(5, ["tests/a.py::test_b[c]"])
+    assert command == "LAKELOG_SEED=5 .venv/bin/python -m pytest 'tests/a.py::test_b[c]'"
