@@ -138,7 +138,7 @@ def _check(log: LogReader, plan: RebuildPlan) -> None:
     if listing.incarnation > present:
         raise _outdated(plan, "its log")
     if max(1, listing.incarnation) < present:
-        listing = log.all_names(present)
+        listing = log.names(present)
     if listing.head != plan.seal.at.revision - 1 and not _stands(log, plan):
         raise _outdated(plan, "its log")
     if data_digest(list_data(log.store, plan.writer, plan.database)) != plan.data_digest:
@@ -165,7 +165,7 @@ def _seal(log: LogReader, plan: RebuildPlan, *, exclusive: bool, now_us: int) ->
         ) and not _stands(log, plan):
             raise _outdated(plan, "its log")
         if not exclusive:
-            listing = log.all_names(plan.seal.log.incarnation)
+            listing = log.names(plan.seal.log.incarnation)
             if len(listing.transactions.get(at.revision, ())) > 1:
                 raise fork_error(listing, at.revision)
             if listing.head > at.revision:

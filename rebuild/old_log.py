@@ -72,7 +72,7 @@ def read_old_log(
     log = LogReader(store, writer, database, ambient)
     listing = log.names()
     if incarnation > max(1, listing.incarnation):
-        listing = log.all_names(incarnation)
+        listing = log.names(incarnation)
     present = max(1, listing.incarnation)
     every = [*listing.others]
     for names in (listing.transactions, listing.checkpoints):

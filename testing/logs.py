@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.names import LogObject, log_folder
+from ..catalog.format.names import LogObject, log_folder, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction, encode_transaction
 from ..catalog.format.pieces import open_segment
 from ..catalog.format.schema import encode_schema
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..catalog.format.pieces import Piece
+    from ..store import Store
 
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())])
 
@@ -78,6 +79,7 @@ class LogBuilder:
         state: After the last commit.
         transactions: All, decoded, in order.
         objects: Name and bytes of each, in order.
+        checkpoints: Name and bytes of each, in order.
         segments: Segment objects by name.
         fetched: Names of the segments that states of this log have read, in order.
     """
@@ -90,6 +92,7 @@ class LogBuilder:
         self.slot_seed = self.new_id()
         self.transactions: list[DecodedTransaction] = []
         self.objects: list[tuple[str, bytes]] = []
+        self.checkpoints: list[tuple[str, bytes]] = []
         self.segments: dict[str, bytes] = {}
         self.fetched: list[str] = []
         self.state: State = self._readable(empty_state(writer, database))
@@ -109,13 +112,15 @@ class LogBuilder:
         guest: bool = False,
         now_us: int = 0,
         operation: str = "",
+        transaction_id: bytes = b"",
     ) -> tuple[str, bytes]:
         """The name and bytes of the next transaction, without committing it.
 
         Args:
             change: Alters the message before it is framed: how a test breaks a rule.
         """
-        intent = Intent(self.new_id(), epoch, list(actions), operation, app[0], app[1])
+        own = transaction_id or self.new_id()
+        intent = Intent(own, epoch, list(actions), operation, app[0], app[1])
         body, _ = build_transaction(
             self.state,
             [intent],
@@ -158,8 +163,17 @@ class LogBuilder:
         """The checkpoint of the state, its segments kept; the state is based on it from here on."""
         encoded = encode_state(self.state, retained_from=retained_from)
         self.segments.update(encoded.segments)
+        self.checkpoints.append((encoded.name, encoded.body))
         self.state.rebase(encoded.decoded, encoded.pieces, encoded.files)
         return encoded
+
+    def put_into(self, store: Store) -> None:
+        """Write everything to a store."""
+        writer, database = self.state.writer, self.state.database
+        for name, body in (*self.objects, *self.checkpoints):
+            store.put(log_folder(writer, database) + name, body)
+        for name, body in self.segments.items():
+            store.put(segments_folder(writer, database) + name, body)
 
     def reload(self, encoded: EncodedCheckpoint) -> State:
         """The state that a reader has of a checkpoint: nothing of it is read yet."""

@@ -26,14 +26,14 @@ Source: docs/format.md, section 10; docs/protocol.md.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...errors import CommitOutcomeUnknown, FencedError, ForkError, LakelogError, StorageError
 from ..format.frame import LogIdentity
-from ..format.names import LogObject, revision_of
+from ..format.names import LogObject
 from ..format.objects import decode_transaction
 from ..log.admission import AdmissionLimits, Results, admit
+from ..log.attempts import Attempt, Attempts, Fate
 from ..log.build import Intent, build_transaction, identity_action
 from ..log.fencing import fencing_reason
 from ..log.history import transaction_row
@@ -53,23 +53,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..ambient import Ambient
-    from ..format.objects import DecodedTransaction
     from ..log.checkpoint import EncodedCheckpoint
     from ..log.history import Row
     from ..margins import Margins
     from ..read.log_reader import LogReader
 
 _RACES: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """A transaction object as it is sent, with the ids of its members."""
-
-    item: LogObject
-    body: bytes
-    decoded: DecodedTransaction
-    ids: list[bytes]
 
 
 class Committer:
@@ -98,24 +87,15 @@ class Committer:
         self.identity = state.log or LogIdentity(ambient.new_id(), 1)
         self.slot_seed = ambient.new_id()
         self.epoch = max(1, state.epoch) if guest else state.epoch + 1
-        self._publisher = Publisher(log, ambient, exclusive=exclusive)
+        self._attempts = Attempts()
+        self._publisher = Publisher(log, self._attempts, ambient, exclusive=exclusive)
         self._ambient = ambient
         self._margins = margins
-        self._fenced: str | None = None  # why
+        self._fenced = self._replaced()  # why: a log that is sealed takes nothing more
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
-        self._own: set[bytes] = set()  # transaction ids that this committer has ever sent
-        self._committed = False  # whether one of them is known to stand
-        # On a plain store: attempts without an answer, by transaction id. They must be repeated
-        # under their own name: the first put may land yet.
-        self._sent: dict[bytes, _Attempt] = {}
+        self._based_at_s = seen_at_s  # the same of a time when nobody had a newer base than ours
         # The revision before a put whose end something interrupted: `state` can't be relied on.
         self._interrupted_revision: int | None = None
-        self._fenced = self._replaced()  # a log that is sealed takes nothing more
-
-    @property
-    def seen_at_s(self) -> float:
-        """When the request was sent that showed the head, on the clock that never jumps."""
-        return self._seen_at_s
 
     def current_epoch(self) -> int:
         """The epoch that a transaction begun now carries."""
@@ -161,11 +141,9 @@ class Committer:
         )
         attempt, unknown = self._compose([intent]), None
         try:
-            self._publisher.put(attempt.item, attempt.body, attempt.ids)
+            self._publisher.put(attempt)
         except CommitOutcomeUnknown as error:
             unknown = error  # the log tells
-        finally:
-            self._publisher.settled(attempt.ids)
         self._look_again(self.state.revision)
         if self.state.revision < 0:
             raise StorageError(
@@ -174,14 +152,37 @@ class Committer:
                 hint="Open the writer again",
             ) from unknown
 
-    def rebase(self, encoded: EncodedCheckpoint) -> None:
-        """Go on from a checkpoint that stands."""
+    def rebase(self, encoded: EncodedCheckpoint, seen_at_s: float) -> None:
+        """Go on from a checkpoint that stands.
+
+        Args:
+            seen_at_s: When its revision was seen to be the head.
+        """
         state, head = self.state, encoded.decoded.message
         if state.log != encoded.decoded.log or state.revision < head.revision:
             return
         if state.base is not None and state.base.message.revision >= head.revision:
             return
         state.rebase(encoded.decoded, encoded.pieces, encoded.files)
+        self._based_at_s = seen_at_s
+
+    def checkpointable(self) -> tuple[State, float]:
+        """The newest state that is known, to write a checkpoint of, and since when its base may be
+        an old one. Read anew if that was long ago: once there is a newer checkpoint, prune may take
+        the base, and with it the segments that a new one would refer to.
+
+        Raises:
+            ForeignLog: The log is another writer's or database's.
+        Requests: those of `catch_up`; 1 LIST and those of reading the head, twice a floor.
+        """
+        self.catch_up()
+        if self.state.base is not None and self.is_idle(self._based_at_s):
+            self._look_again(self.state.revision)
+        self.refuse_foreign()
+        since_s = self._seen_at_s
+        if self.state.base is not None:
+            since_s = min(since_s, self._based_at_s)
+        return self.state.copy(), since_s
 
     def catch_up(self) -> None:
         """List the log again, if this committer was idle for long or interrupted in a commit.
@@ -238,25 +239,28 @@ class Committer:
 
     def _settle(self, pending: Sequence[Intent], results: Results) -> None:
         """Intents that an earlier attempt has committed after all."""
-        if not any(intent.transaction_id in self._own for intent in pending):
+        if not any(intent.transaction_id in self._attempts.own for intent in pending):
             return
         history = self.state.history
         found = history.of_transactions({intent.transaction_id for intent in pending})
         for intent in pending:
             transaction_id = intent.transaction_id
-            row, key = found.get(transaction_id), self._publisher.in_doubt.get(transaction_id)
+            row, sent = found.get(transaction_id), self._attempts.in_doubt(transaction_id)
             if row is not None:
                 self._stands(transaction_id, row, results)
-            elif key is not None and revision_of(key) <= self.state.revision:
-                if history.holds(revision_of(key)):
-                    self._publisher.settled([transaction_id])  # another one stands there: it lost
-                else:
-                    results[transaction_id] = pruned_in_doubt_error(key, transaction_id)
+            elif sent is None:
+                continue
+            elif history.holds(sent.item.revision):
+                self._attempts.lost([transaction_id])  # another one stands there
+            elif (
+                sent.item.revision <= self.state.revision
+                or self._attempts.fate(transaction_id) is Fate.PRUNED
+            ):
+                self._attempts.pruned(transaction_id)
+                results[transaction_id] = pruned_in_doubt_error(sent.key, transaction_id)
 
     def _stands(self, transaction_id: bytes, row: Row, results: Results) -> None:
-        self._committed = True
-        self._publisher.settled([transaction_id])
-        self._sent.pop(transaction_id, None)
+        self._attempts.stands(transaction_id)
         results[transaction_id] = CommitInfo(
             row["revision"], row["uuid"].hex(), transaction_id.hex(), row["committed_at"]
         )
@@ -271,7 +275,7 @@ class Committer:
 
     # --- The put ----------------------------------------------------------------------------------
 
-    def _compose(self, intents: list[Intent]) -> _Attempt:
+    def _compose(self, intents: list[Intent]) -> Attempt:
         """The object that would be the next revision.
 
         Raises:
@@ -297,33 +301,30 @@ class Committer:
         )
         decoded = decode_transaction(body, self.log.folder + item.name)
         check_written(self.state, decoded)  # what a reader would refuse is never written
-        attempt = _Attempt(item, body, decoded, [intent.transaction_id for intent in intents])
-        self._own.update(attempt.ids)
-        if not self._publisher.exclusive:
-            self._sent.update(dict.fromkeys(attempt.ids, attempt))
-        return attempt
+        return Attempt(item, body, decoded, tuple(intent.transaction_id for intent in intents))
 
-    def _unanswered(self, intents: list[Intent]) -> _Attempt | None:
-        """An attempt without an answer that one of these was in and that still fits the head."""
+    def _unanswered(self, intents: list[Intent]) -> Attempt | None:
+        """On a plain store: an attempt without an answer that one of these was in and that still
+        fits the head. It must be repeated under its own name, for the first put may land yet."""
+        if self._publisher.exclusive:
+            return None
         for intent in intents:
-            sent = self._sent.get(intent.transaction_id)
-            fits = sent and sent.decoded.message.previous_digest == self.state.digest
-            if fits and intent.transaction_id in self._publisher.in_doubt:
+            sent = self._attempts.in_doubt(intent.transaction_id)
+            if sent is not None and sent.decoded.message.previous_digest == self.state.digest:
                 return sent
         return None
 
-    def _send(self, attempt: _Attempt, results: Results) -> bool:
+    def _send(self, attempt: Attempt, results: Results) -> bool:
         """Ask for the next revision. True: the state is new, and tells whose it is. False: somebody
         else has it."""
         before, asked_at_s = self.state.revision, self._ambient.monotonic_s()
         self._interrupted_revision = before
         try:
-            if not self._publisher.put(attempt.item, attempt.body, attempt.ids):
+            if not self._publisher.put(attempt):
                 self._interrupted_revision = None
                 return False
             if self.is_idle():
-                # The put may have created a pruned name anew: the log tells, see `_settle`.
-                self._publisher.doubt(attempt.ids, self.log.folder + attempt.item.name)
+                # The put may have created a pruned name anew: in doubt until the log tells.
                 self._look_again(before)
             else:
                 apply(self.state, attempt.decoded)
@@ -341,6 +342,7 @@ class Committer:
         """Read the log anew, and judge what came after a revision."""
         asked_at_s = self._ambient.monotonic_s()
         self._take_in(self.log.load(), before, asked_at_s)
+        self._based_at_s = asked_at_s
 
     def _take_in(self, fresh: State, before: int, asked_at_s: float) -> None:
         """A newer state, as the log showed it to a request that was begun then."""
@@ -370,7 +372,11 @@ class Committer:
             self._fenced = self._replaced()
             return
         why = self._replaced() or fencing_reason(
-            self.state, before, epoch=self.epoch, own=self._own, committed=self._committed
+            self.state,
+            before,
+            epoch=self.epoch,
+            own=self._attempts.own,
+            committed=self._attempts.has_stood,
         )
         if why is not None:
             self._fenced = why
@@ -379,8 +385,10 @@ class Committer:
         """Why the log is not the one that was opened, or None."""
         found = self.state.log
         if self.state.sealed_for:
-            following = self.state.sealed_for
-            return f"the log is sealed: `lakelog rebuild` is to finish incarnation {following}"
+            return (
+                f"the log was sealed for a rebuild, which begins incarnation "
+                f"{self.state.sealed_for}. If none runs, finish it with `lakelog rebuild`"
+            )
         if found is None or found == self.identity:
             return None
         if found.log_id == self.identity.log_id:
@@ -389,11 +397,11 @@ class Committer:
 
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
-        key = self._publisher.in_doubt.get(intent.transaction_id)
-        if key is None or isinstance(error, (FencedError, ForkError)):
+        sent = self._attempts.in_doubt(intent.transaction_id)
+        if sent is None or isinstance(error, (FencedError, ForkError)):
             own = copy(error)  # each caller raises its own: none gathers the others' tracebacks
             own.__cause__ = error
             return own
-        unknown = outcome_unknown_error(key, intent.transaction_id)
+        unknown = outcome_unknown_error(sent.key, intent.transaction_id)
         unknown.__cause__ = error
         return unknown

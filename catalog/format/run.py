@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from ..wire import lakelog_transaction_pb2 as wire
 
-# What opening a snapshot and listing its files needs; the rest is decoded when it is asked for.
+# What opening a snapshot, listing its files and reading their rows needs; the rest is decoded when
+# it is asked for.
 CORE_COLUMNS: Final = (
     "table",
     "path",
@@ -33,6 +34,8 @@ CORE_COLUMNS: Final = (
     "row_count",
     "revision",
     "schema_fingerprint",
+    "footer_bytes",
+    "footer_digest",
 )
 
 
@@ -47,7 +50,7 @@ class Run:
 
     __slots__ = ("_index", "_whole", "core", "key", "ranges")
 
-    def __init__(self, core: pa.Table, whole: Callable[[], pa.Table], key: str) -> None:
+    def __init__(self, core: pa.Table, whole: Callable[[bool], pa.Table], key: str) -> None:
         self.ranges = table_ranges(core.column("table"))
         self.core = core.drop_columns(["table"])
         self.key = key
@@ -72,26 +75,30 @@ class Run:
         whole = decode_segment(data, FILES, rows, key)  # what is damaged anywhere is not used
         read = again or (lambda: data)
         return cls(
-            whole.select(CORE_COLUMNS), lambda: decode_segment(read(), FILES, rows, key), key
+            whole.select(CORE_COLUMNS),
+            lambda exact: decode_segment(read(), FILES, rows, key, exact=exact),
+            key,
         )
 
     @classmethod
     def of_table(cls, table: pa.Table, key: str) -> Run:
         """A piece from a table with the columns of FILES, sorted, of one chunk a column."""
-        return cls(table.select(CORE_COLUMNS), lambda: table, key)
+        return cls(table.select(CORE_COLUMNS), lambda _: table, key)
 
     @property
     def rows(self) -> int:
         """Number of rows, live or not."""
         return int(self.core.num_rows)
 
-    def full(self) -> pa.Table:
+    def full(self, *, exact: bool = False) -> pa.Table:
         """All columns of FILES.
 
+        Args:
+            exact: Refuse columns of a later version.
         Raises:
             CorruptObject: A column that was not decoded before is not sound.
         """
-        return self._whole()
+        return self._whole(exact)
 
     def find(self, table: str, path: str) -> int:
         """Row of a file, or -1."""

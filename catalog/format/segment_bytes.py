@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ...errors import CorruptObject
+from ...errors import CorruptObject, UnsupportedFeature
 from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_partitions, check_paths, check_tables
-from .segments import COLUMNS, COUNTS, MAX_NUMBER
-from .wire_kinds import FILES, HISTORY, NAMES, REFERENCES, SCHEMAS
+from .segments import COLUMNS, COUNTS, MAX_NUMBER, ORDER, ascends
+from .wire_kinds import FILES, HISTORY, NAMES, REFERENCES, ROW_GROUPS, SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,7 @@ def decode_segment(
     key: str,
     *,
     columns: Sequence[str] | None = None,
+    exact: bool = False,
 ) -> pa.Table:
     """Decode and check the Arrow IPC bytes of one segment, already known to be undamaged.
 
@@ -59,15 +60,17 @@ def decode_segment(
         rows: The row count that the reference gives.
         key: Named in errors.
         columns: Decode and check only these.
+        exact: Refuse columns of a later version, which would be lost by writing the rows anew.
     Returns:
         The columns of the kind (or those asked for), in their order, as one chunk.
     Raises:
         CorruptObject: Not a segment of this kind.
+        UnsupportedFeature: It holds more than this version knows (if `exact`).
     """
     required = COLUMNS[kind]
     wanted = [name for name in required.names if columns is None or name in columns]
     check_ipc_sizes(data, rows, key, row_bytes=_ROW_BYTES.get(kind, ROW_BYTES))
-    table = _read(data, wanted, f"{key} ({NAMES[kind]})")
+    table = _read(data, wanted, f"{key} ({NAMES[kind]})", exact=exact)
     _check_columns(table, required, rows, key)
     table = pa.Table.from_arrays(
         [table.column(name) for name in wanted],
@@ -77,7 +80,9 @@ def decode_segment(
     return table
 
 
-def _read(data: memoryview | bytes, wanted: Sequence[str], where: str) -> pa.Table:
+def _read(
+    data: memoryview | bytes, wanted: Sequence[str], where: str, *, exact: bool = False
+) -> pa.Table:
     """The columns of these names, each buffer checked."""
     try:
         source = pa.py_buffer(data)
@@ -90,6 +95,12 @@ def _read(data: memoryview | bytes, wanted: Sequence[str], where: str) -> pa.Tab
                 table = pa.Table.from_batches([reader.get_batch(0)])
         if len(places) != len(wanted):
             raise CorruptObject(f"{where} has a column missing or twice", key=where)
+        if exact and len(names) > len(wanted):
+            raise UnsupportedFeature(
+                f"{where} holds columns that this lakelog doesn't know, so it writes no checkpoint",
+                key=where,
+                hint="Upgrade lakelog. Nothing is lost: the log can be read and committed to",
+            )
         if len(places) != len(names):
             options = pa.ipc.IpcReadOptions(included_fields=places)
             with pa.ipc.open_file(source, options=options) as reader:
@@ -117,10 +128,14 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
                 f"{wanted.type}",
                 key=key,
             )
-        column = table.column(field.name)
-        inner = pa.types.is_list(wanted.type) and any(c.flatten().null_count for c in column.chunks)
-        if inner or (not wanted.nullable and column.null_count):
+        if not wanted.nullable and table.column(field.name).null_count:
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
+        if pa.types.is_list(field.type) and _null_elements(table.column(field.name)):
+            raise CorruptObject(f"{key} holds a list with nulls in {field.name}", key=key)
+
+
+def _null_elements(lists: pa.ChunkedArray) -> bool:
+    return any(chunk.flatten().null_count for chunk in lists.chunks)
 
 
 def _check_values(table: pa.Table, kind: int, key: str) -> None:
@@ -132,8 +147,12 @@ def _check_values(table: pa.Table, kind: int, key: str) -> None:
     if kind == FILES and "path" in table.schema.names:
         check_paths(table.column("path"), key)
         check_tables(table.column("table"), key)
-        check_partitions(table.column("partition"), key)
         if not ascending_files(table.column("table"), table.column("path")):
             raise CorruptObject(f"{key} holds files that do not ascend", key=key)
+    if kind == FILES and "partition" in table.schema.names:
+        check_partitions(table.column("partition"), key)
     if kind == SCHEMAS:
         check_tables(table.column("table"), key)
+    whole = set(ORDER.get(kind, ())) <= set(table.schema.names)
+    if kind in (SCHEMAS, ROW_GROUPS) and whole and not ascends(table, kind):
+        raise CorruptObject(f"{key} holds rows that do not ascend", key=key)

@@ -42,18 +42,25 @@ def pack_statistics(kind: int, rows: pa.Table) -> tuple[list[str], pa.Table]:
 
 
 def unpack_statistics(
-    data: memoryview | bytes, kind: int, rows: int, names: list[str], key: str
+    data: memoryview | bytes,
+    kind: int,
+    rows: int,
+    names: list[str],
+    key: str,
+    *,
+    exact: bool = False,
 ) -> pa.Table:
     """A segment of statistics, decoded and checked.
 
     Args:
         names: The names of columns that its reference says.
+        exact: Refuse columns of a later version.
     Returns:
         Columns of `segments.STATISTICS_ROWS`, in their order.
     Raises:
         CorruptObject: Not sound.
     """
-    packed = decode_segment(data, kind, rows, key)
+    packed = decode_segment(data, kind, rows, key, exact=exact)
     codes = numbers(packed.column("column")).astype(np.int64)
     deltas = numbers(packed.column("row_delta")).astype(np.int64)
     steps = np.diff(codes)

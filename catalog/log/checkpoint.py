@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from ...errors import CorruptObject, UnsupportedFeature
+from ...errors import CorruptError, CorruptObject, UnsupportedFeature
 from ..format.columns import array, numbers
 from ..format.messages import has_unknown_fields
 from ..format.names import LogObject, log_folder, segment_name
@@ -36,7 +36,7 @@ from ..wire import lakelog_checkpoint_pb2 as wire
 from .applications import Applications, application_rows, merge_applications
 from .files import Files, Part
 from .history import history_rows, transaction_row
-from .known_schemas import KnownSchemas, schema_rows
+from .known_schemas import KnownSchemas, check_schemas, schema_rows
 from .merge import (
     DESCRIBING,
     Rows,
@@ -46,11 +46,13 @@ from .merge import (
     pieces_of,
     size_of_merge,
 )
+from .validate import is_own_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..format.frame import LogIdentity
+    from ..format.objects import DecodedTransaction
     from .state import State
 
 SPILL_FROM_BYTES: Final = 32 << 10
@@ -136,8 +138,27 @@ def encode_state(state: State, *, retained_from: int = 0, salt: bytes = b"") -> 
     """
     assert state.log is not None, "there is nothing to checkpoint"
     assert not state.sealed_for, "a checkpoint can't say that the log is sealed"
+    own = (state.base, state.tail)
+    first: CorruptError | None = None
+    while True:
+        try:
+            return _encode(state, state.log, retained_from, salt)
+        except UnsupportedFeature:
+            raise
+        except CorruptError as error:
+            first = first or error
+        try:
+            state.fall_back(first)
+        except CorruptError:
+            state.start_from(*own)
+            raise
+        state.start_from(state.base, state.tail)
+
+
+def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> EncodedCheckpoint:
+    """The checkpoint of a state, from the base that it has."""
     _refuse_unknown(state)
-    sink = _Sink(state.log, salt)
+    sink = _Sink(log, salt)
     message = wire.Checkpoint(
         revision=state.revision,
         uuid=state.uuid,
@@ -157,8 +178,8 @@ def encode_state(state: State, *, retained_from: int = 0, salt: bytes = b"") -> 
     _write_history(state, sink, retained_from)
     references = reference_rows(sink.pieces)
     message.references.CopyFrom(sink.attachments.add_rows(REFERENCES, references))
-    body, _ = encode_checkpoint(state.log, message, sink.attachments.joined())
-    name = LogObject(state.log.incarnation, state.revision, state.uuid[:4].hex(), "checkpoint").name
+    body, _ = encode_checkpoint(log, message, sink.attachments.joined())
+    name = LogObject(log.incarnation, state.revision, state.uuid[:4].hex(), "checkpoint").name
     decoded = decode_checkpoint(body, log_folder(state.writer, state.database) + name)
     pieces = _decoded_pieces(state, decoded)
     files = None if new_parts is None else Files(None, _with_pieces(new_parts, pieces))
@@ -194,17 +215,17 @@ def _write_files(state: State, sink: _Sink, counts: wire.Counts) -> list[Part] |
     Returns:
         The parts of the new checkpoint, if the state's files were loaded.
     """
-    old = [piece for piece in state.pieces if piece.kind == FILES]
     recent = _recent_files(state)
-    if recent is None:  # something of the base was removed
-        files = state.files
+    files = state.files if recent is None else None  # something of the base was removed
+    old = [piece for piece in state.pieces if piece.kind == FILES]
+    if files is not None:
         _refuse_broken(files)
         based = [part for part in files.parts if part.in_run is not None]
         fresh = Files(None, [part for part in files.parts if part.in_run is None], files.added)
         old = [replace(p, dead=_bitmap(part.dead)) for p, part in zip(old, based, strict=True)]
     else:
-        fresh = recent
-        loaded = state._files
+        assert recent is not None
+        fresh, loaded = recent, state._files
         based = [] if loaded is None else [part for part in loaded.parts if part.in_run is not None]
     _count(state, fresh, old, based, counts)
     runs = [[piece for piece in old if piece.run == run] for run in range(_runs(old))]
@@ -245,10 +266,19 @@ def _recent_files(state: State) -> Files | None:
         if not untouched:
             return None
         return Files(None, [part for part in files.parts if part.in_run is None], files.added)
-    files = Files()
+    files = Files(known=set(state.base_schemas().entries))
     for transaction in state.tail:
         files.apply(transaction)
-    return None if files.broken or files.broken_ranges else files
+    if files.broken or files.broken_ranges or not _are_new(files, state.tail):
+        return None  # what doesn't fit by itself may fit the files of the base, or the reverse
+    return files
+
+
+def _are_new(files: Files, tail: Sequence[DecodedTransaction]) -> bool:
+    """Whether the names of all added files say that they can't be in the base already."""
+    own = {one for transaction in tail for one in transaction.transaction_ids}
+    paths = (path for chunk in files.paths() for path in chunk.to_pylist())
+    return all(is_own_file(path, own) for path in paths)
 
 
 def _refuse_broken(files: Files) -> None:
@@ -289,23 +319,29 @@ def _size(run: Sequence[Piece]) -> RunSize:
 def _rows_of(state: State, part: Part) -> Rows:
     """The rows of a part with all that describes them."""
     describing: dict[int, pa.Table] = {}
-    for piece, data in zip(part.described_by, state.bytes_of(part.described_by), strict=True):
-        rows = decode_describing(data, piece)
+    for piece in part.described_by:
+        try:
+            data = state.bytes_of([piece])[0]
+            rows = decode_describing(data, piece, exact=True)
+        except CorruptObject:  # what it said is unknown: no reason to do without checkpoints
+            continue
         known = describing.get(piece.kind)
         describing[piece.kind] = rows if known is None else pa.concat_tables([known, rows])
-    return Rows(part.run.full(), describing, None if part.dead is None else ~part.dead)
+    return Rows(part.run.full(exact=True), describing, None if part.dead is None else ~part.dead)
 
 
-def decode_describing(data: memoryview, piece: Piece) -> pa.Table:
+def decode_describing(data: memoryview, piece: Piece, *, exact: bool = False) -> pa.Table:
     """Row groups or statistics of a piece, as they are worked with.
 
+    Args:
+        exact: Refuse columns of a later version.
     Raises:
         CorruptObject: Not sound.
     """
     if piece.kind == ROW_GROUPS:
-        return decode_segment(data, ROW_GROUPS, piece.rows, piece.where)
+        return decode_segment(data, ROW_GROUPS, piece.rows, piece.where, exact=exact)
     names = list(piece.segment.columns)
-    return unpack_statistics(data, piece.kind, piece.rows, names, piece.where)
+    return unpack_statistics(data, piece.kind, piece.rows, names, piece.where, exact=exact)
 
 
 def _fresh_rows(state: State, fresh: Files) -> list[Rows]:
@@ -361,9 +397,18 @@ def _forgets(state: State) -> bool:
     )
 
 
+def _rows(state: State, pieces: Sequence[Piece]) -> list[pa.Table]:
+    """Pieces that are written anew, decoded."""
+    return [
+        decode_segment(data, piece.kind, piece.rows, piece.where, exact=True)
+        for piece, data in zip(pieces, state.bytes_of(pieces), strict=True)
+    ]
+
+
 def _write_schemas(state: State, sink: _Sink) -> None:
     """Pieces of the base, and one of what has come since; all anew once something is forgotten."""
     if _forgets(state):
+        _rows(state, _of_kind(state, SCHEMAS))
         for table in _cut(schema_rows(state.schemas.entries.values())):
             sink.write(SCHEMAS, table)
         return
@@ -375,8 +420,9 @@ def _write_schemas(state: State, sink: _Sink) -> None:
     for piece in old[:start]:
         sink.keep(piece)
     known = KnownSchemas()
-    for piece, data in zip(old[start:], state.bytes_of(old[start:]), strict=True):
-        known.load(decode_segment(data, SCHEMAS, piece.rows, piece.where), piece.where)
+    for piece, rows in zip(old[start:], _rows(state, old[start:]), strict=True):
+        check_schemas(rows, piece.where, state.revision)
+        known.load(rows, piece.where)
     for transaction in state.tail:
         known.apply(transaction)
     for table in _cut(schema_rows(known.entries.values())):
@@ -387,6 +433,7 @@ def _write_applications(state: State, sink: _Sink) -> None:
     old = _of_kind(state, APPLICATIONS)
     recent = Applications()
     if _forgets(state):
+        _rows(state, old)
         for table in _cut(state.applications.rows()):
             sink.write(APPLICATIONS, table)
         return
@@ -395,10 +442,7 @@ def _write_applications(state: State, sink: _Sink) -> None:
     start = size_of_merge([piece.rows for piece in old], len(recent.recent))
     for piece in old[:start]:
         sink.keep(piece)
-    tables = [
-        decode_segment(data, APPLICATIONS, piece.rows, piece.where)
-        for piece, data in zip(old[start:], state.bytes_of(old[start:]), strict=True)
-    ]
+    tables = _rows(state, old[start:])
     for table in _cut(merge_applications([*tables, application_rows(recent.recent)])):
         sink.write(APPLICATIONS, table)
 
@@ -410,10 +454,7 @@ def _write_history(state: State, sink: _Sink, retained_from: int) -> None:
     start = size_of_merge([piece.rows for piece in old], len(rows))
     for piece in old[:start]:
         sink.keep(piece)
-    tables = [
-        decode_segment(data, HISTORY, piece.rows, piece.where)
-        for piece, data in zip(old[start:], state.bytes_of(old[start:]), strict=True)
-    ]
+    tables = _rows(state, old[start:])
     table = pa.concat_tables([*tables, history_rows(rows)])
     if start == 0:
         table = table.filter(array(numbers(table.column("revision")) >= retained_from))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import CorruptObject
+from ...errors import CorruptError, CorruptObject, UnsupportedFeature
 from ..format.columns import array, column, empty_table, numbers, rows_to_table
 from ..format.objects import MAX_TIME_US
 from ..format.segment_bytes import decode_segment
@@ -22,13 +23,13 @@ from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER
 from ..format.wire_kinds import HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
 
 Row = dict[str, Any]
-Fetch = "Callable[[Sequence[Piece]], list[memoryview]]"
+_T = TypeVar("_T")
 
 
 def transaction_row(found: DecodedTransaction) -> Row:
@@ -75,17 +76,20 @@ class History:
         fetch: Reads pieces.
         rows: Of transactions since.
         expected: Revision, digest and commit time (µs) of the last row of the pieces.
+        older: Gives the history from an older checkpoint when a piece is damaged, or raises the
+            error.
     """
 
     pieces: tuple[Piece, ...] = ()
     fetch: Any = None
     rows: list[Row] = field(default_factory=list)
     expected: tuple[int, bytes, int] | None = None
+    older: Callable[[CorruptError], History] | None = None
     _tables: dict[int, pa.Table] = field(default_factory=dict)
 
     def copy(self) -> History:
         """An independent copy; tables are shared."""
-        return replace(self, rows=list(self.rows))
+        return replace(self, rows=list(self.rows), _tables=dict(self._tables))
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """One more revision."""
@@ -93,6 +97,9 @@ class History:
 
     def table(self) -> pa.Table:
         """All rows, with the columns of `HISTORY_COLUMNS`."""
+        return self._sound(self._table)
+
+    def _table(self) -> pa.Table:
         tables = [self._piece(place) for place in range(len(self.pieces))]
         if self.rows or not tables:
             tables.append(history_rows(self.rows))
@@ -100,6 +107,9 @@ class History:
 
     def after(self, revision: int) -> list[Row]:
         """The rows of later revisions, ascending."""
+        return self._sound(lambda: self._after(revision))
+
+    def _after(self, revision: int) -> list[Row]:
         found = [row for row in self.rows if row["revision"] > revision]
         for place, piece in reversed(list(enumerate(self.pieces))):
             if piece.segment.last_revision <= revision:
@@ -110,6 +120,9 @@ class History:
 
     def of_transactions(self, wanted: set[bytes], after: int = -1) -> dict[bytes, Row]:
         """The rows that some transactions stand in, by transaction id; newest looked at first."""
+        return self._sound(lambda: self._of_transactions(wanted, after))
+
+    def _of_transactions(self, wanted: set[bytes], after: int) -> dict[bytes, Row]:
         found: dict[bytes, Row] = {}
         for row in self.rows:
             found |= {own: row for own in row["transaction_ids"] if own in wanted}
@@ -132,6 +145,9 @@ class History:
 
     def revision_at(self, at_us: int) -> int | None:
         """The newest revision committed at or before a time (µs, UTC), or None."""
+        return self._sound(lambda: self._revision_at(at_us))
+
+    def _revision_at(self, at_us: int) -> int | None:
         for row in reversed(self.rows):
             if row["committed_at"] <= at_us:
                 return int(row["revision"])
@@ -146,8 +162,49 @@ class History:
     def newest_first(self) -> Iterator[Row]:
         """All rows, the newest first."""
         yield from reversed(self.rows)
+        below = self.rows[0]["revision"] if self.rows else 1 << 62
+        while True:
+            rows = self._sound(partial(self._rows_below, below))
+            if not rows:
+                return
+            yield from reversed(rows)
+            below = rows[0]["revision"]
+
+    def _rows_below(self, revision: int) -> list[Row]:
+        """The rows of one piece: the newest one that has rows of lower revisions."""
         for place in reversed(range(len(self.pieces))):
-            yield from reversed(_python_rows(self._piece(place)))
+            if self.pieces[place].segment.first_revision < revision:
+                table = self._piece(place)
+                lower = array(numbers(table.column("revision")) < revision)
+                return _python_rows(table.filter(lower))
+        return [row for row in self.rows if row["revision"] < revision]
+
+    def _sound(self, read: Callable[[], _T]) -> _T:
+        """What `read` gives; from an older checkpoint, if a piece turns out to be damaged.
+
+        Raises:
+            CorruptError: What failed at the highest checkpoint.
+        """
+        first: CorruptError | None = None
+        while True:
+            try:
+                return read()
+            except UnsupportedFeature:
+                raise
+            except CorruptError as error:
+                first = first or error
+                if self.older is None:
+                    raise first from None
+                self._take_over(self.older(first))
+
+    def _take_over(self, other: History) -> None:
+        """Go on with another history of the same revisions."""
+        last = self.rows[-1]["revision"] if self.rows else (self.expected or (-1,))[0]
+        known = [row for row in other.rows if row["revision"] <= last]
+        end = known[-1]["revision"] if known else (other.expected or (-1,))[0]
+        self.rows = known + [row for row in self.rows if row["revision"] > end]
+        self.pieces, self.fetch, self.expected = other.pieces, other.fetch, other.expected
+        self.older, self._tables = other.older, {}
 
     def _piece(self, place: int) -> pa.Table:
         if place not in self._tables:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from ..format.objects import (
     WRITER_FEATURES,
     DecodedTransaction,
 )
+from ..format.pieces import OF_A_PART
 from ..format.references import decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
@@ -35,7 +37,7 @@ from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files, Part, check_range, check_revisions
 from .history import History
-from .known_schemas import KnownSchemas, check_table_range
+from .known_schemas import KnownSchemas, check_schemas, check_table_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,7 +132,7 @@ class State:
             CorruptObject: A piece is damaged, and no older checkpoint serves.
         """
         if self._files is None:
-            self._files = self._sound(self._load_files)
+            self._files = self._sound(self._load_files, stay=True)
         return self._files
 
     def files_of(self, table: str) -> Files:
@@ -141,8 +143,11 @@ class State:
             CorruptObject: The table can't be used from this base, and from no older one.
         """
 
+        base = self.base
+
         def load() -> Files:
-            files = self._files or self._load_files(frozenset({table}))
+            held = self._files if self.base is base else None
+            files = self._load_files(frozenset({table})) if held is None else held
             files.check(table)
             return files
 
@@ -179,7 +184,7 @@ class State:
     def pieces(self) -> tuple[Piece, ...]:
         """The pieces of the checkpoint that the state is based on."""
         if self._pieces is None:
-            self._pieces = self._sound(self._load_pieces)
+            self._pieces = self._sound(self._load_pieces, stay=True)
         return self._pieces
 
     def rebase(
@@ -196,21 +201,50 @@ class State:
                 files.apply(transaction)
         self._files = files
 
-    def _sound(self, load: Callable[[], _T]) -> _T:
-        """What `load` gives; from an older base, if the present one turns out to be damaged. If
-        none gives it, the error is that of the newest."""
+    def _sound(self, load: Callable[[], _T], *, stay: bool = False) -> _T:
+        """What `load` gives; from an older base, if the present one turns out to be damaged.
+
+        Args:
+            stay: Base the state on the older one from here on. Otherwise the next part is looked
+                for in the highest base again.
+        Raises:
+            CorruptError: What failed at the highest base.
+        """
+        own = (self.base, self.tail, self._pieces, self._schema_rows)
         first: CorruptError | None = None
-        while True:
-            try:
-                return load()
-            except UnsupportedFeature:
-                raise
-            except CorruptError as error:
-                first = first or error
-                if self.base is None or self.older is None:
-                    raise first from None
-                self.base, self.tail = self.older(self, first)
-                self._pieces, self._schema_rows = None, {}
+        try:
+            while True:
+                try:
+                    found = load()
+                except UnsupportedFeature:
+                    raise
+                except CorruptError as error:
+                    first = first or error
+                    self.fall_back(first)
+                    continue
+                if stay and first is not None:
+                    own = (self.base, self.tail, self._pieces, self._schema_rows)
+                return found
+        finally:
+            self.base, self.tail, self._pieces, self._schema_rows = own
+
+    def fall_back(self, error: CorruptError) -> None:
+        """Base the state on an older checkpoint.
+
+        Raises:
+            CorruptError: There is none: the given one.
+        """
+        if self.base is None or self.older is None:
+            raise error
+        self.base, self.tail = self.older(self, error)
+        self._pieces, self._schema_rows = None, {}
+
+    def start_from(self, base: DecodedCheckpoint | None, tail: Tail) -> None:
+        """Base the state on another checkpoint and the transactions after it; all parts are read
+        anew."""
+        self.base, self.tail = base, tail
+        self._pieces = self._files = self._schemas = self._applications = self._history = None
+        self._schema_rows = {}
 
     def _load_pieces(self) -> tuple[Piece, ...]:
         if self.base is None:
@@ -244,7 +278,7 @@ class State:
             for piece in self._of_kind(FILES)
             if only is None or any(map(piece.may_hold, only))
         ]
-        known = self._base_schemas(only)
+        known = self.base_schemas(only)
         files = Files(only, self.parts_of(wanted), known=set(known.entries))
         for transaction in self.tail:
             files.apply(transaction)
@@ -258,7 +292,7 @@ class State:
         """
         described: dict[int, list[Piece]] = {}
         for piece in self._pieces or ():
-            if piece.part >= 0 and piece.kind != FILES:
+            if piece.kind in OF_A_PART:
                 described.setdefault(piece.part, []).append(piece)
 
         def part(found: tuple[Piece, memoryview]) -> Part:
@@ -273,14 +307,14 @@ class State:
         return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
 
     def _load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
-        schemas = self._base_schemas(only)
+        schemas = self.base_schemas(only)
         for transaction in self.tail:
             schemas.apply(transaction)
         return schemas
 
-    def _base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+    def base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+        """The schemas that the base knows (of some tables)."""
         schemas = KnownSchemas()
-        newest = -1 if self.base is None else self.base.message.revision
         wanted = [
             piece
             for piece in self._of_kind(SCHEMAS)
@@ -290,9 +324,11 @@ class State:
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
+            assert self.base is not None
+            check_schemas(rows, piece.where, self.base.message.revision)
             self._schema_rows[_place(piece)] = rows
         for piece in wanted:
-            schemas.load(self._schema_rows[_place(piece)], piece.where, only, newest)
+            schemas.load(self._schema_rows[_place(piece)], piece.where, only)
         return schemas
 
     def _load_applications(self) -> Applications:
@@ -316,10 +352,22 @@ class State:
             expected = (head.revision, head.digest, head.committed_at_us)
             if not self._of_kind(HISTORY):
                 raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
-        history = History(tuple(self._of_kind(HISTORY)), self.bytes_of, expected=expected)
+        history = History(
+            tuple(self._of_kind(HISTORY)),
+            self.bytes_of,
+            expected=expected,
+            older=partial(replace(self, _history=None)._older_history, self.base),
+        )
         for transaction in self.tail:
             history.apply(transaction)
         return history
+
+    def _older_history(self, base: DecodedCheckpoint | None, error: CorruptError) -> History:
+        """The history from an older base than the one at which it turned out to be damaged."""
+        tail = [found for found in self.tail if found.message.revision <= self.revision]
+        probe = replace(self, base=base, tail=tail, _history=None, _files=None)
+        probe.fall_back(error)
+        return probe._sound(probe._load_history, stay=True)
 
 
 def _place(piece: Piece) -> _Place:

@@ -131,7 +131,7 @@ def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[by
     foreign = [
         action.add.path
         for action in actions
-        if action.WhichOneof("kind") == "add" and not _is_own(action.add.path, own)
+        if action.WhichOneof("kind") == "add" and not is_own_file(action.add.path, own)
     ]
     if not removed and not foreign:
         return set()
@@ -141,7 +141,8 @@ def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[by
     return found | {(table, path) for path in there for table in files.tables_of(path)}
 
 
-def _is_own(path: str, own: Collection[bytes]) -> bool:
+def is_own_file(path: str, own: Collection[bytes]) -> bool:
+    """Whether a file's name carries one of these transaction ids."""
     name = parse_data_file(path)
     return name is not None and name.transaction_id in own
 

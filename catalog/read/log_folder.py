@@ -38,12 +38,15 @@ class LogFolder:
         """Key prefix of the log's objects."""
         return log_folder(self.writer, self.database)
 
-    def names(self) -> Listing:
+    def names(self, incarnation: int = 0) -> Listing:
         """All names of the log.
 
+        Args:
+            incarnation: Which one to look at; 0: the one that counts.
         Requests: 1 LIST per 1,000 names on S3.
         """
         listing = self._empty_listing()
+        listing.incarnation = incarnation
         for info in self.store.list(self.folder):
             listing.take(info.key[len(self.folder) :])
         listing.end()
@@ -96,12 +99,3 @@ class LogFolder:
 
     def _empty_listing(self) -> Listing:
         return Listing(self.writer, self.database)
-
-    def all_names(self, incarnation: int) -> Listing:
-        """All names, those of one incarnation sorted in; 0: of the one that counts."""
-        listing = self._empty_listing()
-        listing.incarnation = incarnation
-        for info in self.store.list(self.folder):
-            listing.take(info.key[len(self.folder) :])
-        listing.end()
-        return listing

@@ -20,10 +20,12 @@ from ...errors import (
     CorruptObject,
     LakelogError,
     MissingTransaction,
+    ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
 )
+from ..format.frame import HEADER_BYTES
 from ..format.names import LogObject, parse_log_object, segments_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..format.pieces import Piece, open_segment
@@ -76,14 +78,14 @@ class LogReader(LogFolder):
         """
         for attempt in range(_ATTEMPTS):
             if attempt:
-                listing = self.all_names(incarnation)
+                listing = self.names(incarnation)
             elif listing is None and incarnation and target is not None:
                 listing = self.names_at(incarnation, target)
             elif listing is None:
                 listing = self.names_for(target)
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
-                return empty_state(self.writer, self.database)
+                return self._with_reader(empty_state(self.writer, self.database))
             final = attempt == _ATTEMPTS - 1
             try:
                 return self._read(plan_read(listing, target), listing, final=final)
@@ -112,12 +114,9 @@ class LogReader(LogFolder):
             except UnsupportedFeature:
                 raise
             except CorruptError as error:
-                about_base = base is not None and (
-                    error.key == listing.key(base) or _is_right_above(error, base)
-                )
-                more = plan.bases[place + 1 :] or listing.lowest > 0
-                if not about_base:
+                if base is None or not self._is_about(error, base):
                     raise
+                more = plan.bases[place + 1 :] or listing.lowest > 0
                 if more:
                     self._warn(error)
                 fallen = fallen or error
@@ -126,7 +125,7 @@ class LogReader(LogFolder):
             return state
         assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
-            return self.load(plan.target, self.all_names(listing.incarnation))
+            return self.load(plan.target, self.names(listing.incarnation))
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
         if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
@@ -137,6 +136,10 @@ class LogReader(LogFolder):
             key=fallen.key,
             hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
         )
+
+    def _is_about(self, error: CorruptError, base: LogObject) -> bool:
+        """Whether a base may be at fault, and a lower one do."""
+        return error.key == self.folder + base.name or _is_right_above(error, base)
 
     def _warn(self, error: CorruptError) -> None:
         warnings.warn(
@@ -155,27 +158,41 @@ class LogReader(LogFolder):
         """
         assert state.base is not None
         below = state.base.message.revision
-        if listing.lowest > 0:
-            listing = self.all_names(listing.incarnation)
-            plan = plan_read(listing, plan.target)
+        try:
+            if listing.lowest > 0:
+                listing = self.names(listing.incarnation)
+                plan = plan_read(listing, plan.target)
+        except LakelogError:
+            raise error from None
         for base in plan.bases:
             if base is not None and base.revision >= below:
                 continue
             try:
-                other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
-                self._replay(other, found, listing)
-                for transaction in state.tail:  # the state may have gone on since it was read
-                    if transaction.message.revision > plan.target:
-                        apply(other, transaction)
+                other = self._from_base(base, state, plan, listing)
             except UnsupportedFeature:
                 raise
-            except (CorruptError, _Vanished):
+            except CorruptError as failed:
+                if base is not None and self._is_about(failed, base):
+                    continue
+                break  # every lower base needs the same transaction
+            except _Vanished:
                 continue
             if other.digest == state.digest:
                 self._warn(error)
                 return other.base, other.tail
         error.hint = f"Revisions {listing.readable()} are listed. {REPAIR}"
         raise error
+
+    def _from_base(
+        self, base: LogObject | None, state: State, plan: ReadPlan, listing: Listing
+    ) -> State:
+        """A state of the same revision as another one, from a base of a plan."""
+        other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
+        self._replay(other, found, listing)
+        for transaction in state.tail:  # what it has taken in since it was read
+            if transaction.message.revision > other.revision:
+                apply(other, transaction)
+        return other
 
     def _fetch(
         self,
@@ -292,7 +309,8 @@ class LogReader(LogFolder):
         Returns:
             The same object if nothing is new, else another one; the given one is not changed. A log
             that was rebuilt or replaced since is read anew.
-        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint).
+        Requests: 1 LIST, and 1 GET for each new transaction (or checkpoint); for a log of one
+            revision 1 GET.
         """
         if state.log is None:
             return self._newer(state)
@@ -303,7 +321,7 @@ class LogReader(LogFolder):
         for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
         if listing.head == state.revision:
-            return state
+            return self._newer(state) if self._is_another_first(state, listing) else state
         if listing.run_start(listing.head) > state.revision + 1:
             return self._newer(state)  # pruned past us, or a racing listing
         tail = [listing.transactions[r][0] for r in range(state.revision + 1, listing.head + 1)]
@@ -322,6 +340,18 @@ class LogReader(LogFolder):
                 raise
             return other
         return fresh
+
+    def _is_another_first(self, state: State, listing: Listing) -> bool:
+        """Whether revision 0 is another log's by now: it has one name in all logs of a folder, so
+        that its name doesn't tell."""
+        names = listing.transactions.get(0)
+        if state.revision != 0 or not names:
+            return False
+        try:
+            header = self.store.get(listing.key(names[0]), start=0, end=HEADER_BYTES)
+        except ObjectNotFound:
+            return True
+        return not header.endswith(state.digest)
 
     def _newer(self, state: State) -> State:
         """What a fresh look shows, unless it is an older view of the same log: that tells nothing

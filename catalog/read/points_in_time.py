@@ -46,7 +46,7 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
             return log.load(revision, incarnation=listing.incarnation)
         except SnapshotPruned:
             pass
-    oldest = log.all_names(listing.incarnation).first_readable()
+    oldest = log.names(listing.incarnation).first_readable()
     raise SnapshotPruned(
         f"At that time {log.writer}/{log.database} stood before revision {oldest}, "
         "which is the oldest left",
@@ -65,7 +65,7 @@ def _newest_sound(log: LogReader, listing: Listing) -> tuple[State | None, Lakel
             return log.load(target, listing if broken is None else None), broken
         except (ForkError, CorruptError) as error:
             if broken is None and listing.lowest > 0:
-                listing = log.all_names(listing.incarnation)
+                listing = log.names(listing.incarnation)
             broken = broken or error
             below = min(target, _revision_of(error, listing))
             listed = listing.transactions.keys() | listing.checkpoints.keys()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import itertools
+import sys
 import threading
 from unittest import mock
 
@@ -65,6 +67,58 @@ def test_a_commit_interrupted_anywhere_can_be_called_again(store, step):
         more.write("t", rows(2))
     writer.checkpoint()
     assert values(store) == [1, 2]
+
+
+class EachLine:
+    """Raises at the nth line that is run in the modules of the commit."""
+
+    MODULES = ("/commit/committer.py", "/commit/publish.py", "/log/attempts.py")
+
+    def __init__(self, at):
+        self.left = at
+
+    def __call__(self, frame, event, arg):
+        if event == "line" and self.left >= 0:
+            self.left -= 1
+            if self.left < 0:
+                raise Interrupt
+        return self if frame.f_code.co_filename.endswith(self.MODULES) else None
+
+    def run(self, work):
+        """Whether `work` came to its end."""
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            work()
+        except Interrupt:
+            return False
+        finally:
+            sys.settrace(before)
+        return True
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["exclusive", "plain"])
+@pytest.mark.parametrize("lost", [[], ["lost response"], ["lost request"]], ids=str)
+def test_an_interrupt_at_each_line_of_a_commit(fake, plain, lost):
+    """What was interrupted is committed again: it stands once, and the next one after it."""
+    for at in itertools.count():
+        faulty = FaultyStore(PlainStore(MemoryStore()) if plain else MemoryStore())
+        writer = Catalog(faulty, ambient=fake.ambient).writer("w", "db", checkpoint_every=0)
+        if at % 2:
+            with writer.transaction() as tx:
+                tx.write("t", rows(0))
+        tx = writer.transaction()
+        tx.write("t", rows(1))
+        faulty.script.faults = list(lost)
+        ended = EachLine(at).run(tx.commit)
+        first = tx.commit()
+        with writer.transaction() as more:
+            more.write("t", rows(2))
+        assert more.commit_info.revision == first.revision + 1
+        assert values(faulty.inner) == [0, 1, 2][not at % 2 :]
+        if ended:
+            break
+    assert at > 50
 
 
 def test_a_sent_transaction_takes_no_more_changes(store, fake):

@@ -323,11 +323,10 @@ def test_delete_predicates_are_refused_by_type(store, filled):
     assert values(store, {"w": 4}) == [0, 1, 2, 3, 4]
 
 
-def test_an_action_that_does_not_fit_costs_its_table_alone(store, filled):
+def test_an_action_that_does_not_fit_costs_its_table_alone(catalog, store, filled):
     """The revision exists, and other tables can be read at it; the table can be read before it."""
-    with Catalog(store).writer("w", "db", checkpoint_every=0) as writer:
-        with writer.transaction() as tx:
-            tx.write("u", table(7))
+    with catalog.writer("w", "db", checkpoint_every=0) as writer, writer.transaction() as tx:
+        tx.write("u", table(7))
 
     def change(message):
         message.actions.append(wire.Action(remove=wire.Remove(path="data/never/was", table="t")))

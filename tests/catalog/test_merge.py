@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lakelog.catalog.format.names import data_path
 from lakelog.catalog.format.run import Run, files_rows
 from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.format.segments import ROWS_PER_SEGMENT
@@ -200,7 +201,8 @@ def test_a_checkpoint_after_100_commits_onto_a_million_files_writes_a_fiftieth()
     size = len(whole.body) + sum(len(body) for _, body in whole.segments)
     written = 0
     for number in range(100):
-        log.commit(add_action(f"data/new/{number:04d}"))
+        mark = log.new_id()
+        log.commit(add_action(data_path("", "t", 1, mark, 0)), transaction_id=mark)
         if number % 16 == 15:
             small = log.checkpoint()
             written = max(written, len(small.body) + sum(len(body) for _, body in small.segments))

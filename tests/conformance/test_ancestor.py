@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
+from lakelog.catalog.format.frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.margins import Margins
@@ -37,6 +37,7 @@ from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
+from lakelog.testing.keys import log_keys, revision_in
 
 W, D, T = "EWR", "weather", "hourly"
 BASE = f"{W}/{D}/"
@@ -83,19 +84,20 @@ class Lake:
         return sorted(snapshot.files(T).column("path").to_pylist())
 
     def log(self):
-        return [item.key for item in self.store.list(FOLDER)]
+        """Keys of the log, oldest first."""
+        return log_keys(self.store, writer=W, database=D)
 
     def key(self, revision, kind="transaction"):
-        start = f"{FOLDER}{revision:020d}."
-        (found,) = [key for key in self.log() if key.startswith(start) and key.endswith(kind)]
+        named = log_keys(self.store, kind, writer=W, database=D)
+        (found,) = [key for key in named if revision_in(key) == revision]
         return found
 
     def rewrite(self, revision, change):
         """Change a transaction's message and frame it anew, digest and all."""
         key = self.key(revision)
-        message = decode_transaction(self.store.get(key), key).message
-        change(message)
-        self.store.put(key, encode_transaction(message)[0])
+        decoded = decode_transaction(self.store.get(key), key)
+        change(decoded.message)
+        self.store.put(key, encode_transaction(decoded.log, decoded.message)[0])
         return key
 
     def refused(self, kind, key):
@@ -166,7 +168,7 @@ def test_gap_in_revisions(lake):
     lake.store.delete([gone])
     with pytest.raises(MissingTransaction) as caught:
         lake.catalog.snapshot(D)
-    assert caught.value.key == gone[: len(FOLDER) + 20]
+    assert caught.value.key == gone.split(".")[0]
     assert caught.value.readable == "0"
 
 
@@ -177,7 +179,7 @@ def test_version_mismatch(lake):
     key = lake.key(1)
     body = bytearray(lake.store.get(key))
     body[4] = 42
-    body[24:56] = hashlib.sha256(body[:24] + body[56:]).digest()
+    body[48:80] = hashlib.sha256(body[:48] + body[80:]).digest()
     lake.store.put(key, bytes(body))
     lake.refused(UnsupportedFeature, key)
 
@@ -217,16 +219,18 @@ def test_broken_link(lake, link):
 def test_broken_protobuf(lake):
     lake.build(2)
     key = lake.key(1)
-    lake.store.put(key, encode_frame(FrameKind.TRANSACTION, b"\xff not protobuf")[0])
+    lake.store.put(
+        key, encode_frame(FrameKind.TRANSACTION, LogIdentity(bytes(16), 1), b"\xff not protobuf")[0]
+    )
     lake.refused(CorruptObject, key)
 
 
 def fork(lake, revision, kind):
-    other = FOLDER + LogObject(revision, "0badcafe", kind).name
+    other = FOLDER + LogObject(1, revision, "0badcafe", kind).name
     lake.store.put(other, lake.store.get(lake.key(revision)))
     with pytest.raises(ForkError) as caught:
         lake.catalog.snapshot(D)
-    assert set(caught.value.keys) == {lake.log()[revision], lake.log()[revision + 1]}
+    assert set(caught.value.keys) == {key for key in lake.log() if revision_in(key) == revision}
     assert other in caught.value.keys
     assert len(lake.live({W: revision - 1})) == revision
 
@@ -439,8 +443,7 @@ def test_exact_survivors_of_prune(lake, commits, checkpoints, keep, survivors):
     lake.build(commits, checkpoints)
     live = lake.live()
     prune(lake, keep)
-    names = [key[len(FOLDER) :] for key in lake.log()]
-    found = [f"{name.rsplit('.', 1)[1][0]}{int(name[:20])}" for name in names]
+    found = [f"{key.rsplit('.', 1)[1][0]}{revision_in(key)}" for key in lake.log()]
     assert " ".join(found) == survivors
     assert lake.live() == live
 
@@ -448,8 +451,8 @@ def test_exact_survivors_of_prune(lake, commits, checkpoints, keep, survivors):
 # --- Wipe and rebuild -----------------------------------------------------------------------------
 
 
-def rebuild(lake, **options):
-    plan = plan_rebuild(lake.catalog, W, D, **options)
+def rebuild(lake):
+    plan = plan_rebuild(lake.catalog, W, D)
     execute_rebuild(lake.catalog, plan)
     return plan
 
@@ -461,11 +464,13 @@ def test_wipe_and_rebuild_of_nothing(lake):
 
 
 def test_wipe_and_rebuild_of_a_normal_log(lake):
+    """Nothing of it is wiped: the new log stands beside it, and counts."""
     paths = lake.build(3)
     before = {key: lake.store.get(key) for key in lake.log()}
     rebuild(lake)
     assert {key: lake.store.get(key) for key in before} == before
     assert lake.live() == sorted(paths)
+    assert set(before) < set(lake.log())
 
 
 def test_wipe_and_rebuild_of_a_broken_log(lake):
@@ -504,9 +509,9 @@ def test_junk_names_are_ignored_and_survive(lake):
     junk = [
         FOLDER + "README",
         FOLDER + "0.transaction",
-        FOLDER + f"{1:020d}.0badcafe.transaction.tmp",
-        FOLDER + f"{1:020d}.0BADCAFE.transaction",
-        BASE + "transactions-old/" + f"{1:020d}.0badcafe.transaction",
+        FOLDER + f"998-{10**12 - 2}-1.0badcafe.transaction.tmp",
+        FOLDER + f"998-{10**12 - 2}-1.0BADCAFE.transaction",
+        BASE + "transactions-old/" + f"998-{10**12 - 2}-1.0badcafe.transaction",
         BASE + "data/notes.txt",
         f"{W}/notes",
     ]

@@ -19,6 +19,7 @@ from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import START_US, FakeAmbient
+from lakelog.testing.logs import live_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,11 +96,11 @@ def read(store: Store, *, warned: Literal["error", "ignore"] = "error") -> Seen:
         state = log.load()
     ids = state.history.table().column("transaction_ids").to_pylist()
     found = tuple(one for each in ids for one in each)
-    live = frozenset(
-        path for files in state.tables.values() for path in files.table()["path"].to_pylist()
-    )
+    live = frozenset(path for paths in live_paths(state).values() for path in paths)
     oldest = listing.oldest_readable()
-    return Seen(state.revision, oldest, found, live, tuple(sorted(state.app_versions.items())))
+    return Seen(
+        state.revision, oldest, found, live, tuple(sorted(state.applications.versions().items()))
+    )
 
 
 def rows(value: int) -> pa.Table:
@@ -230,5 +231,5 @@ OPERATIONS = [
 ]
 REBUILDS = [
     Operation("rebuild", rebuild, a_lost_log, 5),
-    Operation("rebuild of a log", rebuild, a_log, 5),
+    Operation("rebuild beside", rebuild, a_log, 12),
 ]

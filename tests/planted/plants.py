@@ -54,8 +54,9 @@ def plain_believes_its_put() -> Any:
     """A plain store's commit stands on the PUT's answer."""
     from lakelog.catalog.commit.publish import Publisher
 
-    def put(self: Any, item: Any, body: bytes, ids: Any) -> bool:
-        self._log.store.put(self._log.folder + item.name, body)
+    def put(self: Any, attempt: Any) -> bool:
+        self._attempts.sends(attempt)
+        self._log.store.put(attempt.key, attempt.body)
         return True
 
     return mock.patch.object(Publisher, "_plain", put)
@@ -98,13 +99,13 @@ def exception_commits() -> Any:
 def application_versions_ignored() -> Any:
     """A retried job commits twice."""
     from lakelog.catalog.commit import committer
+    from lakelog.catalog.log.applications import Applications
 
     real = committer.admit
 
     def admit(state: Any, *rest: Any) -> Any:
-        state = state.copy()
-        state.app_versions.clear()
-        return real(state, *rest)
+        with mock.patch.object(Applications, "version", return_value=-1):
+            return real(state, *rest)
 
     return mock.patch.object(committer, "admit", admit)
 
@@ -112,12 +113,12 @@ def application_versions_ignored() -> Any:
 @plant("tests/catalog/test_checkpointing.py")
 def checkpoint_fails_the_commit() -> Any:
     """A failed checkpoint fails the commit."""
-    from lakelog.catalog.commit.checkpointer import CheckpointPolicy
+    from lakelog.catalog.commit.checkpointer import Checkpointer
 
-    def after(self: Any, revision: int, write: Any) -> Any:
-        return write() if self.every > 0 and revision >= self._next else None
+    def try_it(self: Any, revision: int) -> None:
+        self.written(self._write())
 
-    return mock.patch.object(CheckpointPolicy, "after_commit", after)
+    return mock.patch.object(Checkpointer, "_try", try_it)
 
 
 @plant("tests/catalog/test_damaged_log.py")
@@ -125,15 +126,15 @@ def chain_unchecked() -> Any:
     """A transaction that follows another object is applied."""
     from lakelog.catalog.log import state
 
-    return mock.patch.object(state, "_check_link", return_value=None)
+    return mock.patch.object(state, "check_link", return_value=None)
 
 
-@plant("tests/catalog/test_checkpointing.py")
+@plant("tests/catalog/test_damaged_log.py")
 def features_unchecked() -> Any:
     """An unknown required feature is read all the same."""
-    from lakelog.catalog.read import log_reader
+    from lakelog.catalog.format import objects
 
-    return mock.patch.object(log_reader, "check_features", return_value=None)
+    return mock.patch.object(objects, "READER_FEATURES", frozenset({"time-machine"}))
 
 
 @plant("tests/hostile/test_paths_and_bombs.py")

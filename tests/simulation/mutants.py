@@ -45,8 +45,9 @@ def no_fencing() -> Any:
 def overwrites() -> Any:
     """The transaction is put without put-if-absent."""
 
-    def put(self: Publisher, item: Any, body: bytes, ids: Any) -> bool:
-        self._log.store.put(self._log.folder + item.name, body)
+    def put(self: Publisher, attempt: Any) -> bool:
+        self._attempts.sends(attempt)
+        self._log.store.put(attempt.key, attempt.body)
         return True
 
     return mock.patch.object(Publisher, "_exclusive", put)
@@ -60,12 +61,12 @@ def never_lists_again() -> Any:
 def acknowledges_doubt() -> Any:
     """No answer is taken for a success."""
 
-    def put(self: Publisher, item: Any, body: bytes, ids: Any) -> bool:
-        key = self._log.folder + item.name
+    def put(self: Publisher, attempt: Any) -> bool:
+        self._attempts.sends(attempt)
         try:
-            self._log.store.put(key, body, if_absent=True)
+            self._log.store.put(attempt.key, attempt.body, if_absent=True)
         except ObjectExists:
-            return self._read_back(key, body, ids)
+            return self._read_back(attempt)
         except StorageError:
             return True
         return True
@@ -121,7 +122,7 @@ def gap_is_skipped() -> Iterator[None]:
 
     with (
         mock.patch.object(log_reader, "plan_read", plan),
-        mock.patch.object(state, "_check_link", return_value=None),
+        mock.patch.object(state, "check_link", return_value=None),
     ):
         yield
 
@@ -148,8 +149,7 @@ def checkpoint_forgets() -> Any:
 
     def encode(found: Any, **rest: Any) -> Any:
         found = found.copy()
-        for files in found.tables.values():
-            files.added.clear()
+        found.files.added.clear()
         return real(found, **rest)
 
     return mock.patch.object(checkpointer, "encode_state", encode)
