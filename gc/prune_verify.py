@@ -127,8 +127,8 @@ def _compare_with_log(
             f"The checkpoint of revision {goal} doesn't hold what the log before it says: "
             f"{', '.join(different)}",
             key=listing.key(first),
-            hint="Nothing was deleted. Keep both, and plan `lakelog rebuild --replace`: its plan "
-            "shows what the data files say",
+            hint="Nothing was deleted. Keep both, and plan `lakelog rebuild`: its plan shows "
+            "what the data files say",
         )
     return ""
 

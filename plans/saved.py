@@ -113,9 +113,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         return _record(kind, value, where)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple:
-        if not isinstance(value, list):
-            raise _bad(f"{where} is no list")
-        return tuple(_value(inner[0], item, where) for item in value)
+        return _tuple(inner, value, where)
     if origin is types.UnionType:
         return None if value is None else _value(inner[0], value, where)
     if origin is Literal:
@@ -130,6 +128,16 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     if type(value) is not kind or (isinstance(value, int) and not least <= value < _ABOVE):
         raise _bad(f"{where} is {str(value)[:60]!r}")
     return value
+
+
+def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise _bad(f"{where} is no list")
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(value)
+    if len(value) != len(kinds):
+        raise _bad(f"{where} has not {len(kinds)} parts")
+    return tuple(_value(kind, item, where) for kind, item in zip(kinds, value, strict=True))
 
 
 def _record(kind: Any, value: Any, where: str) -> Any:

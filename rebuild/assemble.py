@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from .evidence import Evidence, Transaction
     from .order import Ordered
-    from .plan import FileName, Proof
-    from .scan import ForeignFile, OwnFile
+    from .scanned import ForeignFile, OwnFile
+    from .values import FileName, Proof
 
 # A clock outside of this is no time in µs: users may count clocks as they like.
 EARLIEST_US: Final = 946_684_800_000_000  # 2000-01-01

@@ -19,7 +19,10 @@ from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject
 
 if TYPE_CHECKING:
-    from .plan import RebuildPlan, RebuiltTransaction
+    from collections.abc import Mapping
+
+    from .plan import RebuildPlan
+    from .values import KnownSchema, RebuiltTransaction
 
 # Of revision 0: a digest of the whole plan. Of two rebuilds that would write other logs under the
 # same names, the first put tells which one stands.
@@ -44,9 +47,10 @@ def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
     state = empty_state(plan.writer, plan.database)
     folder = log_folder(plan.writer, plan.database)
     rebuild_id = bytes.fromhex(plan.rebuild_id)
+    schemas = {(schema.table, schema.fingerprint): schema for schema in plan.schemas}
     objects: list[LogBytes] = []
     for item in plan.transactions:
-        intent = _intent(plan, item, state)
+        intent = _intent(plan, item, schemas, state)
         if item.revision == 0:
             intent.actions.insert(0, identity_action(plan.writer, plan.database))
             intent.summary[_CONTENT] = _content(plan)
@@ -72,7 +76,12 @@ def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
     return objects, state
 
 
-def _intent(plan: RebuildPlan, item: RebuiltTransaction, state: State) -> Intent:
+def _intent(
+    plan: RebuildPlan,
+    item: RebuiltTransaction,
+    schemas: Mapping[tuple[str, bytes], KnownSchema],
+    state: State,
+) -> Intent:
     intent = Intent(
         transaction_id=bytes.fromhex(item.transaction_id),
         epoch=plan.epoch,
@@ -89,7 +98,7 @@ def _intent(plan: RebuildPlan, item: RebuiltTransaction, state: State) -> Intent
         mark = (file.table, file.fingerprint)
         if mark not in known and mark not in state.schemas:
             known.add(mark)
-            intent.actions.append(_schema(plan, mark))
+            intent.actions.append(_schema(schemas[mark]))
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
     return intent
@@ -99,11 +108,10 @@ def _remove(table: str, path: str) -> wire.Action:
     return wire.Action(remove=wire.Remove(path=path, table=table))
 
 
-def _schema(plan: RebuildPlan, mark: tuple[str, bytes]) -> wire.Action:
-    schema = plan.schemas[mark]
+def _schema(schema: KnownSchema) -> wire.Action:
     numbers = [wire.Generation(column=n, generation=g) for n, g in schema.generations]
     item = wire.Schema(
-        table=mark[0],
+        table=schema.table,
         fingerprint=schema.fingerprint,
         arrow_schema=schema.message,
         generations=numbers,

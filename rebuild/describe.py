@@ -10,7 +10,8 @@ from ..plans.contract import Field, Group
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .values import LeftOut, OldObject, RebuiltTransaction
+    from ..catalog.format.frame import LogIdentity
+    from .values import LeftOut, RebuiltTransaction, SealPlan
 
 _TRANSACTION: Final = (
     Field("revision", style="count"),
@@ -37,7 +38,7 @@ _LEFT_OUT: Final = (
     Field("transaction_id", shown=False),
     Field("reason"),
 )
-_REPLACED: Final = (Field("key"), Field("size_bytes", "SIZE", style="size"), Field("reason"))
+_INCARNATION: Final = (Field("incarnation"), Field("objects", style="count"), Field("reason"))
 
 
 def _row(item: RebuiltTransaction) -> dict[str, Any]:
@@ -88,10 +89,23 @@ def describe_left_out(left_out: Iterable[LeftOut]) -> Group:
     return Group("left_out", "left out", _LEFT_OUT, rows)
 
 
-def describe_replaced(replaced: Iterable[OldObject], rebuild_id: str) -> Group:
-    """What becomes of the old log's objects."""
-    reason = f"copied to replaced/{rebuild_id}/, then deleted"
-    rows = tuple(
-        {"key": item.key, "size_bytes": item.size_bytes, "reason": reason} for item in replaced
-    )
-    return Group("replaced", "of the old log", _REPLACED, rows)
+def describe_incarnations(log: LogIdentity, seal: SealPlan, old_objects: int) -> Group:
+    """What becomes of the old log, and which one comes after.
+
+    Args:
+        log: The rebuilt one.
+        seal: How the present incarnation is ended.
+        old_objects: How many objects there are of the old log.
+    """
+    sealed = "is sealed" if seal.stands else "will be sealed"
+    rows: list[dict[str, Any]] = [
+        {"incarnation": log.incarnation, "objects": None, "reason": "the rebuilt log"}
+    ]
+    if old_objects:
+        old = {
+            "incarnation": seal.log.incarnation,
+            "objects": old_objects,
+            "reason": f"{sealed}; the objects of the old log stay",
+        }
+        rows.insert(0, old)
+    return Group("incarnations", "incarnations", _INCARNATION, tuple(rows))

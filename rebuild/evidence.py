@@ -31,8 +31,8 @@ from .values import LeftOut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .plan import FileName
-    from .scan import OwnFile
+    from .scanned import OwnFile
+    from .values import FileName
 
 TransactionId = bytes
 

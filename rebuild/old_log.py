@@ -1,111 +1,155 @@
-"""What is left of the log that a rebuild replaces: its objects, and the names that it promised.
+"""What is left of the log that a rebuild ends: where its head is, whose it is, and whether it is
+sealed already. Nothing of it needs to be sound.
 
-A committer that still runs will ask for the name that its head fixed for the next revision. Where
-the new log takes over those names, it finds its name taken, reads what is there, and is refused.
-
-Source: docs/format.md, section 4.
+Source: docs/format.md, sections 4.5 and 10.6.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.names import LogObject, log_folder, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
-from ..catalog.log.listing import Listing, read_listing
-from ..errors import CorruptError, ObjectNotFound
-from .values import MAX_PADDING
+from ..catalog.log.outcome import foreign_error
+from ..catalog.log.state import check_writer_features
+from ..catalog.read.log_reader import LogReader
+from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
+from .seal import StandingSeal, read_seal
 
 if TYPE_CHECKING:
-    from ..store import ObjectInfo, Store
+    from ..catalog.ambient import Ambient
+    from ..catalog.format.frame import LogIdentity
+    from ..catalog.format.names import LogObject
+    from ..catalog.log.listing import Listing
+    from ..catalog.log.state import State
+    from ..store import Store
+
+_LOOKED_AT: Final = 64  # objects from the top of a log that can't be read as a whole
 
 
 @dataclass(slots=True)
 class OldLog:
-    """The objects of an old log.
+    """The incarnation that a rebuild ends.
 
     Attributes:
-        objects: Those that are ours: transactions, checkpoints, segments; by key.
-        head: The highest revision; -1 if there is none.
-        slots: The first 4 bytes of the slot uuid, by revision; also of the one after the head, if
-            the head can be read.
-        names_next: Whether it can.
-        epoch: Of the head; 0 if it can't be read.
+        incarnation: Its number: the one in use, or a higher one that footers tell of.
+        highest: The highest incarnation of any name.
+        names: How many names of the log there are.
+        taken: Revision and uuid8 of the transactions that are listed.
+        head: The highest revision listed, seals of a broken-off rebuild aside; -1 if there is none.
+        state: At the head, if it can be read.
+        seal: The seal that stands.
+        log_id: Whose log it is; empty if no object tells.
+        epoch: The highest of the objects that could be read; 0 if none could.
+        successor_uuid: Promised by the head; empty if it can't be read.
     """
 
-    objects: list[ObjectInfo] = field(default_factory=list)
+    incarnation: int
+    highest: int
+    names: int = 0
+    taken: frozenset[tuple[int, str]] = frozenset()
     head: int = -1
-    slots: dict[int, bytes] = field(default_factory=dict)
-    names_next: bool = False
+    state: State | None = None
+    seal: StandingSeal | None = None
+    log_id: bytes = b""
     epoch: int = 0
+    successor_uuid: bytes = field(default=b"", repr=False)
 
 
-def list_log(store: Store, writer: str, database: str) -> list[ObjectInfo]:
-    """The objects of a log, by key; unknown names are not of it.
+def read_old_log(
+    store: Store, writer: str, database: str, ambient: Ambient, incarnation: int = 0
+) -> OldLog:
+    """What is left of a log.
 
-    Requests: 1 LIST per 1,000 objects on S3.
+    Args:
+        incarnation: The highest that footers name.
+    Raises:
+        ForeignLog: It is that of another writer or database.
+        UnsupportedFeature: A later version wrote it.
+    Requests: 1 LIST per 1,000 names on S3, then as reading the newest state; some GET if that can't
+        be read.
     """
-    folder = log_folder(writer, database)
-    found = store.list(folder)
-    return [info for info in found if parse_log_object(info.key[len(folder) :]) is not None]
-
-
-def read_old_log(store: Store, writer: str, database: str) -> OldLog:
-    """What is left of a log. Nothing of it needs to be sound.
-
-    Requests: 1 LIST per 1,000 objects on S3, and 1 or 2 GET.
-    """
-    objects = list_log(store, writer, database)
-    folder = log_folder(writer, database)
-    listing = read_listing(writer, database, (info.key[len(folder) :] for info in objects))
-    old = OldLog(objects, listing.head)
-    for revision, items in listing.transactions.items():
-        old.slots[revision] = bytes.fromhex(min(items).uuid8)
-    _read_head(store, listing, old)
+    log = LogReader(store, writer, database, ambient)
+    listing = log.names()
+    if incarnation > max(1, listing.incarnation):
+        listing = log.names(incarnation)
+    present = max(1, listing.incarnation)
+    every = [*listing.others]
+    for names in (listing.transactions, listing.checkpoints):
+        every += [item for items in names.values() for item in items]
+    highest = max((item.incarnation for item in every), default=0)
+    listed = (item for items in listing.transactions.values() for item in items)
+    taken = frozenset((item.revision, item.uuid8) for item in listed)
+    old = OldLog(present, highest, len(every), taken, listing.head)
+    if listing.head >= 0:
+        state = _whole(log, listing, present)
+        if state is None:
+            _look_at_the_top(log, listing, old)
+        elif state.sealed_for:
+            key = state.tail[-1].key  # a seal is never in a checkpoint
+            old.seal = read_seal(store.get(key), key)
+        if old.seal is not None:
+            # What stands below is what the rebuild that sealed it saw.
+            old.head, old.log_id = old.seal.revision - 1, old.seal.log.log_id
+            state = _whole(log, listing, present, old.head) if old.head >= 0 else None
+        if state is not None:
+            _take_state(old, state)
     return old
 
 
-def _read_head(store: Store, listing: Listing, old: OldLog) -> None:
-    """The epoch of the head, and the slot uuid that it fixed for the revision after it."""
-    head = listing.head
-    items: list[LogObject] = [
-        *listing.transactions.get(head, ()),
-        *listing.checkpoints.get(head, ()),
-    ]
-    for item in items:
+def _whole(
+    log: LogReader, listing: Listing, incarnation: int, target: int | None = None
+) -> State | None:
+    try:
+        return log.load(target, listing, incarnation)
+    except UnsupportedFeature:
+        raise
+    except (CorruptError, ForkError, NotFoundError):
+        return None
+
+
+def _take_state(old: OldLog, state: State) -> None:
+    if state.is_foreign:
+        raise foreign_error(state)
+    check_writer_features(state)
+    assert state.log is not None
+    old.state, old.log_id = state, state.log.log_id
+    old.epoch, old.successor_uuid = state.epoch, state.successor_uuid
+
+
+def _look_at_the_top(log: LogReader, listing: Listing, old: OldLog) -> None:
+    """The newest objects one by one: seals, and what the head promised."""
+    names: list[LogObject] = []
+    for revision in sorted(listing.transactions.keys() | listing.checkpoints.keys(), reverse=True):
+        names += listing.names_at(revision)
+    for item in names[:_LOOKED_AT]:
         key = listing.key(item)
         try:
-            body = store.get(key)
-            if item.kind == "transaction":
-                transaction = decode_transaction(body, key).message
-                old.epoch, successor = transaction.epoch, transaction.commit.successor_uuid
-            else:
-                checkpoint = decode_checkpoint(body, key).message
-                old.epoch, successor = checkpoint.epoch, checkpoint.successor_uuid
-        except (CorruptError, ObjectNotFound):
+            body = log.store.get(key)
+            seal = read_seal(body, key) if item.kind == "transaction" else None
+            if seal is not None:
+                # The lowest one is the agreed one: the others are on names that were promised.
+                if old.seal is None or seal.revision < old.seal.revision:
+                    old.seal = seal
+                continue
+            _take_object(old, item, body, key)
+        except UnsupportedFeature:
+            raise
+        except (CorruptError, NotFoundError):
             continue
-        old.slots[head + 1] = successor[:4]
-        old.names_next = True
-        return
 
 
-def padding_after(old: OldLog, newest: int) -> int:
-    """How many empty revisions to put after the newest rebuilt one, so that the new log reaches the
-    name that the old head promised. At least so many that the newest name is a new one: that of
-    revision 0 is the same in every log of a writer and database."""
-    wanted = old.head + 1 - newest
-    if old.names_next and 0 < wanted <= MAX_PADDING:
-        return wanted
-    return 1 if old.objects and newest == 0 else 0
-
-
-def usable_slots(old: OldLog, top: int) -> dict[int, bytes]:
-    """The slots that a new log up to revision `top` takes over.
-
-    None at all, unless it reaches beyond the old head: the top object is written first, beside the
-    old log, and so its name must be a new one.
-    """
-    if top <= old.head:
-        return {}
-    return {revision: start for revision, start in old.slots.items() if 0 < revision <= top}
+def _take_object(old: OldLog, item: LogObject, body: bytes, key: str) -> None:
+    log: LogIdentity
+    if item.kind == "transaction":
+        transaction = decode_transaction(body, key)
+        log, epoch = transaction.log, transaction.message.epoch
+        successor = transaction.message.commit.successor_uuid
+    else:
+        checkpoint = decode_checkpoint(body, key)
+        log, epoch = checkpoint.log, checkpoint.message.epoch
+        successor = checkpoint.message.successor_uuid
+    old.log_id = old.log_id or log.log_id
+    old.epoch = max(old.epoch, epoch)
+    if item.revision == old.head:
+        old.successor_uuid = successor

@@ -1,5 +1,6 @@
-"""Where the old log can be read as a whole it decides: what it committed is proven, what it doesn't
-hold was never committed, and its live files are live after. Pure, but for the pieces of the state.
+"""What an old log that can be read says. What it committed is proven, and its live files are live
+after. If no footer tells of more, it is whole and decides: what it doesn't hold was never
+committed. Pure, but for the pieces of the state.
 
 Source: docs/format.md, section 8: what a log says of a file counts, whatever its footer says.
 """
@@ -17,38 +18,42 @@ from ..catalog.format.columns import column
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptError
-from .plan import RebuiltFile
+from .values import RebuiltFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ..catalog.log.state import State
     from .assemble import Assembled
     from .evidence import Evidence, Transaction, TransactionId
-    from .plan import FileName
-    from .scan import Scan
+    from .scanned import OwnFile, Scan
+    from .values import FileName
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLog:
-    """What a log says that can be read as a whole.
+    """What a log says that can be read.
 
     Attributes:
+        is_whole: Whether no footer tells of a later revision: else its end is lost.
         state: At its head.
         committed: By transaction id, its revision and commit time (µs).
         first: The lowest revision that its history tells of.
         live: Tables and paths of its live files.
     """
 
+    is_whole: bool
     state: State
     committed: dict[TransactionId, tuple[int, int]]
     first: int
     live: frozenset[FileName]
 
 
-def known_log(state: State | None) -> KnownLog | None:
+def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
     """All that a state says; None if a part of it can't be read.
 
+    Args:
+        own: All files with lakelog metadata.
     Requests: 1 GET a piece of the checkpoint.
     """
     if state is None:
@@ -74,7 +79,15 @@ def known_log(state: State | None) -> KnownLog | None:
         for revision, time, members in zip(revisions, times, ids, strict=True)
         for transaction_id in members
     }
-    return KnownLog(state, committed, min(revisions), frozenset(live))
+    is_whole = not any(
+        _same_log(file, state) and file.base_revision > state.revision for file in own
+    )
+    return KnownLog(is_whole, state, committed, min(revisions), frozenset(live))
+
+
+def _same_log(item: OwnFile | Transaction, state: State) -> bool:
+    log = state.log
+    return log is not None and (item.log_id, item.incarnation) == (log.log_id, log.incarnation)
 
 
 def prove_by_log(
@@ -86,6 +99,8 @@ def prove_by_log(
         if place is not None:
             evidence.revisions[transaction_id], evidence.times_us[transaction_id] = place
             evidence.proofs[transaction_id] = "it is in the old log"
+        elif not known.is_whole:
+            continue
         elif _is_covered(item, known):
             evidence.proofs.pop(transaction_id, None)
             evidence.disproofs[transaction_id] = "the old log, which can be read, doesn't hold it"
@@ -100,8 +115,7 @@ def prove_by_log(
 
 def _is_covered(item: Transaction, known: KnownLog) -> bool:
     """Whether a transaction would be in the history, had it been committed."""
-    log = known.state.log
-    same = log is not None and (item.log_id, item.incarnation) == (log.log_id, log.incarnation)
+    same = _same_log(item, known.state)
     return known.first == 0 or (same and item.base_revision + 1 >= known.first)
 
 
@@ -113,15 +127,22 @@ def close(
     rebuild_id: bytes,
 ) -> list[str]:
     """Make the live files those of the old log, by one transaction more where footers lead to
-    others.
+    others. Of a log whose end is lost that holds for what it tells of: later transactions stand.
 
     Args:
         schemas: Those of the files that it adds are put in.
     Returns:
         Paths that are live in the old log and can't be taken over: they are damaged, or gone.
     """
-    extra = sorted(result.live - known.live)
-    wanted = known.live - result.live
+    extra, wanted = result.live - known.live, set(known.live - result.live)
+    if not known.is_whole:
+        told = {
+            (file.table, file.path)
+            for item in result.transactions
+            if bytes.fromhex(item.transaction_id) in known.committed
+            for file in item.files
+        }
+        extra, wanted = extra & told, {name for name in wanted if name[1] not in result.dead}
     added, lost = _files_of(known, scan, wanted, schemas)
     if extra or added:
         result.append(
@@ -131,7 +152,7 @@ def close(
             not_before_us=known.state.committed_at_us,
             files=tuple(added),
             why="what the old log says is live, where footers tell less or more",
-            removed=tuple(extra),
+            removed=tuple(sorted(extra)),
         )
     return lost
 

@@ -1,6 +1,6 @@
 """What a rebuild will do: a plan (`plans`) of the log that footers prove. Pure.
 
-Source: docs/format.md, section 8; docs/maintenance.md.
+Source: docs/format.md, sections 8 and 10.6; docs/maintenance.md.
 """
 
 from __future__ import annotations
@@ -12,55 +12,55 @@ from typing import Final, Literal
 
 from google.protobuf.message import DecodeError
 
-from ..catalog.format.names import check_id, check_path, log_folder, parse_log_object
+from ..catalog.format.frame import LogIdentity  # noqa: TC001 - the same
+from ..catalog.format.names import (
+    LOG_ID_BYTES,
+    MAX_EPOCH,
+    MAX_INCARNATION,
+    MAX_REVISION,
+    check_id,
+    check_path,
+)
 from ..catalog.format.objects import OPERATIONS
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import InvalidPath
 from ..plans.contract import Effect, Group
 from ..plans.saved import decode_plan, encode_plan
 from .describe import (
+    describe_incarnations,
     describe_left_out,
-    describe_replaced,
     describe_transactions,
     describe_unproven,
 )
-from .values import (
-    MAX_EPOCH,
-    MAX_PADDING,
-    KnownSchema,
-    LeftOut,
-    OldObject,
-    PromisedName,
-    RebuiltFile,
-    RebuiltTransaction,
-)
+from .values import KnownSchema, LeftOut, RebuiltFile, RebuiltTransaction, SealPlan  # noqa: TC001
 
-_REBUILD_ID: Final = re.compile(r"[0-9a-f]{16}")
+_REBUILD_ID: Final = re.compile(r"[0-9a-f]{32}")
 _LATEST_US: Final = 253_402_300_799_999_999  # the end of year 9999
 _TRANSACTION_ID: Final = re.compile(r"[0-9a-f]{32}")
+_UUID_BYTES: Final = 16
+_DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """A log as it will be rebuilt from footers. Immutable; `execute_rebuild` writes it.
+    """A log as it will be rebuilt: the next incarnation. Immutable; `execute_rebuild` writes it.
 
     Attributes:
         kind: `rebuild`.
         url: The catalog's root.
         writer, database: Whose log.
         made_at: When, UTC, by the planner's clock.
-        rebuild_id: Names this rebuild; old objects go to `<writer>/<database>/replaced/<it>/`.
+        rebuild_id: Hex; the names of the rebuilt revisions follow from it.
+        log: The rebuilt log: its id, which is the old one's, and its incarnation.
         epoch: Of all rebuilt commits: above that of every file, so that old owners are fenced.
         transactions: The rebuilt revisions, from 0 without gaps.
         left_out: Objects that it won't name, with the reason for each.
-        notes: What can't be known from footers, in words.
-        replaced: Objects of the old log, which are copied aside and then deleted.
+        notes: What can't be known, in words.
+        seal: How the present incarnation is ended.
+        old_objects: Names of the log that are there now; all of them stay.
         objects_seen, bytes_seen: All objects below `data/`.
         data_digest: Of names and sizes below `data/`, to see a change.
         schemas: Of the files of all transactions.
-        promised: Names that the new log takes over, so that a committer that still runs finds its
-            next name taken.
-        padding: Empty revisions after the last transaction, for the same reason.
     """
 
     kind: Literal["rebuild"]
@@ -69,17 +69,22 @@ class RebuildPlan:
     database: str
     made_at: dt.datetime
     rebuild_id: str
+    log: LogIdentity
     epoch: int
     transactions: tuple[RebuiltTransaction, ...] = field(repr=False)
     left_out: tuple[LeftOut, ...] = field(repr=False)
     notes: tuple[str, ...] = field(repr=False)
-    replaced: tuple[OldObject, ...] = field(repr=False)
+    seal: SealPlan = field(repr=False)
+    old_objects: int
     objects_seen: int
     bytes_seen: int
     data_digest: bytes = field(repr=False)
     schemas: tuple[KnownSchema, ...] = field(repr=False)
-    promised: tuple[PromisedName, ...] = field(repr=False)
-    padding: int
+
+    @property
+    def incarnation(self) -> int:
+        """That of the rebuilt log."""
+        return self.log.incarnation
 
     @property
     def unproven(self) -> tuple[RebuiltTransaction, ...]:
@@ -96,8 +101,10 @@ class RebuildPlan:
         """The files that are live at the end, by path."""
         files: dict[str, RebuiltFile] = {}
         for transaction in self.transactions:
+            for _, path in transaction.removed:
+                files.pop(path, None)
             for file in transaction.files:
-                for path in file.removes:
+                for _, path in file.removes:
                     files.pop(path, None)
                 files[file.path] = file
         return files
@@ -109,12 +116,12 @@ class RebuildPlan:
         return Effect("write", "transaction", len(self.transactions), size_bytes)
 
     def describe(self) -> tuple[Group, ...]:
-        """The new log, what it leaves out, and what becomes of the old log's objects."""
+        """The new log, what it leaves out, and what becomes of the old one."""
         return (
             describe_transactions(self.transactions),
             describe_unproven(self.transactions),
             describe_left_out(self.left_out),
-            describe_replaced(self.replaced, self.rebuild_id),
+            describe_incarnations(self.log, self.seal, self.old_objects),
         )
 
     def to_json(self) -> str:
@@ -127,7 +134,7 @@ class RebuildPlan:
 
         Raises:
             UsageError: Not a plan, one of another format, or one that contradicts itself.
-            InvalidName, InvalidPath: It names what no rebuild may write, copy or delete.
+            InvalidName, InvalidPath: It names what no rebuild may write.
         """
         return check_plan(decode_plan(cls, text))
 
@@ -138,24 +145,24 @@ class RebuildInfo:
 
     Attributes:
         writer, database: Whose log.
+        incarnation: That it is in now.
         revision: Its newest.
         transactions: How many were rebuilt.
         files, rows, size_bytes: Live at the newest revision.
-        checkpoint_key: The checkpoint written at the end.
-        replaced_prefix: Where the old log's objects were copied; empty if there were none.
-        replaced_objects: How many.
+        checkpoint_key: The checkpoint written at the end, which switched the log over.
+        seal_key: The seal that ended the incarnation before.
     """
 
     writer: str
     database: str
+    incarnation: int
     revision: int
     transactions: int
     files: int
     rows: int
     size_bytes: int
     checkpoint_key: str
-    replaced_prefix: str
-    replaced_objects: int
+    seal_key: str
 
 
 def check_plan(plan: RebuildPlan) -> RebuildPlan:
@@ -168,11 +175,6 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
     """
     check_id(plan.writer, "writer")
     check_id(plan.database, "database")
-    folder = log_folder(plan.writer, plan.database)
-    for item in plan.replaced:
-        name = item.key.removeprefix(folder)
-        if name == item.key or parse_log_object(name) is None:
-            raise _changed(f"{item.key!r} is no log object below {folder}", item.key)
     known = {(schema.table, schema.fingerprint) for schema in plan.schemas}
     for revision, transaction in enumerate(plan.transactions):
         if (
@@ -184,20 +186,37 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
             raise _changed(
                 f"a field of transaction {revision} is wrong", transaction.transaction_id
             )
+        for _, path in transaction.removed:
+            check_path(path)
         for file in transaction.files:
             check_path(file.path)
             if (file.table, file.fingerprint) not in known or not _fits(file):
                 raise _changed(f"{file.path!r} is not the file that its facts tell of", file.path)
-            for path in file.removes:
+            for _, path in file.removes:
                 check_path(path)
     if (
         not _REBUILD_ID.fullmatch(plan.rebuild_id)
-        or not 1 <= plan.epoch <= MAX_EPOCH
-        or not 0 <= plan.padding <= MAX_PADDING
-        or not all(name.revision > 0 and len(name.start) == 4 for name in plan.promised)
+        or not 1 <= plan.seal.epoch < plan.epoch <= MAX_EPOCH
+        or plan.log.log_id != plan.seal.log.log_id
+        or len(plan.log.log_id) != LOG_ID_BYTES
+        or not 1 <= plan.seal.log.incarnation < plan.log.incarnation <= MAX_INCARNATION
+        or not _can_stand(plan.seal)
     ):
-        raise _changed("a number is out of range", plan.rebuild_id)
+        raise _changed("a number or an id is out of range", plan.rebuild_id)
     return plan
+
+
+def _can_stand(seal: SealPlan) -> bool:
+    """Whether a seal has names and a predecessor as there are in logs."""
+    return (
+        all(
+            0 <= name.revision <= MAX_REVISION and len(name.uuid) == _UUID_BYTES
+            for name in (seal.at, *seal.others)
+        )
+        and len(seal.previous_uuid) in {0, _UUID_BYTES}
+        and len(seal.previous_digest) in {0, _DIGEST_BYTES}
+        and 0 <= seal.after_us < _LATEST_US
+    )
 
 
 def _fits(file: RebuiltFile) -> bool:

@@ -1,6 +1,7 @@
-"""Plan a log from the footers of its Parquet files: scan first, plan, write last.
+"""Plan a log from the footers of its Parquet files, and from what is left of the old log: scan
+first, plan, write last.
 
-Source: docs/format.md, section 8.
+Source: docs/format.md, sections 8 and 10.6; seed 002, sections 1.3 and 2.6.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..catalog.format.names import base_folder, check_id, parse_data_file
-from ..errors import LogExists, NotFoundError, UsageError
+from ..catalog.format.frame import LogIdentity
+from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
+from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source
-from .assemble import Assembled, assemble
+from .assemble import SKEW_US, Assembled, assemble, take_foreign
 from .evidence import Evidence, Transaction, group, prove, rule_out
 from .notes import notes
-from .old_log import padding_after, read_old_log, usable_slots
+from .old_log import OldLog, read_old_log
+from .old_state import KnownLog, close, derived_id, known_log, prove_by_log
 from .order import Ordered, order
 from .plan import RebuildPlan
-from .scan import Scan, scan_data
-from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind, OldObject, PromisedName
+from .scan import scan_data
+from .seal_names import plan_seal
+from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from ..catalog.catalog import Catalog
     from ..plans import Progress
     from ..store import ObjectInfo, Store
-    from .old_log import OldLog
+    from .scanned import Scan
 
 
 def plan_rebuild(
@@ -37,47 +41,83 @@ def plan_rebuild(
     writer: str,
     database: str,
     *,
-    replace: bool = False,
     include_foreign: bool = False,
     exclude: Collection[str] = (),
     progress: Progress | None = None,
     ambient: Ambient | None = None,
 ) -> RebuildPlan:
     """Read the footers of all data files of one writer and database, and plan the log that they
-    prove. Nothing is written.
+    and the old log prove, as its next incarnation. Nothing is written.
 
     Args:
         source: The catalog, or its store.
-        replace: Also over an existing log: its objects are copied aside first.
         include_foreign: Also take in Parquet files without lakelog metadata, at the end, into the
             table and partition that their path names.
         exclude: Transaction ids (hex) to leave out: of those that the report calls unproven.
         progress: Called with (done, total, what), from this thread.
         ambient: Clock and identities; those of the catalog if not given.
     Raises:
-        LogExists: There is a log, and `replace` is not set.
+        ForeignLog: The log is that of another writer or database.
         NotFoundError: There is no data file to rebuild from.
-        UsageError: An excluded id that is no unproven transaction's.
+        UsageError: An excluded id that is no unproven transaction's, or the last incarnation.
+        UnsupportedFeature: A later version wrote the log.
         StorageError: The store failed.
-    Requests: 2 LIST, 1 or 2 GET a data file; with `replace` 1 GET more.
+    Requests: 2 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
     check_id(writer, "writer")
     check_id(database, "database")
-    folder = base_folder(writer, database)
-    old = read_old_log(store, writer, database)
-    if old.objects and not replace:
-        raise log_exists(writer, database)
+    old = read_old_log(store, writer, database, ambient)
     scan = scan_data(store, writer, database, progress)
     if not scan.objects:
         raise NotFoundError(
             f"There is nothing to rebuild: {store.url} has no data files of {writer}/{database}",
-            key=f"{folder}data/",
+            key=f"{base_folder(writer, database)}data/",
             hint="Check URL, writer and database",
         )
+    if scan.incarnation > old.incarnation:
+        old = read_old_log(store, writer, database, ambient, scan.incarnation)
+    rebuild_id = old.seal.rebuild_id if old.seal is not None else ambient.new_id()
+    known = known_log(old.state, scan.own)
+    weighed = _weigh(
+        scan,
+        known,
+        rebuild_id=rebuild_id,
+        folder=base_folder(writer, database),
+        exclude=exclude,
+        include_foreign=include_foreign,
+    )
+    log_id = old.log_id or _log_id(scan) or ambient.new_id()
+    names = (writer, database)
+    return _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    transactions: dict[bytes, Transaction]
+    evidence: Evidence
+    ordered: Ordered
+    assembled: Assembled
+    left_out: list[LeftOut]
+    lost: list[str]
+    known: KnownLog | None
+
+
+def _weigh(
+    scan: Scan,
+    known: KnownLog | None,
+    *,
+    rebuild_id: bytes,
+    folder: str,
+    exclude: Collection[str],
+    include_foreign: bool,
+) -> _Weighed:
+    """What becomes of each file."""
     transactions, disagreeing = group(scan.own)
     evidence = prove(transactions)
+    if known is not None:
+        prove_by_log(transactions, evidence, known)
     excluded = _excluded(exclude, transactions, evidence)
     kept = {
         transaction_id: item
@@ -89,73 +129,105 @@ def plan_rebuild(
     assembled = assemble(
         ordered,
         evidence,
-        scan.foreign,
-        include_foreign=include_foreign,
-        foreign_id=ambient.new_id(),
         known_paths={info.key[len(folder) :] for info in scan.objects},
-        now_us=ambient.now_us(),
+        latest_us=scan.newest_us + SKEW_US,
     )
-    left_out = [*scan.left_out, *disagreeing, *assembled.left_out]
-    left_out += _ruled_out(transactions, evidence, excluded)
-    weighed = _Weighed(transactions, evidence, ordered, assembled, left_out)
-    return _plan(place, (writer, database), scan, old, weighed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Weighed:
-    transactions: dict[bytes, Transaction]
-    evidence: Evidence
-    ordered: Ordered
-    assembled: Assembled
-    left_out: list[LeftOut]
+    lost = close(assembled, known, scan, scan.schemas, rebuild_id) if known is not None else []
+    take_foreign(
+        assembled,
+        scan.foreign,
+        include=include_foreign,
+        transaction_id=derived_id(rebuild_id, "foreign"),
+    )
+    found = [*scan.left_out, *disagreeing, *assembled.left_out]
+    found += _ruled_out(transactions, evidence, excluded)
+    live = {path for _, path in assembled.live}
+    left_out = [item for item in found if item.path not in live]
+    return _Weighed(transactions, evidence, ordered, assembled, left_out, lost, known)
 
 
 def _plan(
-    place: Source, names: tuple[str, str], scan: Scan, old: OldLog, weighed: _Weighed
+    place: Source,
+    names: tuple[str, str],
+    scan: Scan,
+    old: OldLog,
+    weighed: _Weighed,
+    *,
+    rebuild_id: bytes,
+    log_id: bytes,
 ) -> RebuildPlan:
-    at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=place.ambient.now_us())
-    newest = len(weighed.assembled.transactions) - 1
-    padding = padding_after(old, newest) if newest >= 0 else 0
+    writer, database = names
+    seal = plan_seal(
+        old,
+        scan.own,
+        writer=writer,
+        database=database,
+        log_id=log_id,
+        top_epoch=max(old.epoch, _highest_epoch(scan)),
+    )
     known = notes(
         weighed.transactions,
         weighed.evidence,
         weighed.ordered,
         weighed.assembled,
         left_out=weighed.left_out,
+        lost=weighed.lost,
         old=old,
-        padding=padding,
-        take_over=newest + padding > old.head and old.names_next,
+        is_whole=weighed.known is not None and weighed.known.is_whole,
     )
+    now = dt.timedelta(microseconds=place.ambient.now_us())
     return RebuildPlan(
         kind="rebuild",
         url=place.store.url,
-        writer=names[0],
-        database=names[1],
-        made_at=at,
-        rebuild_id=place.ambient.new_id().hex()[:16],
-        epoch=1 + max(old.epoch, _highest_epoch(scan)),
+        writer=writer,
+        database=database,
+        made_at=dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + now,
+        rebuild_id=rebuild_id.hex(),
+        log=LogIdentity(log_id, _next_incarnation(old, scan, f"{writer}/{database}")),
+        epoch=seal.epoch + 1,
         transactions=tuple(weighed.assembled.transactions),
         left_out=tuple(sorted(weighed.left_out, key=lambda item: item.path.encode())),
         notes=known,
-        replaced=tuple(OldObject(info.key, info.size_bytes) for info in old.objects),
+        seal=seal,
+        old_objects=old.names,
         objects_seen=len(scan.objects),
         bytes_seen=sum(info.size_bytes for info in scan.objects),
         data_digest=data_digest(scan.objects),
-        schemas=tuple(KnownSchema(*known, message) for known, message in scan.schemas.items()),
-        promised=tuple(
-            PromisedName(*item) for item in sorted(usable_slots(old, newest + padding).items())
+        schemas=tuple(
+            KnownSchema(table, schema.fingerprint, schema.message, schema.generations)
+            for (table, _), schema in scan.schemas.items()
         ),
-        padding=padding,
     )
 
 
-def log_exists(writer: str, database: str) -> LogExists:
-    """The error of a rebuild over a log, without leave to replace it."""
-    return LogExists(
-        f"{writer}/{database} has a log already",
-        key=f"{writer}/{database}",
-        hint="If it is beyond repair, rebuild with replace: its objects are copied aside first",
+def _next_incarnation(old: OldLog, scan: Scan, where: str) -> int:
+    if old.seal is not None:
+        return old.seal.next_incarnation
+    following = 1 + max(old.incarnation, old.highest, scan.incarnation)
+    if following > MAX_INCARNATION:
+        raise UsageError(
+            f"{where} is in its last incarnation, {MAX_INCARNATION}",
+            key=where,
+            hint="Copy its data files to another writer, and add them there",
+        )
+    return following
+
+
+def _log_id(scan: Scan) -> bytes:
+    """The log id that the newest footers name; of those that were written when there was a log."""
+    newest = max(
+        scan.own,
+        key=lambda file: (
+            file.incarnation,
+            file.base_revision >= 0,
+            file.epoch,
+            file.base_revision,
+            file.last_clock,
+            file.transaction_id,
+        ),
+        default=None,
     )
+    return b"" if newest is None else newest.log_id
 
 
 def data_digest(objects: Iterable[ObjectInfo]) -> bytes:

@@ -8,10 +8,11 @@ Source: docs/format.md, section 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import (
+    MAX_INCARNATION,
+    MAX_REVISION,
     NO_PARTITION,
     base_folder,
     check_path,
@@ -24,86 +25,18 @@ from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
+from .scanned import ForeignFile, OwnFile, Scan, micros
 from .values import MAX_EPOCH, LeftOut
 
 if TYPE_CHECKING:
-    import datetime as dt
-
     from ..catalog.data.footers.parse import ParsedFooter
     from ..catalog.format.footer import FooterMetadata
     from ..plans import Progress
     from ..store import ObjectInfo, Store
 
-_MAX_REVISION: Final = 1 << 53
 _MAX_CLOCK: Final = 1 << 63
-_MAX_VERSION: Final = 1 << 64
+_MAX_VERSION: Final = 1 << 62
 _ID_BYTES: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class OwnFile:
-    """A file that lakelog wrote, at its place. Fields as in `FooterMetadata`, and of the object:
-
-    Attributes:
-        path: Relative to `<writer>/<database>/`.
-        size_bytes, modified_at_us: Of the object; the time is None where the store doesn't say.
-        row_count: Of the file.
-        add: Its `Add` without what it replaces, serialized.
-    """
-
-    path: str
-    size_bytes: int
-    modified_at_us: int | None
-    row_count: int
-    add: bytes = field(repr=False)
-    table: str
-    fingerprint: bytes
-    transaction_id: bytes
-    number: int
-    base_revision: int
-    base_transaction_id: bytes
-    epoch: int
-    last_clock: int
-    replaces: tuple[str, ...]
-    app_id: str
-    app_version: int
-    operation: str
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignFile:
-    """A Parquet file without lakelog metadata, in a table's folder.
-
-    Attributes:
-        path, table, size_bytes, modified_at_us, row_count, add, fingerprint: As of `OwnFile`; table
-            and partition are those of its path.
-    """
-
-    path: str
-    size_bytes: int
-    modified_at_us: int | None
-    row_count: int
-    add: bytes = field(repr=False)
-    table: str
-    fingerprint: bytes
-
-
-@dataclass(slots=True)
-class Scan:
-    """All that lies below `data/` of one writer and database.
-
-    Attributes:
-        objects: As listed.
-        own, foreign: Files that can be used.
-        left_out: The others, each with the reason.
-        schemas: Arrow IPC schema messages by table and fingerprint.
-    """
-
-    objects: list[ObjectInfo] = field(default_factory=list)
-    own: list[OwnFile] = field(default_factory=list)
-    foreign: list[ForeignFile] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    schemas: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
 
 
 def list_data(store: Store, writer: str, database: str) -> list[ObjectInfo]:
@@ -163,9 +96,10 @@ def _sort_in(scan: Scan, footer: FooterOf, path: str, writer: str, database: str
         problem = "it has a name of lakelog's and no lakelog metadata: something else rewrote it"
     if problem:
         scan.left_out.append(_left_out(path, info.size_bytes, "quarantined", problem))
+        scan.strays[path] = _foreign(path, info, parsed, ("", ""))
     elif meta is not None:
         scan.own.append(_own(path, info, parsed, meta))
-        scan.schemas[meta.table, parsed.facts.schema_fingerprint] = encode_schema(parsed.schema)[1]
+        scan.schemas[meta.table, parsed.facts.schema_fingerprint] = encode_schema(parsed.schema)
     else:
         _sort_in_foreign(scan, path, info, parsed)
 
@@ -180,11 +114,10 @@ def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata
     add = parsed.facts
     add.path, add.table, add.partition = path, meta.table, meta.partition
     add.first_clock, add.last_clock = meta.first_clock, meta.last_clock
-    add.replaces.extend(meta.replaces)
     return OwnFile(
         path=path,
         size_bytes=info.size_bytes,
-        modified_at_us=_us(info.modified_at),
+        modified_at_us=micros(info.modified_at),
         row_count=add.row_count,
         add=add.SerializeToString(),
         table=meta.table,
@@ -195,7 +128,11 @@ def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata
         base_transaction_id=meta.base_transaction_id,
         epoch=meta.epoch,
         last_clock=meta.last_clock,
+        log_id=meta.log_id,
+        incarnation=meta.incarnation,
+        slot_seed=meta.slot_seed,
         replaces=meta.replaces,
+        replaced=meta.replaced,
         app_id=meta.app_id,
         app_version=meta.app_version,
         operation=meta.operation,
@@ -211,7 +148,7 @@ def _misplaced(path: str, meta: FooterMetadata, writer: str, database: str) -> s
         return f"its lakelog metadata can't be true: {problem}"
     try:
         own = data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
-        for replaced in meta.replaces:
+        for _, replaced in meta.replaces:
             check_path(replaced)
     except (InvalidName, InvalidPath) as error:
         return f"its lakelog metadata can't be true: {error.message}"
@@ -226,7 +163,8 @@ def _out_of_range(meta: FooterMetadata) -> str:
     clocks = (meta.first_clock, meta.last_clock)
     for name, good in (
         ("epoch", 1 <= meta.epoch < MAX_EPOCH),
-        ("base revision", -1 <= meta.base_revision < _MAX_REVISION),
+        ("base revision", -1 <= meta.base_revision < MAX_REVISION),
+        ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
         ("base transaction", len(meta.base_transaction_id) in {0, _ID_BYTES}),
         ("number", meta.number >= 0),
         ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
@@ -243,25 +181,30 @@ def _sort_in_foreign(scan: Scan, path: str, info: ObjectInfo, parsed: ParsedFoot
     if place is None:
         reason = "no lakelog metadata, and its path is not data/<partition>/<table>/<file>"
         scan.left_out.append(LeftOut(path, info.size_bytes, "foreign", reason))
+        scan.strays[path] = _foreign(path, info, parsed, ("", ""))
         return
-    partition, table = place
-    modified_at_us = _us(info.modified_at)
+    file = _foreign(path, info, parsed, place)
+    scan.foreign.append(file)
+    scan.schemas[file.table, file.fingerprint] = encode_schema(parsed.schema)
+
+
+def _foreign(
+    path: str, info: ObjectInfo, parsed: ParsedFooter, place: tuple[str, str]
+) -> ForeignFile:
+    modified_at_us = micros(info.modified_at)
     add = parsed.facts
-    add.path, add.table, add.partition = path, table, partition
+    add.partition, add.table = place
+    add.path = path
     add.first_clock = add.last_clock = modified_at_us or 0
-    fingerprint = add.schema_fingerprint
-    scan.foreign.append(
-        ForeignFile(
-            path,
-            info.size_bytes,
-            modified_at_us,
-            add.row_count,
-            add.SerializeToString(),
-            table,
-            fingerprint,
-        )
+    return ForeignFile(
+        path,
+        info.size_bytes,
+        modified_at_us,
+        add.row_count,
+        add.SerializeToString(),
+        add.table,
+        add.schema_fingerprint,
     )
-    scan.schemas[table, fingerprint] = encode_schema(parsed.schema)[1]
 
 
 def place_of(path: str) -> tuple[str, str] | None:
@@ -276,7 +219,3 @@ def place_of(path: str) -> tuple[str, str] | None:
     except InvalidName:
         return None
     return (partition, table) if same else None
-
-
-def _us(at: dt.datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp() * 1_000_000)

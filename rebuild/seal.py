@@ -8,7 +8,6 @@ Source: docs/format.md, sections 4.5, 5.1 and 10.6.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,25 +17,17 @@ from ..catalog.format.frame import FrameKind, LogIdentity, decode_frame
 from ..catalog.format.names import (
     MAX_INCARNATION,
     LogObject,
-    first_slot_uuid,
     log_folder,
-    rebuilt_slot_uuid,
     successor_uuid,
 )
 from ..catalog.format.objects import encode_transaction
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from .plan import SealPlan, SlotName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .old_log import OldLog
     from .plan import RebuildPlan
-    from .scan import OwnFile
+    from .values import SlotName
 
-_OPENINGS: Final = 32  # so many of the newest are taken to be alive
-_AHEAD: Final = 16  # commits of theirs that no footer tells of
-_NOBODYS: Final = bytes(16)
+_ID_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,7 @@ def read_seal(body: bytes, key: str) -> StandingSeal | None:
         return None
     seal = message.actions[0].seal
     following = frame.log.incarnation < seal.next_incarnation <= MAX_INCARNATION
-    if len(seal.rebuild_id) != len(_NOBODYS) or not following:
+    if len(seal.rebuild_id) != _ID_BYTES or not following:
         return None
     return StandingSeal(
         frame.log,
@@ -118,73 +109,3 @@ def seal_body(plan: RebuildPlan, at: SlotName, now_us: int) -> bytes:
     )
     body, _ = encode_transaction(seal.log, message)
     return body
-
-
-def plan_seal(
-    old: OldLog,
-    own: Iterable[OwnFile],
-    *,
-    writer: str,
-    database: str,
-    log_id: bytes,
-    top_epoch: int,
-) -> SealPlan:
-    """How the present incarnation will be ended.
-
-    Args:
-        own: All files with lakelog metadata.
-        log_id: Of the log.
-        top_epoch: The highest that is seen anywhere.
-    """
-    at = _agreed_name(old, writer, database)
-    state = old.state if old.seal is None else None
-    return SealPlan(
-        log=LogIdentity(log_id, old.incarnation),
-        at=at,
-        previous_uuid=b"" if state is None else state.uuid,
-        previous_digest=b"" if state is None else state.digest,
-        epoch=max(old.epoch + 1, top_epoch) if old.seal is None else old.seal.epoch,
-        after_us=0 if state is None else state.committed_at_us,
-        others=_promised(own, old, at),
-        stands=old.seal is not None,
-    )
-
-
-def _agreed_name(old: OldLog, writer: str, database: str) -> SlotName:
-    """The name of the revision after the head. If nobody can know it, one that any two rebuilds
-    agree on."""
-    if old.seal is not None:
-        return SlotName(old.seal.revision, old.seal.uuid)
-    revision = old.head + 1
-    if old.successor_uuid:
-        return SlotName(revision, old.successor_uuid)
-    if revision == 0 and old.incarnation == 1:
-        return SlotName(0, first_slot_uuid(writer, database))
-    return SlotName(revision, rebuilt_slot_uuid(_NOBODYS, revision))
-
-
-def _promised(own: Iterable[OwnFile], old: OldLog, at: SlotName) -> tuple[SlotName, ...]:
-    """Names that a living committer may still use, as far as footers tell: above the head, for what
-    stands below must go on being read."""
-    spans: dict[bytes, tuple[int, int]] = {}
-    order: dict[bytes, tuple[int, int, int]] = defaultdict(lambda: (0, -1, 0))
-    for file in own:
-        if file.incarnation == old.incarnation:
-            seed, base = file.slot_seed, file.base_revision
-            low, high = spans.get(seed, (base, base))
-            spans[seed] = (min(low, base), max(high, base))
-            order[seed] = max(order[seed], (file.epoch, base, file.last_clock))
-    newest = max((high for _, high in spans.values()), default=-1)
-    if old.state is not None and newest < at.revision:
-        return ()  # the head is what footers say it is: it has promised one name
-    first = at.revision if old.state is not None else at.revision - 1
-    alive = sorted(spans, key=lambda seed: (order[seed], seed))[-_OPENINGS:]
-    bases = {spans[seed][1] for seed in alive}
-    found: set[tuple[int, bytes]] = set()
-    for seed in alive:
-        low, high = spans[seed]
-        start = max(high, first, 0)
-        revisions = {base for base in bases if base >= max(low, first, 0)}
-        for revision in revisions | set(range(start, start + _AHEAD + 1)):
-            found.add((revision + 1, successor_uuid(seed, revision)))
-    return tuple(SlotName(*name) for name in sorted(found) if SlotName(*name) != at)

@@ -1,6 +1,6 @@
 """What a rebuild plan is made of. Pure.
 
-Source: docs/format.md, section 8; docs/maintenance.md.
+Source: docs/format.md, sections 8 and 10.6; docs/maintenance.md.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-MAX_EPOCH: Final = 1 << 61
-MAX_PADDING: Final = 1_000
+from ..catalog.format.frame import LogIdentity  # noqa: TC001 - `decode_plan` looks it up
+
+MAX_EPOCH: Final = 1 << 61  # of a file
+FileName = tuple[str, str]  # table and path
 Proof = Literal["proven", "unproven", "foreign"]
 LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
 
@@ -24,7 +26,8 @@ class RebuiltFile:
         size_bytes, row_count: Of the file.
         fingerprint: Of its schema.
         add: Its `Add`, serialized: a million of these stay small.
-        removes: Paths taken out right before it, as its footer says; only such as are live then.
+        removes: Tables and paths taken out right before it, as its footer says; only such as are
+            live then.
     """
 
     path: str
@@ -33,7 +36,7 @@ class RebuiltFile:
     row_count: int
     fingerprint: bytes = field(repr=False)
     add: bytes = field(repr=False)
-    removes: tuple[str, ...] = ()
+    removes: tuple[FileName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,10 @@ class RebuiltTransaction:
     Attributes:
         revision: Its new number.
         transaction_id: Hex; of the footers.
-        proof: `proven`: a later footer says that it was committed. `unproven`: it may have been
-            written and never committed. `foreign`: files without lakelog metadata, taken in on
-            request.
-        original_revision: Its number in the lost log, where a footer tells; else None.
+        proof: `proven`: a later footer, or what is left of the old log, says that it was committed.
+            `unproven`: it may have been written and never committed. `foreign`: files without
+            lakelog metadata, taken in on request.
+        original_revision: Its number in the old log, where anything tells; else None.
         base_revision: The head that it was begun on.
         epoch: Under which its files were written.
         operation: As its footers say.
@@ -54,6 +57,7 @@ class RebuiltTransaction:
         app_id, app_version: Idempotence, as its footers say.
         files: What it adds, in order.
         why: Why it stands at this place, in words.
+        removed: Tables and paths that it takes out first, with nothing in their place.
     """
 
     revision: int
@@ -68,11 +72,12 @@ class RebuiltTransaction:
     app_version: int
     files: tuple[RebuiltFile, ...]
     why: str
+    removed: tuple[FileName, ...] = ()
 
     @property
-    def removes(self) -> tuple[str, ...]:
-        """Paths that it takes out."""
-        return tuple(path for file in self.files for path in file.removes)
+    def removes(self) -> tuple[FileName, ...]:
+        """Tables and paths that it takes out."""
+        return (*self.removed, *(name for file in self.files for name in file.removes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,31 +108,42 @@ class KnownSchema:
 
     Attributes:
         table: Of which table.
-        fingerprint: Of the schema.
-        message: As an Arrow IPC message.
+        fingerprint, message, generations: As of `EncodedSchema`.
     """
 
     table: str
     fingerprint: bytes
     message: bytes = field(repr=False)
+    generations: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class OldObject:
-    """An object of the old log."""
-
-    key: str
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class PromisedName:
-    """The name of a revision that the old log promised, and that the new one takes over.
-
-    Attributes:
-        revision: Which one.
-        start: The first 4 bytes of its slot uuid.
-    """
+class SlotName:
+    """A name in the log: a revision and its slot uuid."""
 
     revision: int
-    start: bytes
+    uuid: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SealPlan:
+    """How the present incarnation is ended.
+
+    Attributes:
+        log: The present incarnation.
+        at: The agreed name of the revision after the head, or as good a guess as can be made.
+        previous_uuid, previous_digest: Of the head; empty if it can't be read.
+        epoch: The seal's.
+        after_us: Commit time of the head; 0 if it can't be read.
+        others: Further names that a living committer may still use.
+        stands: Whether a seal stands there already, and this plan goes on with its numbers.
+    """
+
+    log: LogIdentity
+    at: SlotName
+    previous_uuid: bytes
+    previous_digest: bytes
+    epoch: int
+    after_us: int
+    others: tuple[SlotName, ...] = ()
+    stands: bool = False

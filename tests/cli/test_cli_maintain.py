@@ -187,7 +187,8 @@ def test_rebuild_forms_and_left_out_files(cli, own_weather):
     broken = Path(own_weather, "EWR/weather/data/_/hourly/broken.parquet")
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"PAR1 is all that is right")
-    args = ("rebuild", own_weather, "weather", "--writer", "EWR", "--replace")
+    shutil.rmtree(Path(own_weather, "EWR/weather/transactions"))
+    args = ("rebuild", own_weather, "weather", "--writer", "EWR")
     plan = cli(*args, "-o", "json").json
     assert plan["dry_run"] is True
     assert plan["report"] is None
@@ -203,20 +204,27 @@ def test_rebuild_forms_and_left_out_files(cli, own_weather):
     assert broken.exists()
 
 
-def test_a_log_that_is_there_is_not_rebuilt(cli, own_weather):
-    result = cli("rebuild", own_weather, "weather", "--writer", "EWR", "--execute")
-    assert result.code == 4
-    assert "hint: If it is beyond repair add --replace" in result.err
+def test_a_log_that_is_there_becomes_the_next_incarnation(cli, own_weather):
+    before = names(own_weather)
+    rows = cli("scan", own_weather, "weather", "hourly", "-o", "csv").out
     assert cli("rebuild", own_weather, "weather", "--writer", "NONE").code == 3
-    done = cli("rebuild", own_weather, "weather", "--writer", "EWR", "--replace", "--execute")
+    args = ("rebuild", own_weather, "weather", "--writer", "EWR")
+    plan = cli(*args)
+    assert "will be sealed; the objects of the old log stay" in plan.out
+    incarnations = cli(*args, "-o", "json").json["incarnations"]
+    assert [row["incarnation"] for row in incarnations] == [1, 2]
+    assert names(own_weather) == before
+    done = cli(*args, "--execute")
     assert done.code == 0
-    assert "of the old log were copied aside to EWR/weather/replaced/" in done.out
+    assert "incarnation 1 is sealed" in done.out
+    assert before < names(own_weather)
+    assert cli("scan", own_weather, "weather", "hourly", "-o", "csv").out == rows
 
 
 def test_a_writer_is_fenced_by_a_rebuild(cli, own_weather):
     catalog = lakelog.open_catalog(own_weather)
     with catalog.writer("EWR", "weather") as owner:
-        cli("rebuild", own_weather, "weather", "--writer", "EWR", "--replace", "--execute")
+        cli("rebuild", own_weather, "weather", "--writer", "EWR", "--execute")
         with pytest.raises(lakelog.LakelogError), owner.transaction() as tx:
             tx.write("hourly", pa.table({"origin": ["EWR"]}))
     assert cli("doctor", own_weather).code == 0

@@ -453,7 +453,7 @@ def test_exact_survivors_of_prune(lake, commits, checkpoints, keep, survivors):
 
 def rebuild(lake):
     plan = plan_rebuild(lake.catalog, W, D)
-    execute_rebuild(plan)
+    execute_rebuild(lake.catalog, plan)
     return plan
 
 
@@ -466,8 +466,9 @@ def test_wipe_and_rebuild_of_nothing(lake):
 def test_wipe_and_rebuild_of_a_normal_log(lake):
     """Nothing of it is wiped: the new log stands beside it, and counts."""
     paths = lake.build(3)
-    before = lake.log()
+    before = {key: lake.store.get(key) for key in lake.log()}
     rebuild(lake)
+    assert {key: lake.store.get(key) for key in before} == before
     assert lake.live() == sorted(paths)
     assert set(before) < set(lake.log())
 

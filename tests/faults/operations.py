@@ -161,7 +161,9 @@ def gc(store: Store, notes: Notebook) -> None:
 
 
 def rebuild(store: Store, notes: Notebook) -> None:
-    execute_rebuild(plan_rebuild(store, W, D), ambient=FakeAmbient(1).ambient)
+    fake = FakeAmbient(1)
+    plan = plan_rebuild(store, W, D, ambient=fake.ambient)
+    execute_rebuild(store, plan, ambient=fake.ambient)
 
 
 # --- What they begin with -------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_objects_of_a_working_catalog(moto, told):
             (path,) = tx.write("t", pa.table({"a": [1]}))
         snapshot = catalog.snapshot("db")
         plan = plan_gc(catalog, "w", "db")
-        rebuild = plan_rebuild(catalog, "w", "db", replace=True)
+        rebuild = plan_rebuild(catalog, "w", "db")
         things = [store, catalog, writer, tx, tx.commit_info, snapshot, snapshot.cut, plan, rebuild]
         seen = "\n".join(shown(thing) for thing in things)
         seen += plan.to_json() + snapshot.token + str(snapshot.files("t").to_pylist())

@@ -37,7 +37,7 @@ def test_facts_of_a_foreign_file(store):
     schema, add = scan_footer(store, KEY)
     assert schema.equals(SMALL.schema)
     assert (add.size_bytes, add.row_count) == (len(body), 3)
-    assert add.schema_fingerprint == encode_schema(SMALL.schema)[0]
+    assert add.schema_fingerprint == encode_schema(SMALL.schema).fingerprint
     assert add.footer_bytes == int.from_bytes(body[-8:-4], "little") + 8
     assert [group.row_count for group in add.row_groups] == [2, 1]
     assert add.row_groups[0].columns[0].min == (1).to_bytes(8, "little")
@@ -61,11 +61,11 @@ def test_a_file_of_lakelogs_own_gives_the_very_facts_of_its_commit(catalog, stor
         (path,) = tx.write("hourly", table, partition="p")
     schema, add = scan_footer(store, f"EWR/weather/{path}")
     (state,) = catalog.snapshot("weather")._states
-    assert state.schemas.keys() == {("hourly", add.schema_fingerprint)}
-    (entry,) = state.schemas.values()
+    assert state.schemas.entries.keys() == {("hourly", add.schema_fingerprint)}
+    (entry,) = state.schemas.entries.values()
     assert schema.equals(entry.schema, check_metadata=True)
     assert generation(schema.field("again")) == 3
-    committed, _ = state.tables["hourly"].added[path]
+    committed, _ = state.files.added["hourly"][path]
     parsed = read_footer(store, f"EWR/weather/{path}", add.size_bytes)
     assert (parsed.meta.table, parsed.meta.partition) == ("hourly", "p")
     parsed.facts.MergeFrom(

@@ -7,7 +7,7 @@ import random
 import pytest
 from lakelog.rebuild.evidence import Transaction, group, prove, rule_out
 from lakelog.rebuild.order import order
-from lakelog.rebuild.scan import OwnFile
+from lakelog.rebuild.scanned import OwnFile
 
 
 def mark(name: str) -> bytes:
@@ -23,6 +23,8 @@ def footer(
     clock: int = 0,
     replaces: tuple[str, ...] = (),
     number: int = 0,
+    replaced: int = 0,
+    incarnation: int = 1,
     app: tuple[str, int] = ("", 0),
 ) -> OwnFile:
     """A file `<name>/<number>` of transaction `name`, begun on revision `base`, which was `on`."""
@@ -30,7 +32,9 @@ def footer(
         path=f"{name}/{number}", size_bytes=1, modified_at_us=None, row_count=1, add=b"",
         table="t", fingerprint=b"", transaction_id=mark(name), number=number, base_revision=base,
         base_transaction_id=mark(on) if on else b"", epoch=epoch, last_clock=clock,
-        replaces=replaces, app_id=app[0], app_version=app[1], operation="append",
+        log_id=mark("log"), incarnation=incarnation, slot_seed=mark("seed"),
+        replaces=tuple(("t", path) for path in replaces), replaced=replaced,
+        app_id=app[0], app_version=app[1], operation="append",
     )  # fmt: skip
 
 
@@ -96,9 +100,40 @@ def test_a_count_that_began_anew_under_a_higher_epoch():
     assert ordered(
         footer("a", base=1, on="gone", clock=1),
         footer("b", base=2, on="a", clock=2),
-        footer("c", epoch=3, base=1, on="b", clock=3),
-        footer("d", epoch=3, base=2, on="c", clock=4),
+        footer("c", epoch=3, base=1, on="b", clock=3, incarnation=2),
+        footer("d", epoch=3, base=2, on="c", clock=4, incarnation=2),
     ) == ["a", "b", "c", "d"]
+
+
+def test_one_count_for_all_epochs_of_an_incarnation():
+    transactions, _ = group(
+        [footer("a", base=1, on="gone"), footer("b", epoch=2, base=7, on="a", clock=2)]
+    )
+    assert prove(transactions).revisions == {mark("a"): 7}
+
+
+def test_what_a_transaction_replaces_is_said_by_all_its_files_together():
+    transactions, _ = group(
+        [
+            footer("a", number=0, replaces=("x/0",), replaced=1),
+            footer("a", number=1, replaces=("x/1", "a/0"), replaced=3),
+        ]
+    )
+    (item,) = transactions.values()
+    assert item.replaces == {("t", "x/0"), ("t", "x/1")}
+    assert item.unnamed == 0
+
+
+def test_removals_that_only_a_lost_file_names_are_counted():
+    transactions, _ = group([footer("a", number=2, replaces=("x/1",), replaced=5)])
+    assert transactions[mark("a")].unnamed == 4
+
+
+def test_a_path_of_another_table_is_another_file():
+    transactions, _ = group([footer("a"), footer("b", base=0)])
+    other = transactions[mark("b")]
+    other.replaces = frozenset({("u", "a/0")})
+    assert not prove(transactions).proofs
 
 
 def test_footers_that_lead_in_a_circle_are_all_placed_and_said():
@@ -146,6 +181,7 @@ def test_any_footers_at_all_give_one_order_without_losing_any(seed):
             clock=dice.randint(0, 9),
             replaces=tuple(f"{dice.choice(names)}/0" for _ in range(dice.randint(0, 2))),
             app=dice.choice([("", 0), ("job", dice.randint(0, 2))]),
+            incarnation=dice.randint(1, 2),
         )
         for name in names
     ]

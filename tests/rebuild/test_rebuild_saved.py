@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 
@@ -26,7 +27,7 @@ def saved(catalog, store, fake) -> str:
             tx.remove(first)
             tx.write("hourly", pa.table({"n": [2, 3]}))
     store.put(f"{BASE}data/x.parquet", b"junk")
-    plan = plan_rebuild(store, "EWR", "weather", replace=True, ambient=fake.ambient)
+    plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
     return plan.to_json()
 
 
@@ -52,36 +53,49 @@ def test_the_format_of_a_saved_plan(saved):
     """What another version saved must be read, or refused by its number."""
     data = json.loads(saved)
     assert list(data) == [
-        "lakelog_plan", "kind", "url", "writer", "database", "made_at", "rebuild_id", "epoch",
-        "left_out", "notes", "replaced", "objects_seen", "bytes_seen", "data_digest", "schemas",
-        "promised", "padding", "transactions",
+        "lakelog_plan", "kind", "url", "writer", "database", "made_at", "rebuild_id", "log",
+        "epoch", "left_out", "notes", "seal", "old_objects", "objects_seen", "bytes_seen",
+        "data_digest", "schemas", "transactions",
     ]  # fmt: skip
     assert (data["lakelog_plan"], data["kind"]) == (1, "rebuild")
     assert list(data["transactions"][0]) == [
         "revision", "transaction_id", "proof", "original_revision", "base_revision", "epoch",
         "operation", "committed_at_us", "app_id", "app_version", "files", "why",
+        "removed",
     ]  # fmt: skip
     assert list(data["transactions"][0]["files"][0]) == [
         "path", "table", "size_bytes", "row_count", "fingerprint", "add", "removes",
     ]  # fmt: skip
     assert list(data["left_out"][0]) == ["path", "size_bytes", "kind", "reason", "transaction_id"]
-    assert list(data["replaced"][0]) == ["key", "size_bytes"]
-    assert list(data["schemas"][0]) == ["table", "fingerprint", "message"]
-    assert list(data["promised"][0]) == ["revision", "start"]
+    assert list(data["log"]) == ["log_id", "incarnation"]
+    assert list(data["seal"]) == [
+        "log", "at", "previous_uuid", "previous_digest", "epoch", "after_us", "others", "stands",
+    ]  # fmt: skip
+    assert list(data["seal"]["at"]) == ["revision", "uuid"]
+    assert list(data["schemas"][0]) == ["table", "fingerprint", "message", "generations"]
 
 
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("replaced", 0, "key"), "JFK/weather/transactions/x"),
-        (("replaced", 0, "key"), "EWR/weather/data/x.parquet"),
-        (("replaced", 0, "key"), "EWR/weather/transactions/notes.txt"),
         (("rebuild_id",), "../../JFK"),
         (("writer",), "../JFK"),
         (("epoch",), 0),
-        (("padding",), 1_000_000),
-        (("promised", 0, "start"), ""),
-        (("promised", 0, "revision"), 0),
+        (("epoch",), 1 << 62),
+        (("log", "incarnation"), 1),
+        (("log", "incarnation"), 1000),
+        (("log", "log_id"), "AAAA"),
+        (("seal", "log", "incarnation"), 0),
+        (("seal", "log", "log_id"), base64.b64encode(bytes(16)).decode()),
+        (("seal", "at", "revision"), -1),
+        (("seal", "at", "uuid"), ""),
+        (("seal", "previous_digest"), "AAAA"),
+        (("seal", "epoch"), 0),
+        (("seal", "epoch"), 1 << 60),
+        (("seal", "after_us"), 1 << 60),
+        (("seal", "others"), [{"revision": 1 << 50, "uuid": "AAAAAAAAAAAAAAAAAAAAAA=="}]),
+        (("seal", "stands"), 1),
+        (("old_objects",), -1),
         (("kind",), "gc"),
         (("url",), None),
         (("transactions", 0, "revision"), 1),
@@ -96,6 +110,11 @@ def test_the_format_of_a_saved_plan(saved):
         (("transactions", 0, "files", 0, "add"), "AAAA"),
         (("transactions", 0, "files", 0, "add"), "?"),
         (("transactions", 1, "files", 0, "removes", 0), "../x"),
+        (("transactions", 1, "files", 0, "removes", 0), ["hourly", "../x"]),
+        (("transactions", 1, "files", 0, "removes", 0), ["hourly"]),
+        (("transactions", 1, "removed"), [["hourly", "../x"]]),
+        (("schemas", 0, "generations"), [["n", "1"]]),
+        (("schemas", 0, "generations"), [["n", 1, 1]]),
         (("schemas",), []),
         (("made_at",), "2026-11-21T06:30:00"),
     ],

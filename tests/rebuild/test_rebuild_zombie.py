@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit.checkpointer import write_checkpoint
+from lakelog.catalog.format.names import parse_log_object
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
-    BrokenChain,
-    CommitOutcomeUnknown,
     CorruptError,
     FencedError,
     ForkError,
-    LakelogError,
-    MissingTransaction,
     PlanOutdated,
 )
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.doubles import FakeAmbient, PassingStore
+from lakelog.testing.crashing import Crash
+from lakelog.testing.doubles import FakeAmbient, PassingStore, PlainStore
 
 if TYPE_CHECKING:
     from lakelog.catalog.commit.writer import Writer
@@ -53,8 +52,16 @@ class World:
         return LogReader(self.store, "EWR", "weather", self.fake.ambient).load()
 
     def live(self) -> set[str]:
-        tables = self.load().tables.values()
-        return {path for files in tables for path in files.table().column("path").to_pylist()}
+        state = self.load()
+        for table in state.files.tables():
+            state.files.check(table)
+        return {path for paths in state.files.paths() for path in paths.to_pylist()}
+
+    def rebuild(self, **options):
+        return execute_rebuild(self.store, self.plan(**options), ambient=self.fake.ambient)
+
+    def lose_the_log(self) -> None:
+        self.store.delete([info.key for info in self.store.list(LOG)])
 
     def new_owner(self) -> Writer:
         return Catalog(self.store, ambient=self.fake.ambient).writer("EWR", "weather")
@@ -82,69 +89,138 @@ def write(writer: Writer, fake: FakeAmbient) -> str:
     return path
 
 
+def item_of(key: str):
+    return parse_log_object(key.removeprefix(LOG)) if key.startswith(LOG) else None
+
+
+def new_names(world: World, before: set[str]) -> set[int]:
+    """Incarnations in which there are more names than before."""
+    now = {info.key for info in world.store.list(LOG)} - before
+    return {item.incarnation for item in map(item_of, now) if item is not None}
+
+
 @pytest.mark.parametrize("removals", [0, 1, 3])
-def test_a_zombie_is_refused_after_a_rebuild_over_a_readable_log(removals):
+def test_a_zombie_is_fenced_after_a_rebuild_of_a_readable_log(removals):
     world = make_world(removals=removals)
-    info = execute_rebuild(world.store, world.plan(replace=True))
+    info = world.rebuild()
     head = world.load()
-    with pytest.raises(BrokenChain):
-        write(world.zombie, world.fake)
+    before = {key.key for key in world.store.list(LOG)}
+    for _ in range(2):
+        with pytest.raises(FencedError, match=r"sealed|incarnation 2"):
+            write(world.zombie, world.fake)
+    assert {key.key for key in world.store.list(LOG)} == before
     assert world.load().digest == head.digest
-    assert info.revision == head.revision == 4 + removals  # the name that was promised, no more
+    assert info.revision == head.revision
+    assert world.live() == set(world.paths)
     path = write(world.new_owner(), world.fake)
-    assert path in world.live()
+    assert world.live() == {*world.paths, path}
 
 
-def test_what_a_zombie_had_begun_before_the_rebuild_is_in_it_and_is_not_called_failed():
-    """Its files were there, so the rebuild took it in as unproven, under its own id."""
+@pytest.mark.parametrize("removals", [0, 3])
+def test_a_zombie_is_fenced_while_the_rebuild_is_under_way(removals):
+    """Between the seal and the switch, or after a rebuild that was broken off."""
+    world = make_world(removals=removals)
+
+    class Dying(PassingStore):
+        def put(self, key, body, *, if_absent=False):
+            self.inner.put(key, body, if_absent=if_absent)
+            if key.startswith(LOG):
+                raise Crash
+
+    with pytest.raises(Crash):
+        execute_rebuild(Dying(world.store), world.plan(), ambient=world.fake.ambient)
+    assert world.load().sealed_for == 2
+    with pytest.raises(FencedError, match="sealed"):
+        write(world.zombie, world.fake)
+    with pytest.raises(FencedError, match="lakelog rebuild"):
+        write(world.new_owner(), world.fake)
+    assert world.zombie.checkpoint() is None  # a seal is never checkpointed
+    assert world.live() == set(world.paths)
+    assert world.rebuild().incarnation == 2
+    assert world.live() == set(world.paths)
+    assert world.load().log.incarnation == 2
+
+
+def test_what_a_zombie_had_begun_before_the_rebuild_is_not_in_it_and_it_is_told():
     world = make_world()
     begun = world.zombie.transaction()
     (path,) = begun.write("hourly", pa.table({"n": [5]}))
-    execute_rebuild(world.store, world.plan(replace=True))
-    with pytest.raises(CommitOutcomeUnknown):
+    plan = world.plan()
+    assert [item.path for item in plan.left_out] == [path]
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    with pytest.raises(FencedError):
         begun.commit()
+    assert world.live() == set(world.paths)
+
+
+def test_what_was_begun_on_a_lost_log_may_have_been_committed_and_is_in_the_new_one():
+    world = make_world()
+    begun = world.zombie.transaction()
+    (path,) = begun.write("hourly", pa.table({"n": [5]}))
+    world.lose_the_log()
+    world.rebuild()
+    info = begun.commit()  # its name is taken, and the log says that it was committed
     assert path in world.live()
+    assert info.transaction_id == begun.transaction_id
+    assert info.revision == world.load().revision
 
 
 def test_a_zombie_from_before_the_first_commit_is_fenced():
     world = make_world()
-    execute_rebuild(world.store, world.plan(replace=True))
+    world.rebuild()
     with pytest.raises(FencedError):
         write(world.early, world.fake)
     assert world.live() == set(world.paths)
 
 
-def test_a_guest_is_refused_too():
+def test_a_guest_is_fenced_too():
     world = make_world()
     guest = Catalog(world.store, ambient=world.fake.ambient).writer("EWR", "weather", shared=True)
-    execute_rebuild(world.store, world.plan(replace=True))
+    world.rebuild()
     before = {info.key for info in world.store.list(LOG)}
-    with pytest.raises(LakelogError):
+    with pytest.raises(FencedError):
         write(guest, world.fake)
     assert {info.key for info in world.store.list(LOG)} == before
 
 
-def test_a_reader_from_before_notices_and_a_token_from_before_is_refused():
+def test_a_zombies_checkpoint_lands_in_the_old_incarnation_and_harms_nobody():
+    world = make_world(checkpoint_every=0)
+    world.rebuild()
+    head = world.load().digest
+    before = {info.key for info in world.store.list(LOG)}
+    session = world.zombie._session
+    write_checkpoint(
+        session._log, session._committer.state.copy(), exclusive=True,
+        new_id=world.fake.ambient.new_id, max_age_s=1e9,
+    )  # fmt: skip
+    assert new_names(world, before) == {1}
+    assert world.load().digest == head
+    assert world.load().log.incarnation == 2
+
+
+def test_a_reader_from_before_goes_on_and_a_token_from_before_is_read():
     world = make_world()
     catalog = Catalog(world.store, ambient=world.fake.ambient)
     snapshot = catalog.snapshot("weather")
-    execute_rebuild(world.store, world.plan(replace=True))
-    with pytest.raises(LakelogError):
-        snapshot.refresh()
-    with pytest.raises(LakelogError, match="another transaction"):
-        catalog.snapshot("weather", snapshot.token)
-    assert catalog.snapshot("weather").files("hourly").num_rows == 4
+    world.rebuild()
+    path = write(world.new_owner(), world.fake)
+    assert snapshot.refresh().files("hourly").num_rows == 5
+    assert path in snapshot.refresh().files("hourly")["path"].to_pylist()
+    again = catalog.snapshot("weather", snapshot.token)
+    assert set(again.files("hourly")["path"].to_pylist()) == set(world.paths)
+    assert again.token == snapshot.token
+    assert snapshot.files("hourly").num_rows == 4
 
 
 def test_the_next_owner_has_a_higher_epoch_than_every_file():
     world = make_world()
-    plan = world.plan(replace=True)
-    execute_rebuild(world.store, plan)
-    assert plan.epoch == 2
+    plan = world.plan()
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    assert (plan.seal.epoch, plan.epoch) == (2, 3)
     owner = world.new_owner()
     write(owner, world.fake)
-    assert owner.epoch == 3
-    assert world.load().epoch == 3
+    assert owner.epoch == 4
+    assert world.load().epoch == 4
 
 
 def test_an_epoch_without_files_is_outdone_as_well():
@@ -153,7 +229,13 @@ def test_an_epoch_without_files_is_outdone_as_well():
         with world.new_owner() as owner, owner.transaction() as tx:
             tx.remove(world.paths.pop())
     assert world.load().epoch == 4
-    assert world.plan(replace=True).epoch == 5
+    assert world.plan().epoch == 6
+
+
+def test_an_epoch_without_commits_is_outdone_as_well():
+    world = make_world()
+    world.new_owner().transaction().write("hourly", pa.table({"n": [1]}))
+    assert (world.load().epoch, world.plan().epoch) == (1, 3)
 
 
 class Hooked(PassingStore):
@@ -162,37 +244,35 @@ class Hooked(PassingStore):
     def __init__(self, store, at, hook):
         super().__init__(store)
         self.requests, self._at, self._hook = 0, at, hook
-
-    def _count(self):
-        if self.requests == self._at:
-            self._at = -1
-            self._hook()
-        self.requests += 1
+        self.sealed = self.hooked_after_seal = False
 
     def put(self, key, body, *, if_absent=False):
-        self._count()
+        if self.requests == self._at:
+            self._at, self.hooked_after_seal = -1, self.sealed
+            self._hook()
+        self.requests += 1
         self.inner.put(key, body, if_absent=if_absent)
-
-    def delete(self, keys, *, ordered=True):
-        self._count()
-        self.inner.delete(keys, ordered=ordered)
+        self.sealed = self.sealed or (item_of(key) is not None)
 
 
-def test_a_commit_at_any_moment_of_a_rebuild_is_refused_or_it_stops_the_rebuild():
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_commit_at_any_moment_of_a_rebuild_is_refused_or_it_stops_the_rebuild(lost):
     outcomes = {"stopped": 0, "refused": 0}
     at = 0
     while True:
         world = make_world(removals=1, checkpoint_every=0)
+        if lost:
+            world.lose_the_log()
         acknowledged = []
 
         def hook(world=world, acknowledged=acknowledged):
             try:
                 acknowledged.append(write(world.zombie, world.fake))
-            except CorruptError:
+            except (FencedError, CorruptError, ForkError):
                 outcomes["refused"] += 1
 
         store = Hooked(world.store, at, hook)
-        plan = world.plan(store, replace=True)
+        plan = world.plan(store)
         if acknowledged:
             pytest.fail("planning wrote something")
         try:
@@ -200,81 +280,114 @@ def test_a_commit_at_any_moment_of_a_rebuild_is_refused_or_it_stops_the_rebuild(
         except PlanOutdated:
             outcomes["stopped"] += 1
             assert acknowledged
-            assert set(acknowledged) <= world.live()
-            assert set(world.paths) <= world.live()  # nothing is destroyed
+            again = world.plan()
+            assert set(acknowledged) <= set(again.live)  # nothing is destroyed
+            execute_rebuild(world.store, again, ambient=world.fake.ambient)
+            assert set(world.paths) | set(acknowledged) <= world.live()
         else:
             assert not acknowledged
             assert world.live() == set(plan.live)
+        with pytest.raises(FencedError):
+            write(world.zombie, world.fake)
         if store.requests <= at:
             break
         at += 1
-    assert at > 10
-    assert outcomes["stopped"] >= 4
+    assert at > 5
+    assert outcomes["stopped"] >= 1
     assert outcomes["refused"] >= 4
 
 
-@pytest.mark.parametrize("removals", [0, 1, 2])
-def test_with_nothing_left_of_the_log_a_zombie_breaks_the_new_one_and_rebuild_repairs(removals):
-    """The limit: the promised name died with the log. It is said in the plan, readers notice,
-    and the zombie's files are not lost."""
-    world = make_world(removals=removals, checkpoint_every=0)
-    world.store.delete([info.key for info in world.store.list(LOG)])
+@pytest.mark.parametrize("removals", [0, 1, 2, 9])
+def test_with_nothing_left_of_the_log_footers_tell_which_names_a_zombie_may_still_use(removals):
+    world = make_world(commits=10, removals=removals, checkpoint_every=0)
+    guest = Catalog(world.store, ambient=world.fake.ambient).writer("EWR", "weather", shared=True)
+    world.paths.append(write(guest, world.fake))
+    world.lose_the_log()
     plan = world.plan()
     assert any("Stop every process" in note for note in plan.notes)
-    execute_rebuild(world.store, plan)
-    zombies = write(world.zombie, world.fake)  # acknowledged: nothing tells it
-    with pytest.raises((BrokenChain, ForkError, MissingTransaction)):
-        world.load()
-    with pytest.raises(CorruptError):
-        world.new_owner()
-    again = world.plan(replace=True)
-    execute_rebuild(world.store, again)
-    assert world.live() == set(plan.live) | {zombies}
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    before = {info.key for info in world.store.list(LOG)}
+    for zombie in (world.zombie, guest, world.early):
+        with pytest.raises(FencedError):
+            write(zombie, world.fake)
+    assert {info.key for info in world.store.list(LOG)} == before
+    path = write(world.new_owner(), world.fake)
+    assert world.live() == {*plan.live, path}
+
+
+def test_the_limit_a_zombie_that_no_footer_tells_of():
+    """An owner that only removed files: the name that it was promised died with the log. It is
+    said in the plan. Its commit lands in the old incarnation, where it is acknowledged and harms
+    nobody's reading."""
+    world = make_world(checkpoint_every=0)
+    remover = world.new_owner()
+    with remover.transaction() as tx:
+        tx.remove(world.paths[0])
+    world.lose_the_log()
+    plan = world.plan()
+    assert any("Stop every process" in note for note in plan.notes)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    before = {info.key for info in world.store.list(LOG)}
+    write(remover, world.fake)  # acknowledged: nothing tells it
+    assert new_names(world, before) == {1}
+    assert world.live() == set(plan.live)
+    with pytest.raises(FencedError):
+        write(world.zombie, world.fake)
     write(world.new_owner(), world.fake)
-
-
-def test_a_zombie_that_also_writes_a_checkpoint_can_hide_commits_until_another_rebuild():
-    """The worst of that limit: its checkpoint stands above what a new owner committed. No file is
-    lost, and another rebuild shows all of them."""
-    world = make_world(removals=1, checkpoint_every=0)
-    world.store.delete([info.key for info in world.store.list(LOG)])
-    execute_rebuild(world.store, world.plan())
-    newer = write(world.new_owner(), world.fake)
-    zombies = write(world.zombie, world.fake)
-    world.zombie.checkpoint()
-    assert newer not in world.live()
-    execute_rebuild(world.store, world.plan(replace=True))
-    assert {newer, zombies, *world.paths} <= world.live()
 
 
 def test_a_head_that_cant_be_read_is_said_to_let_zombies_in():
     world = make_world()
-    head = max(info.key for info in world.store.list(LOG) if info.key.endswith("transaction"))
-    world.store.put(head, world.store.get(head)[:-1])
-    plan = world.plan(replace=True)
+    newest = max(
+        (info.key for info in world.store.list(LOG) if info.key.endswith("transaction")),
+        key=lambda key: item_of(key).revision,
+    )
+    checkpoints = [i.key for i in world.store.list(LOG) if i.key.endswith("checkpoint")]
+    world.store.delete([key for key in checkpoints if item_of(key).revision == 3])
+    world.store.put(newest, world.store.get(newest)[:-1])
+    plan = world.plan()
     assert any("the old log's end can't be read" in note for note in plan.notes)
-    readable = make_world().plan(replace=True)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    with pytest.raises(FencedError):
+        write(world.zombie, world.fake)
+    readable = make_world().plan()
     assert any("is refused from the first request on" in note for note in readable.notes)
 
 
 def test_one_transaction_over_a_log_that_cant_be_read():
-    """The name of revision 0 is the same in every log: the new one needs another name on top."""
     world = make_world(commits=1, checkpoint_every=0)
     (only,) = (info.key for info in world.store.list(LOG))
     world.store.put(only, world.store.get(only)[:-1])
-    info = execute_rebuild(world.store, world.plan(replace=True))
-    assert (info.revision, info.transactions) == (1, 1)
+    info = world.rebuild()
+    assert (info.revision, info.transactions) == (0, 1)
     assert world.live() == set(world.paths)
+    for zombie in (world.zombie, world.early):
+        with pytest.raises(FencedError):
+            write(zombie, world.fake)
 
 
-def test_a_long_old_log_is_not_padded_without_end(monkeypatch):
-    from lakelog.rebuild import old_log
+def test_what_lies_below_the_seals_can_still_be_read_by_tokens():
+    """Names are taken above the head only: a second name on a revision would be a fork."""
+    world = make_world(commits=6, checkpoint_every=0)
+    catalog = Catalog(world.store, ambient=world.fake.ambient)
+    tokens = [catalog.snapshot("weather", {"EWR": revision}).token for revision in range(4)]
+    gone = [i.key for i in world.store.list(LOG) if item_of(i.key).revision >= 4]
+    world.store.delete(gone)
+    plan = world.plan()
+    assert plan.seal.others
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    for revision, token in enumerate(tokens):
+        assert catalog.snapshot("weather", token).files("hourly").num_rows == revision + 1
 
-    monkeypatch.setattr(old_log, "MAX_PADDING", 2)
-    world = make_world(removals=2)
-    assert world.plan(replace=True).padding == 0
-    plan = world.plan(replace=True)
-    assert any("the old log is longer" in note for note in plan.notes)
-    info = execute_rebuild(world.store, plan)
-    assert info.revision == 3
-    assert world.live() == set(plan.live)
+
+def test_a_predecessor_without_put_if_absent_is_refused():
+    inner = MemoryStore()
+    store, fake = PlainStore(inner), FakeAmbient()
+    catalog = Catalog(store, ambient=fake.ambient)
+    zombie = catalog.writer("EWR", "weather")
+    paths = {write(zombie, fake) for _ in range(3)}
+    plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
+    execute_rebuild(store, plan, ambient=fake.ambient)
+    with pytest.raises(FencedError):
+        write(zombie, fake)
+    assert set(catalog.snapshot("weather").files("hourly")["path"].to_pylist()) == paths

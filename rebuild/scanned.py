@@ -1,0 +1,104 @@
+"""What a scan of `data/` finds: lakelog's own files, foreign ones, and the rest. Pure.
+
+Source: docs/format.md, section 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from ..catalog.format.schema import EncodedSchema
+    from ..store import ObjectInfo
+    from .values import LeftOut
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFile:
+    """A file that lakelog wrote, at its place. Fields as in `FooterMetadata`, and of the object:
+
+    Attributes:
+        path: Relative to `<writer>/<database>/`.
+        size_bytes, modified_at_us: Of the object; the time is None where the store doesn't say.
+        row_count: Of the file.
+        add: Its `Add`, serialized.
+    """
+
+    path: str
+    size_bytes: int
+    modified_at_us: int | None
+    row_count: int
+    add: bytes = field(repr=False)
+    table: str
+    fingerprint: bytes
+    transaction_id: bytes
+    number: int
+    base_revision: int
+    base_transaction_id: bytes
+    epoch: int
+    last_clock: int
+    log_id: bytes
+    incarnation: int
+    slot_seed: bytes = field(repr=False)
+    replaces: tuple[tuple[str, str], ...]
+    replaced: int
+    app_id: str
+    app_version: int
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFile:
+    """A Parquet file without lakelog metadata, in a table's folder.
+
+    Attributes:
+        path, table, size_bytes, modified_at_us, row_count, add, fingerprint: As of `OwnFile`; table
+            and partition are those of its path.
+    """
+
+    path: str
+    size_bytes: int
+    modified_at_us: int | None
+    row_count: int
+    add: bytes = field(repr=False)
+    table: str
+    fingerprint: bytes
+
+
+@dataclass(slots=True)
+class Scan:
+    """All that lies below `data/` of one writer and database.
+
+    Attributes:
+        objects: As listed.
+        own, foreign: Files that can be used.
+        strays: Sound files that are not where their names and footers say, by path: only a log
+            that names them makes them count.
+        left_out: All but `own` and `foreign`, each with the reason.
+        schemas: By table and fingerprint.
+    """
+
+    objects: list[ObjectInfo] = field(default_factory=list)
+    own: list[OwnFile] = field(default_factory=list)
+    foreign: list[ForeignFile] = field(default_factory=list)
+    strays: dict[str, ForeignFile] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    schemas: dict[tuple[str, bytes], EncodedSchema] = field(default_factory=dict)
+
+    @property
+    def incarnation(self) -> int:
+        """The highest that a footer names; 0 for none."""
+        return max((file.incarnation for file in self.own), default=0)
+
+    @property
+    def newest_us(self) -> int:
+        """When the newest object was written, by the store's time; 0 if it doesn't say."""
+        return max((micros(info.modified_at) or 0 for info in self.objects), default=0)
+
+
+def micros(at: dt.datetime | None) -> int | None:
+    """A store's time in µs since 1970."""
+    return None if at is None else int(at.timestamp() * 1_000_000)
