@@ -421,7 +421,7 @@ def _write_schemas(state: State, sink: _Sink) -> None:
         sink.keep(piece)
     known = KnownSchemas()
     for piece, rows in zip(old[start:], _rows(state, old[start:]), strict=True):
-        known.load(rows, piece.where, newest=state.revision)
+        known.load(rows, piece.where)
     for transaction in state.tail:
         known.apply(transaction)
     for table in _cut(schema_rows(known.entries.values())):
