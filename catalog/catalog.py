@@ -7,10 +7,9 @@ Source: docs/format.md, sections 2 and 7.
 from __future__ import annotations
 
 import datetime as dt
-import operator
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,7 +22,6 @@ from ..errors import (
     NotACatalog,
     ObjectNotFound,
     RevisionNotFound,
-    SameLogTwice,
     TimeBeforeFirstCommit,
     UsageError,
     WriterNotFound,
@@ -32,12 +30,14 @@ from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
 from .commit.arguments import check_checkpoint_every
 from .commit.writer import CHECKPOINT_EVERY, Writer
-from .format.columns import array, column, numbers
-from .format.cut import DIGEST_BYTES, Cut, Position, is_token, parse_token
+from .format.columns import array, numbers
+from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
 from .log.history import history_rows, transaction_row
 from .margins import DEFAULT_MARGINS, Margins
 from .parallel import parallel
+from .read.cut_checks import EPOCH, check_position, iso, position_of, refuse_twins
+from .read.history_table import history_for_users
 from .read.log_reader import LogReader
 from .read.lost_log import rebuild_hint
 from .read.points_in_time import load_at
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from .log.state import State
 
 AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class HistoryWarning(UserWarning):
@@ -145,7 +144,7 @@ class Catalog:
             else:
                 states = self._states_at(wanted, listings)
         if not isinstance(wanted, Cut):
-            _refuse_twins(states)
+            refuse_twins(states)
         return Snapshot(self.store, database, states, self._ambient)
 
     def writer(
@@ -243,7 +242,7 @@ class Catalog:
                     hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a "
                     "trailing Z",
                 )
-            at_us: int = (as_of - _EPOCH) // dt.timedelta(microseconds=1)
+            at_us: int = (as_of - EPOCH) // dt.timedelta(microseconds=1)
             return at_us
         if isinstance(as_of, str):
             if not is_token(as_of):
@@ -261,7 +260,7 @@ class Catalog:
                 )
             return as_of
         if isinstance(as_of, Mapping):
-            positions = {check_id(w, "writer"): _position(r) for w, r in as_of.items()}
+            positions = {check_id(w, "writer"): position_of(r) for w, r in as_of.items()}
             return Cut(database, dict(sorted(positions.items())))
         raise UsageError(
             f"A point in time can't be a {type(as_of).__name__}", hint="See `Catalog.snapshot`"
@@ -283,7 +282,7 @@ class Catalog:
                 if log.names_for().head < 0:
                     self._pick(self._listings(cut.database), writer)
                 raise
-            _check_position(state, position)
+            check_position(state, position)
             return state
 
         return parallel(load, cut.writers)
@@ -292,7 +291,7 @@ class Catalog:
         states = parallel(lambda listing: load_at(self._log(listing), at_us, listing), listings)
         found = [state for state in states if state is not None]
         if not found:
-            at = _iso(at_us)
+            at = iso(at_us)
             raise TimeBeforeFirstCommit(
                 f"At {at} nothing had been committed to {listings[0].database!r}",
                 key=at,
@@ -313,7 +312,7 @@ class Catalog:
         oldest = listing.oldest_readable()
         if oldest <= listing.head:
             table = table.filter(array(numbers(table.column("revision")) >= oldest))
-        return _for_users(table, listing.writer)
+        return history_for_users(table, listing.writer)
 
     @staticmethod
     def _history_by_object(log: LogReader, listing: Listing) -> pa.Table:
@@ -329,76 +328,6 @@ class Catalog:
                     continue
                 rows.append(transaction_row(found))
         return history_rows(rows)
-
-
-def _iso(at_us: int) -> str:
-    try:
-        return (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
-    except OverflowError:  # the first hours of year 1 in a zone ahead of UTC
-        return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
-
-
-def _check_position(state: State, position: Position) -> None:
-    """Refuse a revision that is not the one that a token names."""
-    another = position.log is not None and state.log != position.log
-    if another or (position.digest and state.digest[:DIGEST_BYTES] != position.digest):
-        where = f"{state.writer}/{state.database}"
-        raise RevisionNotFound(
-            f"Revision {position.revision} of {where} is another transaction than the token names",
-            key=where,
-            hint="The log was replaced since the token was made",
-        )
-
-
-def _refuse_twins(states: Iterable[State]) -> None:
-    """Refuse a cut that would count one log's rows twice."""
-    seen: dict[bytes, State] = {}
-    for state in states:
-        if state.log is None:
-            continue
-        twin = seen.setdefault(state.log.log_id, state)
-        if twin is not state:
-            raise SameLogTwice(
-                f"{twin.writer}/{twin.database} and {state.writer}/{state.database} are one log: "
-                "its rows would count twice",
-                key=f"{state.writer}/{state.database}",
-                hint="One is a copy of the other: remove it, or name the writers that you want: "
-                f"as_of={{'{twin.writer}': {twin.revision}}}",
-            )
-
-
-def _position(revision: Any) -> Position:
-    try:
-        return Position(operator.index(revision))
-    except TypeError as error:
-        raise UsageError(
-            f"A revision can't be {revision!r}", hint="Give a whole number for each writer"
-        ) from error
-
-
-def _for_users(table: pa.Table, writer: str) -> pa.Table:
-    columns = {
-        "writer": column([writer] * table.num_rows, pa.string()),
-        "revision": table.column("revision"),
-        "committed_at": table.column("committed_at"),
-        "operation": table.column("operation"),
-        "epoch": table.column("epoch"),
-        "guest": table.column("guest"),
-        "files_added": table.column("files_added"),
-        "files_removed": table.column("files_removed"),
-        "rows_added": table.column("rows_added"),
-        "bytes_added": table.column("bytes_added"),
-        "transaction_ids": column(
-            [
-                [transaction_id.hex() for transaction_id in transaction_ids]
-                for transaction_ids in table.column("transaction_ids").to_pylist()
-            ],
-            pa.list_(pa.string()),
-        ),
-        "uuid": column([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
-        "summary": table.column("summary"),
-    }
-    return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
 
 def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:

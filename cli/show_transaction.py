@@ -79,7 +79,7 @@ def _decode(pieces: Sequence[Piece]) -> Batch:
     """The files of a batch; beside those of each segment the statistics of whole files."""
     from ..catalog.format.segment_bytes import decode_segment
     from ..catalog.format.wire_kinds import FILES, STATISTICS
-    from ..catalog.log.checkpoint import decode_describing
+    from ..catalog.log.checkpoint_files import decode_describing
 
     batch: list[tuple[pa.Table, list[pa.Table]]] = []
     for piece in pieces:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import segments_folder
-from ..catalog.log.checkpoint import decode_describing
+from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.merge import DESCRIBING
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .log_names import check_names

@@ -18,10 +18,12 @@ import pyarrow.compute as pc
 from ..catalog.format.columns import column
 from ..catalog.format.names import name_prefix
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
-from ..catalog.log.files import Part, batch_parts
+from ..catalog.log.features import check_writer_features
 from ..catalog.log.listing import Listing, plan_read
 from ..catalog.log.outcome import foreign_error
-from ..catalog.log.state import State, apply, check_writer_features, empty_state
+from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.replay import apply
+from ..catalog.log.state import State, empty_state
 from ..errors import (
     ConflictError,
     CorruptObject,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
+from ..catalog.log.features import check_writer_features
 from ..catalog.log.outcome import foreign_error
-from ..catalog.log.state import check_writer_features
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
 from .seal import StandingSeal, read_seal

@@ -10,7 +10,8 @@ from ..catalog.format.names import Kind, LogObject, log_folder, parse_log_object
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.checkpoint import encode_state
-from ..catalog.log.state import State, apply
+from ..catalog.log.replay import apply
+from ..catalog.log.state import State
 from ..store.base import PAGE_KEYS, ObjectInfo
 from .doubles import START_US, PassingStore
 from .logs import add_action, schema_action

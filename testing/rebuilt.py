@@ -9,7 +9,8 @@ from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid, seg
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.build import Intent, build_transaction, identity_action
 from ..catalog.log.checkpoint import encode_state
-from ..catalog.log.state import State, apply, empty_state
+from ..catalog.log.replay import apply
+from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .doubles import START_US

@@ -35,7 +35,7 @@ from ..format.objects import decode_transaction
 from ..log.admission import AdmissionLimits, Results, admit
 from ..log.attempts import Attempt, Attempts, Fate
 from ..log.build import Intent, build_transaction, identity_action
-from ..log.fencing import fencing_reason
+from ..log.fencing import fencing_reason, replaced_reason
 from ..log.history import transaction_row
 from ..log.outcome import (
     CommitInfo,
@@ -45,7 +45,7 @@ from ..log.outcome import (
     outcome_unknown_error,
     pruned_in_doubt_error,
 )
-from ..log.state import State, apply
+from ..log.replay import apply
 from ..log.validate import check_written
 from .publish import ATTEMPTS, Publisher
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ..ambient import Ambient
     from ..log.checkpoint import EncodedCheckpoint
     from ..log.history import Row
+    from ..log.state import State
     from ..margins import Margins
     from ..read.log_reader import LogReader
 
@@ -91,7 +92,9 @@ class Committer:
         self._publisher = Publisher(log, self._attempts, ambient, exclusive=exclusive)
         self._ambient = ambient
         self._margins = margins
-        self._fenced = self._replaced()  # why: a log that is sealed takes nothing more
+        self._fenced = replaced_reason(
+            self.state, self.identity
+        )  # why: a log that is sealed takes nothing more
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._based_at_s = seen_at_s  # the same of a time when nobody had a newer base than ours
         # The revision before a put whose end something interrupted: `state` can't be relied on.
@@ -369,9 +372,9 @@ class Committer:
         if self._fenced is not None:
             return
         if self.guest:
-            self._fenced = self._replaced()
+            self._fenced = replaced_reason(self.state, self.identity)
             return
-        why = self._replaced() or fencing_reason(
+        why = replaced_reason(self.state, self.identity) or fencing_reason(
             self.state,
             before,
             epoch=self.epoch,
@@ -380,20 +383,6 @@ class Committer:
         )
         if why is not None:
             self._fenced = why
-
-    def _replaced(self) -> str | None:
-        """Why the log is not the one that was opened, or None."""
-        found = self.state.log
-        if self.state.sealed_for:
-            return (
-                f"the log was sealed for a rebuild, which begins incarnation "
-                f"{self.state.sealed_for}. If none runs, finish it with `lakelog rebuild`"
-            )
-        if found is None or found == self.identity:
-            return None
-        if found.log_id == self.identity.log_id:
-            return f"the log was rebuilt and goes on as incarnation {found.incarnation}"
-        return "another log stands there now, begun or restored by another process"
 
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""

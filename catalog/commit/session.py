@@ -13,8 +13,8 @@ from ...errors import CapabilityMissing, LakelogError, UsageError
 from ...store import Capabilities, Store, probe
 from ..format.names import check_id
 from ..log.build import identity_action
+from ..log.features import check_writer_features
 from ..log.outcome import CommitInfo
-from ..log.state import check_writer_features
 from ..read.log_reader import LogReader
 from .arguments import make_intent
 from .birth import check_birth

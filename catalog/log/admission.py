@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import LakelogError
+from .features import check_writer_features
 from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
-from .state import check_writer_features
 from .validate import validate
 
 if TYPE_CHECKING:

@@ -63,16 +63,15 @@ class Applications:
 
     def version(self, app_id: str) -> int:
         """The highest version committed for an id; -1 for none."""
-        if app_id in self.recent:  # not lower than what was known before, or that was forgotten
-            return self.recent[app_id][0]
-        found = []
+        based = []
         for table in self.tables:
             ids = table.column("app_id").chunk(0)
             row = PathIndex(ids).find(app_id, 0, len(ids))
             if row >= 0:
-                found.append(tuple(table.column(name)[row].as_py() for name in _VALUES))
-        version, time = max(found, default=(-1, 0))
-        return version if time >= self.forgotten_before_us else -1
+                based.append(tuple(table.column(name)[row].as_py() for name in _VALUES))
+        found = [max(based)] if based and max(based)[1] >= self.forgotten_before_us else []
+        found += [self.recent[app_id]] if app_id in self.recent else []
+        return max(found)[0] if found else -1
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in what one more transaction says."""
@@ -88,8 +87,9 @@ class Applications:
 
     def rows(self) -> pa.Table:
         """All that is known, a row an id, as one APPLICATIONS segment."""
-        known = [merge_applications(self.tables, self.forgotten_before_us)] if self.tables else []
-        return merge_applications([*known, application_rows(self.recent)])
+        based = merge_applications(self.tables, self.forgotten_before_us) if self.tables else None
+        recent = application_rows(self.recent)  # set after what was forgotten
+        return recent if based is None else merge_applications([based, recent])
 
     def versions(self) -> dict[str, int]:
         """All versions by id: for reports."""

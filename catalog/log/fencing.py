@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
+    from ..format.frame import LogIdentity
     from .state import State
 
 
@@ -45,3 +46,18 @@ def fencing_reason(
             f"log has reached epoch {state.epoch} without it"
         )
     return None
+
+
+def replaced_reason(state: State, opened: LogIdentity) -> str | None:
+    """Why the log is not the one that was opened for committing, or None."""
+    found = state.log
+    if state.sealed_for:
+        return (
+            f"the log was sealed for a rebuild, which begins incarnation {state.sealed_for}. If "
+            "none runs, finish it with `lakelog rebuild`"
+        )
+    if found is None or found == opened:
+        return None
+    if found.log_id == opened.log_id:
+        return f"the log was rebuilt and goes on as incarnation {found.incarnation}"
+    return "another log stands there now, begun or restored by another process"

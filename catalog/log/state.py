@@ -1,13 +1,8 @@
-"""The state of one log at one revision, and how one more transaction changes it. Pure: no store,
-no clock; what reads segments is handed in.
+"""The state of one log at one revision. Pure: no store, no clock; what reads segments is handed in.
 
 A state is the head (where the chain goes on) and four parts: files, schemas, applications, history.
 The head is enough to append; a part is read when it is asked for: the pieces of the checkpoint
 that the state is based on, then what the transactions since say of it.
-
-`apply` is the whole of replay: state(n+1) = apply(state(n), transaction n+1). It checks that the
-transaction is the next link of the chain: that alone decides whether its revision exists. Whether
-files and schemas fit is asked when they are used.
 
 Source: docs/format.md, sections 4.2 and 4.4.
 """
@@ -17,44 +12,38 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ...errors import BrokenChain, CorruptError, CorruptObject, UnsupportedFeature
+from ...errors import CorruptError, CorruptObject, UnsupportedFeature
 from ..format.names import first_slot_uuid, segments_folder
-from ..format.objects import (
-    MAX_FEATURES,
-    READER_FEATURES,
-    WRITER_FEATURES,
-    DecodedTransaction,
-)
 from ..format.pieces import OF_A_PART
 from ..format.references import decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
-from .files import Files, Part, check_range, check_revisions
+from .files import Files
 from .history import History
 from .known_schemas import KnownSchemas, check_table_range
+from .part import Part, check_range, check_revisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..format.frame import LogIdentity
-    from ..format.objects import DecodedCheckpoint
+    from ..format.objects import (
+        DecodedCheckpoint,
+        DecodedTransaction,
+    )
     from ..format.pieces import Piece
-    from ..wire import lakelog_transaction_pb2 as wire
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
-OPEN_AGAIN: Final = (
-    "If the log was rebuilt or restored since it was opened here, only open it again"
-)
 
 
 @dataclass(slots=True)
@@ -404,115 +393,3 @@ def state_of_checkpoint(decoded: DecodedCheckpoint, writer: str, database: str) 
         writer_features=frozenset(message.required_writer_features),
         base=decoded,
     )
-
-
-def apply(state: State, transaction: DecodedTransaction) -> None:
-    """Move a state one revision on, in place. An error leaves the state as it was.
-
-    Raises:
-        BrokenChain: Not the next link: log, revision, uuid, digest, epoch or commit time don't
-            follow, or the log was sealed.
-    Source: docs/format.md, section 4.2.
-    """
-    message = transaction.message
-    check_link(state, transaction)
-    for part in (state._files, state._schemas, state._applications, state._history):
-        if part is not None:
-            part.apply(transaction)
-    state.tail.append(transaction)
-    state.log = transaction.log
-    state.revision = message.revision
-    state.uuid = message.uuid
-    state.successor_uuid = message.commit.successor_uuid
-    state.digest = transaction.digest
-    state.epoch = message.epoch
-    state.committed_at_us = message.commit.committed_at_us
-    state.transaction_id = message.commit.members[-1].transaction_id
-    state.reader_features, state.writer_features = _features_after(state, transaction)
-    for action in message.actions:
-        _apply_to_head(state, action)
-
-
-def _features_after(
-    state: State, transaction: DecodedTransaction
-) -> tuple[frozenset[str], frozenset[str]]:
-    """The features that readers, and writers, must know after a transaction."""
-    found = [a.upgrade for a in transaction.message.actions if a.WhichOneof("kind") == "upgrade"]
-    return (
-        state.reader_features.union(*(item.required_reader_features for item in found)),
-        state.writer_features.union(*(item.required_writer_features for item in found)),
-    )
-
-
-def _apply_to_head(state: State, action: wire.Action) -> None:
-    kind = action.WhichOneof("kind")
-    if kind == "identity":
-        state.named = (action.identity.writer, action.identity.database)
-    elif kind == "seal":
-        state.sealed_for = action.seal.next_incarnation
-
-
-def check_link(state: State, transaction: DecodedTransaction) -> None:
-    """Whether a transaction is the next link of the chain.
-
-    Raises:
-        BrokenChain: It isn't.
-    """
-    message, key = transaction.message, transaction.key
-    problem = ""
-    if message.revision != state.revision + 1:
-        problem = f"is revision {message.revision}, after {state.revision}"
-    elif state.log is not None and transaction.log != state.log:
-        problem = (
-            f"belongs to the log {transaction.log.log_id.hex()}, incarnation "
-            f"{transaction.log.incarnation}, and stands in {state.log.log_id.hex()}, "
-            f"{state.log.incarnation}"
-        )
-    elif state.sealed_for:
-        problem = f"follows the seal of incarnation {transaction.log.incarnation}"
-    elif message.previous_uuid != state.uuid:
-        problem = (
-            f"follows {message.previous_uuid.hex()}, but revision {state.revision} is "
-            f"{state.uuid.hex()}"
-        )
-    elif message.previous_digest != state.digest:
-        problem = f"follows another object than the one at revision {state.revision}"
-    elif message.epoch < state.epoch:
-        problem = f"has epoch {message.epoch}, below {state.epoch}"
-    elif message.commit.committed_at_us <= state.committed_at_us:
-        problem = "was not committed after the one before it"
-    elif any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
-        problem = f"requires more than {MAX_FEATURES} features, with those before"
-    problem = problem or _too_many_features(state, message)
-    if problem:
-        raise BrokenChain(
-            f"{key} {problem}",
-            key=key,
-            hint=f"Revisions up to {state.revision} can still be read: give one as the point in "
-            f"time. {OPEN_AGAIN}",
-        )
-
-
-def _too_many_features(state: State, message: wire.Transaction) -> str:
-    readers, writers = set(state.reader_features), set(state.writer_features)
-    for action in message.actions:
-        readers.update(action.upgrade.required_reader_features)
-        writers.update(action.upgrade.required_writer_features)
-    many = max(len(readers), len(writers)) > MAX_FEATURES
-    return f"makes the log require more than {MAX_FEATURES} features" if many else ""
-
-
-def check_writer_features(state: State) -> None:
-    """Refuse to write to a log that requires what this lakelog doesn't know.
-
-    Raises:
-        UnsupportedFeature: Names the features.
-    """
-    unknown = (state.reader_features - READER_FEATURES) | (state.writer_features - WRITER_FEATURES)
-    if unknown:
-        where = f"{state.writer}/{state.database}"
-        raise UnsupportedFeature(
-            f"The log of {where} requires {', '.join(sorted(unknown))}",
-            key=where,
-            hint="Upgrade lakelog, or read a point in time before the feature came in",
-        )

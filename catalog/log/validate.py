@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
 from ..format.names import parse_data_file
-from .files import Part, batch_parts
-from .state import check_link
+from .part import Part, batch_parts
+from .replay import check_link
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

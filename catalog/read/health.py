@@ -19,7 +19,7 @@ from ...errors import CorruptError, CorruptObject, LakelogError
 from ..ambient import SYSTEM, Ambient
 from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..format.pieces import OF_A_PART
-from ..log.checkpoint import decode_describing
+from ..log.checkpoint_files import decode_describing
 from ..log.listing import REPAIR, Listing, fork_error
 from .findings import Finding
 from .log_reader import LogReader

@@ -27,13 +27,15 @@ from ...errors import (
     UnsupportedFeature,
 )
 from ..format.frame import HEADER_BYTES
-from ..format.names import LogObject, parse_log_object, segments_folder
+from ..format.names import LogObject, segments_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..format.pieces import Piece, open_segment
 from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
-from ..log.state import OPEN_AGAIN, State, apply, empty_state, state_of_checkpoint
+from ..log.replay import OPEN_AGAIN, apply
+from ..log.state import State, empty_state, state_of_checkpoint
 from ..parallel import parallel
 from .log_folder import LogFolder
+from .views import is_older_view, is_right_above, stands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -140,7 +142,7 @@ class LogReader(LogFolder):
 
     def _is_about(self, error: CorruptError, base: LogObject) -> bool:
         """Whether a base may be at fault, and a lower one do."""
-        return error.key == self.folder + base.name or _is_right_above(error, base)
+        return error.key == self.folder + base.name or is_right_above(error, base)
 
     def _warn(self, error: CorruptError) -> None:
         warnings.warn(
@@ -317,7 +319,7 @@ class LogReader(LogFolder):
             return self._newer(state)
         # From the head itself on: on a store without put-if-absent a rival of it may come late.
         listing = self.names_down_to(state.revision)
-        if listing.incarnation != state.log.incarnation or not _stands(state, listing):
+        if listing.incarnation != state.log.incarnation or not stands(state, listing):
             return self._newer(state)
         for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
@@ -358,42 +360,7 @@ class LogReader(LogFolder):
         """What a fresh look shows, unless it is an older view of the same log: that tells nothing
         new, and a reader's head never goes back."""
         fresh = self.load()
-        return state if _is_older_view(fresh, state) else fresh
-
-
-def _is_older_view(fresh: State, state: State) -> bool:
-    """Whether a state that was read later shows the log as it was before; another log, and a log
-    that was put back and went on otherwise, are no older view."""
-    if fresh.log is None or state.log is None:
-        return fresh.log is None
-    if fresh.log.log_id != state.log.log_id:
-        return False
-    if fresh.log.incarnation != state.log.incarnation:
-        return fresh.log.incarnation < state.log.incarnation
-    if fresh.revision >= state.revision:
-        return fresh.digest == state.digest
-    try:
-        rows = state.history.after(fresh.revision - 1)
-    except CorruptError:
-        return True
-    return rows[0]["revision"] != fresh.revision or bool(rows[0]["digest"] == fresh.digest)
-
-
-def _stands(state: State, listing: Listing) -> bool:
-    """Whether a listing shows the revision of a state, or nothing that contradicts it."""
-    uuid8 = state.uuid[:4].hex()
-    names = listing.names_at(state.revision)
-    if names:
-        return any(item.uuid8 == uuid8 for item in names)
-    return listing.head > state.revision  # pruned, or a listing that missed it
-
-
-def _is_right_above(error: CorruptError, base: LogObject) -> bool:
-    """Whether a chain broke at the first transaction above a base: then the base may be wrong."""
-    item = parse_log_object((error.key or "").rsplit("/", 1)[-1])
-    return (
-        isinstance(error, BrokenChain) and item is not None and item.revision == base.revision + 1
-    )
+        return state if is_older_view(fresh, state) else fresh
 
 
 def _two_at_a_time(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:

@@ -23,13 +23,13 @@ from ..format.segments import MAX_EXACT, MAX_NUMBER, MIN_EXACT
 from ..format.statistics import bound_type
 from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
-from ..log.checkpoint import decode_describing
+from ..log.checkpoint_files import decode_describing
 from ..log.merge import rows_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..log.files import Part
+    from ..log.part import Part
     from ..log.state import State
 
 STATISTICS_OUTPUT: Final = pa.schema(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.format.objects import decode_transaction
 from lakelog.catalog.log.build import BATCH_FROM_FILES, Intent, build_transaction
-from lakelog.catalog.log.state import apply, empty_state
+from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.state import empty_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
 from lakelog.testing.logs import (

@@ -28,7 +28,7 @@ from lakelog.catalog.format.wire_kinds import (
 )  # fmt: skip
 from lakelog.catalog.log import checkpoint as checkpoint_module
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.state import apply
+from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.validate import validate
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.format.names import data_path, first_slot_uuid, successor_uuid
 from lakelog.catalog.format.schema import encode_schema
-from lakelog.catalog.log.state import apply, check_writer_features, empty_state
+from lakelog.catalog.log.features import check_writer_features
+from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.state import empty_state
 from lakelog.catalog.log.validate import check_written, validate
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (

@@ -29,7 +29,8 @@ from lakelog.catalog.format.statistics import bound_type, encode_bound
 from lakelog.catalog.log import build, checkpoint, merge
 from lakelog.catalog.log.build import Intent, build_transaction
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.state import State, apply, empty_state
+from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.state import State, empty_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store.memory import MemoryStore
 

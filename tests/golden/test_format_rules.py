@@ -23,7 +23,8 @@ from lakelog.catalog.format.statistics import decode_bounds
 from lakelog.catalog.format.statistics_form import unpack_statistics
 from lakelog.catalog.log.known_schemas import KnownSchemas
 from lakelog.catalog.log.listing import plan_read, read_listing
-from lakelog.catalog.log.state import State, apply
+from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.state import State
 from lakelog.catalog.read.statistics import table_statistics
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject, ForkError

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import independent_verdict
-import package_verdict
-from logs_by_hand import make_logs
+import independent_verdict  # noqa: E402 - a script finds its neighbours first
+import package_verdict  # noqa: E402
+from logs_by_hand import make_logs  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

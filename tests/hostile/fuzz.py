@@ -32,7 +32,8 @@ from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
 from lakelog.catalog.format.schema import encode_schema, fingerprint
 from lakelog.catalog.format.segment_bytes import REQUIRED, decode_segment
 from lakelog.catalog.log.checkpoint import decode_state, encode_state, referenced
-from lakelog.catalog.log.state import State, apply
+from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.state import State
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import LakelogError

@@ -1,0 +1,219 @@
+"""The live files in a checkpoint: runs of the one before, as far as they stay, and one run of what
+has come since. Pure.
+
+Source: docs/format.md, section 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import CorruptObject
+from ..format.run import Run, files_rows
+from ..format.segment_bytes import decode_segment
+from ..format.segments import total
+from ..format.statistics_form import unpack_statistics
+from ..format.statistics_rows import statistics_rows
+from ..format.wire_kinds import FILES, ROW_GROUPS
+from ..wire import lakelog_checkpoint_pb2 as wire
+from .files import Files
+from .merge import (
+    DESCRIBING,
+    Rows,
+    RunSize,
+    first_to_merge,
+    merged,
+    pieces_of,
+)
+from .part import Part
+from .validate import is_own_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..format.objects import DecodedTransaction
+    from ..format.pieces import Piece
+    from .piece_sink import PieceSink
+    from .state import State
+
+
+MAX_COUNT: Final = (1 << 64) - 1
+
+
+def write_files(state: State, sink: PieceSink, counts: wire.Counts) -> list[Part] | None:
+    """Runs of the base, as far as they stay, and one run of what has come since.
+
+    Returns:
+        The parts of the new checkpoint, if the state's files were loaded.
+    """
+    recent = _recent_files(state)
+    files = state.files if recent is None else None  # something of the base was removed
+    old = [piece for piece in state.pieces if piece.kind == FILES]
+    if files is not None:
+        refuse_broken(files)
+        based = [part for part in files.parts if part.in_run is not None]
+        fresh = Files(None, [part for part in files.parts if part.in_run is None], files.added)
+        old = [replace(p, dead=_bitmap(part.dead)) for p, part in zip(old, based, strict=True)]
+    else:
+        assert recent is not None
+        fresh, loaded = recent, state._files
+        based = [] if loaded is None else [part for part in loaded.parts if part.in_run is not None]
+    _count(state, fresh, old, based, counts)
+    runs = [[piece for piece in old if piece.run == run] for run in range(_runs(old))]
+    start = first_to_merge([_size(run) for run in runs], fresh.count)
+    kept = [piece for run in runs[:start] for piece in run]
+    going = [piece for run in runs[start:] for piece in run]
+    parts = based[len(kept) :] if based else state.parts_of(going)
+    sources = [_rows_of(state, part) for part in parts] + _fresh_rows(state, fresh)
+    segments = list(merged(sources))
+    for number, piece in enumerate(kept):
+        sink.keep(piece, part=number, run=piece.run, dead=piece.dead)
+    for number, rows in enumerate(segments, len(kept)):
+        sink.write(FILES, rows.files, part=number, run=start)
+    _keep_describing(state, sink, kept)
+    for number, rows in enumerate(segments, len(kept)):
+        for kind in DESCRIBING:
+            for table, columns in pieces_of(kind, rows.describing[kind]):
+                sink.write(kind, table, columns, part=number)
+    if state._files is None:
+        return None
+    fresh_parts = [Part(Run.of_table(rows.files, sink.log.log_id.hex())) for rows in segments]
+    return [*based[: len(kept)], *fresh_parts]
+
+
+def _recent_files(state: State) -> Files | None:
+    """What the tail added and has left live; None if it removed more than that."""
+    if state._files is not None:
+        files = state._files
+        refuse_broken(files)
+        untouched = all(
+            part.dead is None or _bitmap(part.dead) == piece.dead
+            for part, piece in zip(
+                (part for part in files.parts if part.in_run is not None),
+                (piece for piece in state.pieces if piece.kind == FILES),
+                strict=True,
+            )
+        )
+        if not untouched:
+            return None
+        return Files(None, [part for part in files.parts if part.in_run is None], files.added)
+    files = Files(known=set(state.base_schemas().entries))
+    for transaction in state.tail:
+        files.apply(transaction)
+    if files.broken or files.broken_ranges or not _are_new(files, state.tail):
+        return None  # what doesn't fit by itself may fit the files of the base, or the reverse
+    return files
+
+
+def _are_new(files: Files, tail: Sequence[DecodedTransaction]) -> bool:
+    """Whether the names of all added files say that they can't be in the base already."""
+    own = {one for transaction in tail for one in transaction.transaction_ids}
+    paths = (path for chunk in files.paths() for path in chunk.to_pylist())
+    return all(is_own_file(path, own) for path in paths)
+
+
+def refuse_broken(files: Files) -> None:
+    for error in (*files.broken.values(), *(error for _, error in files.broken_ranges)):
+        raise CorruptObject(
+            f"No checkpoint: {error.message}", key=error.key, hint=error.hint
+        ) from error
+
+
+def _count(
+    state: State, fresh: Files, old: Sequence[Piece], based: Sequence[Part], counts: wire.Counts
+) -> None:
+    """Files, rows and bytes that are live."""
+    before = state.base.message.counts if state.base is not None else wire.Counts()
+    tables = [part.rows(None) for part in fresh.parts]
+    tables.append(
+        files_rows(
+            [add for added in fresh.added.values() for add, _ in added.values()],
+            [0] * sum(map(len, fresh.added.values())),
+        )
+    )
+    if based and any(part.dead is not None for part in based):
+        tables += [part.rows(None) for part in based]
+        before = wire.Counts()
+    counts.files = before.files + sum(table.num_rows for table in tables)
+    counts.rows = min(before.rows + sum(total(t, "row_count") for t in tables), MAX_COUNT)
+    counts.bytes = min(before.bytes + sum(total(t, "size_bytes") for t in tables), MAX_COUNT)
+
+
+def _runs(pieces: Sequence[Piece]) -> int:
+    return pieces[-1].run + 1 if pieces else 0
+
+
+def _size(run: Sequence[Piece]) -> RunSize:
+    return RunSize(sum(piece.rows for piece in run), sum(piece.dead_rows for piece in run))
+
+
+def _rows_of(state: State, part: Part) -> Rows:
+    """The rows of a part with all that describes them."""
+    describing: dict[int, pa.Table] = {}
+    for piece in part.described_by:
+        try:
+            data = state.bytes_of([piece])[0]
+            rows = decode_describing(data, piece, exact=True)
+        except CorruptObject:  # what it said is unknown: no reason to do without checkpoints
+            continue
+        known = describing.get(piece.kind)
+        describing[piece.kind] = rows if known is None else pa.concat_tables([known, rows])
+    return Rows(part.run.full(exact=True), describing, None if part.dead is None else ~part.dead)
+
+
+def decode_describing(data: memoryview, piece: Piece, *, exact: bool = False) -> pa.Table:
+    """Row groups or statistics of a piece, as they are worked with.
+
+    Args:
+        exact: Refuse columns of a later version.
+    Raises:
+        CorruptObject: Not sound.
+    """
+    if piece.kind == ROW_GROUPS:
+        return decode_segment(data, ROW_GROUPS, piece.rows, piece.where, exact=exact)
+    names = list(piece.segment.columns)
+    return unpack_statistics(data, piece.kind, piece.rows, names, piece.where, exact=exact)
+
+
+def _fresh_rows(state: State, fresh: Files) -> list[Rows]:
+    sources = [_rows_of(state, part) for part in fresh.parts]
+    added = [found for files in fresh.added.values() for found in files.values()]
+    if added:
+        adds = [add for add, _ in added]
+        identities = {(add.table, add.schema_fingerprint) for add in adds if add.row_groups}
+        found = statistics_rows(adds, state.schemas.arrow_schemas(identities) if identities else {})
+        describing = dict(
+            zip(DESCRIBING, (found.row_groups, found.files, found.groups), strict=True)
+        )
+        sources.append(Rows(files_rows(adds, [revision for _, revision in added]), describing))
+    return sources
+
+
+def _keep_describing(state: State, sink: PieceSink, kept: Sequence[Piece]) -> None:
+    new_number = {piece.part: number for number, piece in enumerate(kept)}
+    for piece in state.pieces:
+        if piece.kind in DESCRIBING and piece.part in new_number:
+            sink.keep(piece, part=new_number[piece.part])
+
+
+def with_pieces(parts: Sequence[Part], pieces: Sequence[Piece]) -> list[Part]:
+    """Parts as they are once the pieces stand: each with the pieces that describe it."""
+    described: dict[int, list[Piece]] = {}
+    runs = [piece.run for piece in pieces if piece.kind == FILES]
+    for piece in pieces:
+        if piece.kind in DESCRIBING:
+            described.setdefault(piece.part, []).append(piece)
+    return [
+        replace(part, described_by=tuple(described.get(number, ())), in_run=runs[number])
+        for number, part in enumerate(parts)
+    ]
+
+
+def _bitmap(dead: np.ndarray | None) -> bytes | None:
+    if dead is None or not dead.any():
+        return None
+    return np.packbits(dead, bitorder="little").tobytes()

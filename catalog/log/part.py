@@ -1,0 +1,111 @@
+"""A piece of live files: the rows of one FILES segment and which of them are dead. Pure.
+
+Source: docs/format.md, section 6.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import CorruptError, CorruptObject
+from ..format.columns import array
+from ..format.run import Run
+from ..format.segments import MAX_NUMBER, total
+from ..format.wire_kinds import FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..format.pieces import Piece
+
+
+@dataclass(slots=True)
+class Part:
+    """A piece of live files.
+
+    Attributes:
+        run: Its rows.
+        described_by: The pieces of row groups and statistics of its rows.
+        dead: Per row whether it is no longer live; None while all are. Copied before it is changed.
+        in_run: The run of a checkpoint that it came from; None: from a transaction.
+    """
+
+    run: Run
+    described_by: tuple[Piece, ...] = ()
+    dead: np.ndarray | None = None
+    in_run: int | None = None
+
+    def live(self, table: str | None = None) -> pa.Array | None:
+        """A mask over the rows (of one table), or None if all are live."""
+        if self.dead is None:
+            return None
+        start, end = (0, self.run.rows) if table is None else self.run.ranges.get(table, (0, 0))
+        dead = self.dead[start:end]
+        if not dead.any():
+            return None
+        return array(~dead)
+
+    def rows(self, table: str | None, source: pa.Table | None = None) -> pa.Table:
+        """The live rows of a table (or all), of the core columns or of `source`."""
+        rows = self.run.core if source is None else source
+        if table is not None:
+            start, end = self.run.ranges.get(table, (0, 0))
+            rows = rows.slice(start, end - start)
+        mask = self.live(table)
+        return rows if mask is None else rows.filter(mask)
+
+    def find(self, table: str, path: str) -> int:
+        """Row of a live file, or -1."""
+        row = self.run.find(table, path)
+        return -1 if row >= 0 and self.dead is not None and self.dead[row] else row
+
+    def kill(self, row: int) -> None:
+        """This row is no longer live."""
+        self.dead = np.zeros(self.run.rows, np.bool_) if self.dead is None else self.dead.copy()
+        self.dead[row] = True
+
+
+def batch_parts(pieces: Iterable[Piece]) -> Iterator[tuple[Part | CorruptError, Piece]]:
+    """The parts of an `AddBatch`, each with its FILES piece; an error for one that is damaged."""
+    pieces = list(pieces)
+    starts = [place for place, piece in enumerate(pieces) if piece.kind == FILES]
+    for start, end in zip(starts, [*starts[1:], len(pieces)], strict=True):
+        piece = pieces[start]
+        try:
+            run = Run.of_segment(piece.inline or b"", piece.rows, piece.where)
+            check_range(run, piece)
+            yield Part(run, tuple(pieces[start + 1 : end])), piece
+        except CorruptError as error:
+            yield error, piece
+
+
+def check_range(run: Run, piece: Piece) -> None:
+    """Whether the rows of a piece are in the range that its reference says.
+
+    Raises:
+        CorruptObject: They aren't.
+    """
+    tables, paths = list(run.ranges), run.core.column("path")
+    found = (tables[0], paths[0].as_py(), tables[-1], paths[run.rows - 1].as_py())
+    said = piece.segment
+    ranges = (said.first_table, said.first_path, said.last_table, said.last_path)
+    sums = [min(total(run.core, name), MAX_NUMBER - 1) for name in ("row_count", "size_bytes")]
+    if found != ranges or sums != [said.total_rows, said.total_bytes]:
+        raise CorruptObject(
+            f"{piece.where} holds other files than its reference says", key=piece.where
+        )
+
+
+def check_revisions(run: Run, newest: int) -> None:
+    """Whether no file of a checkpoint was added after it.
+
+    Raises:
+        CorruptObject: One was.
+    """
+    if pc.max(run.core.column("revision")).as_py() > newest:
+        raise CorruptObject(f"{run.key} holds files of revisions to come", key=run.key)

@@ -1,0 +1,70 @@
+"""What a point in time may be, and whether what was read for it is what it names.
+
+Source: docs/format.md, section 7.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import (
+    RevisionNotFound,
+    SameLogTwice,
+    UsageError,
+)
+from ..format.cut import DIGEST_BYTES, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..log.state import State
+
+
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def iso(at_us: int) -> str:
+    try:
+        return (EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
+    except OverflowError:  # the first hours of year 1 in a zone ahead of UTC
+        return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
+
+
+def check_position(state: State, position: Position) -> None:
+    """Refuse a revision that is not the one that a token names."""
+    another = position.log is not None and state.log != position.log
+    if another or (position.digest and state.digest[:DIGEST_BYTES] != position.digest):
+        where = f"{state.writer}/{state.database}"
+        raise RevisionNotFound(
+            f"Revision {position.revision} of {where} is another transaction than the token names",
+            key=where,
+            hint="The log was replaced since the token was made",
+        )
+
+
+def refuse_twins(states: Iterable[State]) -> None:
+    """Refuse a cut that would count one log's rows twice."""
+    seen: dict[bytes, State] = {}
+    for state in states:
+        if state.log is None:
+            continue
+        twin = seen.setdefault(state.log.log_id, state)
+        if twin is not state:
+            raise SameLogTwice(
+                f"{twin.writer}/{twin.database} and {state.writer}/{state.database} are one log: "
+                "its rows would count twice",
+                key=f"{state.writer}/{state.database}",
+                hint="One is a copy of the other: remove it, or name the writers that you want: "
+                f"as_of={{'{twin.writer}': {twin.revision}}}",
+            )
+
+
+def position_of(revision: Any) -> Position:
+    try:
+        return Position(operator.index(revision))
+    except TypeError as error:
+        raise UsageError(
+            f"A revision can't be {revision!r}", hint="Give a whole number for each writer"
+        ) from error

@@ -1,0 +1,52 @@
+"""What an earlier view of a log is worth beside a later one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import (
+    BrokenChain,
+    CorruptError,
+)
+from ..format.names import LogObject, parse_log_object
+
+if TYPE_CHECKING:
+    from ..log.listing import Listing
+    from ..log.state import State
+
+    pass
+
+
+def is_older_view(fresh: State, state: State) -> bool:
+    """Whether a state that was read later shows the log as it was before; another log, and a log
+    that was put back and went on otherwise, are no older view."""
+    if fresh.log is None or state.log is None:
+        return fresh.log is None
+    if fresh.log.log_id != state.log.log_id:
+        return False
+    if fresh.log.incarnation != state.log.incarnation:
+        return fresh.log.incarnation < state.log.incarnation
+    if fresh.revision >= state.revision:
+        return fresh.digest == state.digest
+    try:
+        rows = state.history.after(fresh.revision - 1)
+    except CorruptError:
+        return True
+    return rows[0]["revision"] != fresh.revision or bool(rows[0]["digest"] == fresh.digest)
+
+
+def stands(state: State, listing: Listing) -> bool:
+    """Whether a listing shows the revision of a state, or nothing that contradicts it."""
+    uuid8 = state.uuid[:4].hex()
+    names = listing.names_at(state.revision)
+    if names:
+        return any(item.uuid8 == uuid8 for item in names)
+    return listing.head > state.revision  # pruned, or a listing that missed it
+
+
+def is_right_above(error: CorruptError, base: LogObject) -> bool:
+    """Whether a chain broke at the first transaction above a base: then the base may be wrong."""
+    item = parse_log_object((error.key or "").rsplit("/", 1)[-1])
+    return (
+        isinstance(error, BrokenChain) and item is not None and item.revision == base.revision + 1
+    )
