@@ -7,13 +7,14 @@ WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1 )))
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint soak planted bench proto clean
+.PHONY: help setup demo test lint soak readers planted bench proto clean
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
 	@echo "make test    every test but the long ones"
 	@echo "make lint    ruff and strict mypy"
 	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"
+	@echo "make readers three readers of the format, held against each other on 3,500 logs (needs Go)"
 	@echo "make planted bugs planted into the models, the simulator and the code: every one must be caught"
 	@echo "make bench   the figures, beside the peer's"
 	@echo "make proto   regenerate the wire code from proto/"
@@ -57,6 +58,10 @@ test: setup
 soak: setup
 	LAKELOG_SEED=$${LAKELOG_SEED:-$$(date +%s)} \
 	  $(BIN)/python -m pytest -q -m long --timeout 0 $(ARGS)
+
+# The three readers on many logs; needs Go. SEED=<seed> make readers repeats a run.
+readers: $(VENV)/.dev
+	$(BIN)/python tests/golden/three_readers.py --valid 500 --damaged 3000 --seed $${SEED:-$$(date +%s)}
 
 # mypy must see the package under its own name, whatever this folder is called.
 lint: $(VENV)/.dev

@@ -17,15 +17,16 @@ from lakelog.testing.counting import CountingStore
 
 def lakelog_commits(url, options, files: int, commits: int) -> tuple[list[float], float]:
     writer = tables.lakelog_table(url, files, options=options)
-    counting = CountingStore(writer.store)
-    object.__setattr__(writer._log, "store", counting)  # the log that the committer puts to
+    log = writer._session._log  # the one that the committer puts to
+    counting = CountingStore(log.store)
+    object.__setattr__(log, "store", counting)
     actions = [tables.add_action(files + n, "-x") for n in range(commits)]
     taken = tables.timed(lambda n: tables.commit(writer, [actions[n]]), commits)
     return taken, sum(counting.counts.values()) / commits
 
 
-def delta_commits(url, options, files: int, commits: int) -> list[float]:
-    table = tables.delta_table(url, files, options=options)
+def delta_commits(url, options, own_options, files: int, commits: int) -> list[float]:
+    table = tables.delta_table(url, files, options=options, own_options=own_options)
     actions = [tables.delta_action(files + n, "-x") for n in range(commits)]
     return tables.timed(lambda n: tables.delta_commit(table, [actions[n]]), commits)
 
@@ -58,7 +59,7 @@ def main() -> None:
             for files in args.files:
                 ours, requests = lakelog_commits(new_url(), options, files, args.commits)
                 few = args.peer_commits if files < 100_000 else 5  # seconds each from there on
-                peer = delta_commits(new_url(), peer_options, files, few)
+                peer = delta_commits(new_url(), peer_options, options, files, few)
                 tables.row(
                     place, f"{files:,}",
                     f"{ours[len(ours) // 2] * 1e3:.2f}",

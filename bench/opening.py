@@ -1,113 +1,159 @@
 """Open the newest snapshot and list its files, beside deltalake: behind a checkpoint, and without.
 
-    python bench/opening.py [--files 1000 ...] [--commits 100 ...] [--where local moto]
+    python bench/opening.py [--files 1000 ...] [--ten-million] [--parts 1000000] [--commits 100 ...]
+                            [--where local moto] [--times 5]
 
-Each reading is a fresh process that has its libraries loaded, opens once for warmth on another,
-tiny catalog, and then opens the measured one once. Time is that of the open and the listing; peak
-memory is the whole process. `with statistics` also lists the bounds of all columns, as deltalake's
-listing does.
+Each reading is a fresh process that does nothing else, and does it once: no warm caches, no library
+that was loaded before, and pandas is installed (whoever imports it by accident pays). The time is
+that of the first call; in brackets with the imports before it. Peak memory is the whole process.
+Requests are counted in a run of their own.
+
+Parts: one table of ten, one partition of a hundred, and the bounds of one column, all of so many
+files. The peer has a table for itself where we have one of ten, and its listing holds all columns.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 
 import tables
 
-READER = """
-import json, sys, time
-import pyarrow, pyarrow.compute
-job = json.loads(sys.argv[1])
-if job["who"] == "deltalake":
-    from deltalake import DeltaTable
-    def once(url):
-        table = DeltaTable(url, storage_options=job["options"])
-        return pyarrow.table(table.get_add_actions(flatten=True)).num_rows, 0
-else:
+OURS = """
+import lakelog
+def only(rows, column, text):
+    import pyarrow as pa, pyarrow.compute as pc
+    ends = len(text).to_bytes(4, "little")
+    buffers = [None, pa.py_buffer(bytes(4) + ends), pa.py_buffer(text.encode())]
+    wanted = pa.Array.from_buffers(pa.string(), 1, buffers)[0]  # pa.scalar imports pandas
+    return rows.filter(pc.equal(rows[column], wanted))
+def look(catalog):
+    snapshot = catalog.snapshot("db")
+    if job["what"] == "statistics":
+        return only(snapshot.statistics("t"), "column", "id")
+    files = snapshot.files(job["table"])
+    return only(files, "partition", "p7") if job["what"] == "partition" else files
+if job["count"]:
     from lakelog.catalog.catalog import Catalog
     from lakelog.store import open_store
     from lakelog.testing.counting import CountingStore
-    def once(url):
-        store = CountingStore(open_store(url, job["options"]))
-        snapshot = Catalog(store).snapshot("db")
-        rows = snapshot.files("t", statistics=job["who"] == "lakelog, statistics").num_rows
-        return rows, sum(store.counts.values())
-once(job["warm"])
+    store = CountingStore(open_store(job["url"], job["options"]))
+    found["rows"] = look(Catalog(store)).num_rows
+    found["requests"] = sum(store.counts.values())
+else:
+    start = time.perf_counter()
+    found["rows"] = look(lakelog.open_catalog(job["url"], job["options"])).num_rows
+    found["s"] = time.perf_counter() - start
+"""
+THEIRS = """
+import deltalake
 start = time.perf_counter()
-rows, requests = once(job["url"])
-taken = time.perf_counter() - start
-# Not ru_maxrss: a child inherits that of the process that started it.
-peak = next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM")) / 1024
-print(json.dumps({"s": taken, "mb": peak, "rows": rows, "requests": requests}))
+table = deltalake.DeltaTable(job["url"], storage_options=job["options"])
+if job["what"] == "partition":
+    found["rows"] = len(table.file_uris([("day", "=", "p7")]))
+else:
+    found["rows"] = table.get_add_actions(flatten=True).num_rows
+found["s"] = time.perf_counter() - start
 """
 
 
-def reading(who: str, url: str, warm: str, options, times: int) -> dict:
-    job = json.dumps({"who": who, "url": url, "warm": warm, "options": options})
-    found = []
-    for _ in range(times):
-        run = subprocess.run(
-            [sys.executable, "-c", READER, job], capture_output=True, text=True, check=True
-        )
-        found.append(json.loads(run.stdout))
-    found.sort(key=lambda item: item["s"])
-    return found[len(found) // 2]
+def reading(script: str, url: str, options, times: int, what: str = "", table: str = "t") -> dict:
+    job = {"url": url, "options": options, "what": what, "table": table, "count": False}
+    runs = tables.fresh(script, job, times)
+    middle = runs[len(runs) // 2]
+    if script is OURS:
+        counted = tables.fresh(script, job | {"count": True}, 1)[0]
+        middle["requests"] = counted["requests"]
+    return middle
 
 
-def show(place: str, what: str, ours: dict, full: dict, peer: dict, rows: int) -> None:
-    assert ours["rows"] == full["rows"] == peer["rows"] == rows, (ours, full, peer, rows)
-    tables.row(
-        place, what,
-        f"{ours['s'] * 1e3:.0f} ms, {ours['mb']:.0f} MB, {ours['requests']} req.",
-        f"{full['s'] * 1e3:.0f} ms, {full['mb']:.0f} MB",
-        f"{peer['s'] * 1e3:.0f} ms, {peer['mb']:.0f} MB",
-        f"{ours['s'] / peer['s']:.2f}", f"{ours['mb'] / peer['mb']:.2f}",
-    )  # fmt: skip
+def cell(found: dict | None) -> str:
+    if found is None:
+        return ""
+    requests = f", {found['requests']} req." if "requests" in found else ""
+    pandas = ", pandas imported" if found["pandas"] else ""
+    times = f"{found['s'] * 1e3:.0f} ms ({found['whole_s'] * 1e3:.0f})"
+    return f"{times}, {found['mb']:.0f} MB{requests}{pandas}"
 
 
-def measure(place, new_url, options, peer_options, sizes, times: int, *, commits: bool) -> None:
-    warm, peer_warm = new_url(), new_url()
-    tables.lakelog_table(warm, 3, options=options)
-    tables.delta_table(peer_warm, 3, options=peer_options)
+def show(place: str, what: str, ours: dict, peer: dict | None, rows: int) -> None:
+    assert ours["rows"] == rows, (ours, rows)
+    ratios = ["", ""]
+    if peer is not None:
+        assert peer["rows"] == rows, (peer, rows)
+        ratios = [f"{ours['s'] / peer['s']:.2f}", f"{ours['mb'] / peer['mb']:.2f}"]
+    tables.row(place, what, cell(ours), cell(peer), *ratios)
+
+
+def measure_files(place, new_url, options, peer_options, args) -> None:
+    sizes = [*args.files, *([10_000_000] if args.ten_million else [])]
     for size in sizes:
         url, peer_url = new_url(), new_url()
-        if commits:
-            writer = tables.lakelog_table(url, 0, options=options, checkpoint=False)
-            tables.delta_table(peer_url, 1, options=peer_options, checkpoint=False)
-            tables.delta_commits_by_hand(peer_url, 1, size, options)
-            for number in range(size):
-                tables.commit(writer, [tables.add_action(number)])
-        else:
-            tables.lakelog_table(url, size, options=options)
-            tables.delta_table(peer_url, size, options=peer_options)
-        ours = reading("lakelog", url, warm, options, times)
-        full = reading("lakelog, statistics", url, warm, options, times)
-        peer = reading("deltalake", peer_url, peer_warm, peer_options, times)
-        show(place, f"{size:,}", ours, full, peer, size)
+        tables.lakelog_table(url, size, options=options)
+        ours = reading(OURS, url, options, args.times)
+        peer = None
+        if size <= args.peer_limit:
+            tables.delta_table(peer_url, size, options=peer_options, own_options=options)
+            peer = reading(THEIRS, peer_url, peer_options, args.times)
+        show(place, f"{size:,} files", ours, peer, size)
+        if size == args.parts:
+            found = reading(OURS, url, options, args.times, "statistics")
+            show(place, f"one column's bounds of {size:,} files", found, peer, size)
+
+
+def measure_parts(place, new_url, options, peer_options, args) -> None:
+    size = args.parts
+    url, peer_url = new_url(), new_url()
+    tables.lakelog_table(url, size, options=options, tables=10)
+    tables.delta_table(peer_url, size // 10, options=peer_options, own_options=options)
+    ours = reading(OURS, url, options, args.times, table="t3")
+    peer = reading(THEIRS, peer_url, peer_options, args.times)
+    show(place, f"one table of ten of {size:,} files", ours, peer, size // 10)
+    url, peer_url = new_url(), new_url()
+    more = {"partitions": 100}
+    tables.lakelog_table(url, size, options=options, **more)
+    tables.delta_table(peer_url, size, options=peer_options, own_options=options, **more)
+    ours = reading(OURS, url, options, args.times, "partition")
+    peer = reading(THEIRS, peer_url, peer_options, args.times, "partition")
+    show(place, f"one partition of a hundred of {size:,} files", ours, peer, size // 100)
+
+
+def measure_commits(place, new_url, options, peer_options, sizes, times: int) -> None:
+    for size in sizes:
+        url, peer_url = new_url(), new_url()
+        writer = tables.lakelog_table(url, 0, options=options, checkpoint=False)
+        tables.delta_table(peer_url, 1, options=peer_options, checkpoint=False)
+        tables.delta_commits_by_hand(peer_url, 1, size, options)
+        for number in range(size):
+            tables.commit(writer, [tables.add_action(number)])
+        ours = reading(OURS, url, options, times)
+        peer = reading(THEIRS, peer_url, peer_options, times)
+        show(place, f"{size:,} commits", ours, peer, size)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, nargs="*", default=[1_000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--files", type=int, nargs="*", default=[1_000, 100_000, 1_000_000])
+    parser.add_argument("--ten-million", action="store_true", help="takes half an hour to build")
+    parser.add_argument("--peer-limit", type=int, default=10_000_000, help="no peer above it")
+    parser.add_argument("--parts", type=int, default=1_000_000, help="0: none; a hundred or more")
     parser.add_argument("--commits", type=int, nargs="*", default=[100, 1_000, 10_000])
     parser.add_argument("--moto-commits", type=int, nargs="*", default=[100, 1_000])
     parser.add_argument("--where", nargs="*", default=["local", "moto"])
     parser.add_argument("--times", type=int, default=5)
     args = parser.parse_args()
-    columns = ("lakelog", "with statistics", "deltalake", "time ratio", "memory ratio")
+    columns = ("lakelog", "deltalake", "time ratio", "memory ratio")
     with tempfile.TemporaryDirectory() as folder, tables.places(args.where, folder) as places:
         for place, (new_url, options, peer_options) in places.items():
             print("\n## Open the newest snapshot and list its files, after a checkpoint")
-            tables.head(place, "files", *columns)
-            measure(place, new_url, options, peer_options, args.files, args.times, commits=False)
+            tables.head(place, "what", *columns)
+            measure_files(place, new_url, options, peer_options, args)
+            if args.parts:
+                measure_parts(place, new_url, options, peer_options, args)
             print("\n## The same without any checkpoint")
-            tables.head(place, "commits", *columns)
+            tables.head(place, "what", *columns)
             sizes = args.commits if place == "local" else args.moto_commits
-            measure(place, new_url, options, peer_options, sizes, args.times, commits=True)
+            measure_commits(place, new_url, options, peer_options, sizes, args.times)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""All figures, one after the other: `make bench`. Needs a quiet machine and about an hour;
+"""All figures, one after the other: `make bench`. Needs a quiet machine and about two hours;
 `--quick` gives a look.
 
 python bench/run.py [--quick]
@@ -10,12 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+LOCAL = ["--where", "local"]
 QUICK = {
     "startup.py": [],
-    "commit.py": ["--files", "0", "10000", "--where", "local"],
-    "opening.py": ["--files", "1000", "10000", "--commits", "100", "--where", "local"],
+    "commit.py": ["--files", "0", "10000", *LOCAL],
+    "append.py": ["--files", "0", "10000", "--times", "3", *LOCAL],
+    "opening.py": [
+        *("--files", "1000", "10000", "--parts", "10000", "--commits", "100", "--times", "3"),
+        *LOCAL,
+    ],
+    "checkpoint.py": [
+        *("--files", "10000", "--commits", "100", "--onto", "10000", "--writes", "200"),
+    ],
+    "bounds.py": ["--share", "0.01"],
     "spark_planning.py": ["--files", "1000"],
-    "concurrency.py": ["--rows", "5x20", "10x50", "--where", "local", "--peer-limit", "20"],
+    "concurrency.py": ["--rows", "5x20", "10x50", "--peer-limit", "20", *LOCAL],
 }
 
 

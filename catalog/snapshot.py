@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from .log.state import State
 
 _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
+_PART = [
+    "path",
+    "size_bytes",
+    "row_count",
+    "schema_fingerprint",
+    "footer_bytes",
+    "footer_digest",
+]
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
 
 
@@ -127,7 +135,8 @@ class Snapshot:
         Raises:
             TableNotFound: The cut doesn't know the table.
             CorruptObject: The files of the table can't be told.
-        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time.
+        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time;
+            with details 1 GET for each of files.
         """
         self._check_table(table)
         parts = [
@@ -202,20 +211,15 @@ class Snapshot:
         for state in self._states:
             known = {entry.fingerprint: entry for entry in self._schemas_of(state, table)}
             folder = base_folder(state.writer, self.database)
-            rows = (
-                self._files_of(state, table)
-                .table(table)
-                .select(["path", "size_bytes", "row_count", "schema_fingerprint"])
-            )
+            rows = self._files_of(state, table).table(table).select(_PART)
             order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
             schemas: dict[bytes, pa.Schema] = {}
             columns = (column.to_pylist() for column in rows.take(order).columns)
-            for path, size, count, fingerprint in zip(*columns, strict=True):
+            for path, size, count, fingerprint, *footer in zip(*columns, strict=True):
                 if fingerprint not in schemas:
                     schemas[fingerprint] = known[fingerprint].schema
-                parts.append(
-                    FilePart(folder + path, size, count, schemas[fingerprint], fingerprint)
-                )
+                schema = schemas[fingerprint]
+                parts.append(FilePart(folder + path, size, count, schema, fingerprint, *footer))
         return parts
 
     def _check_table(self, table: str) -> None:

@@ -28,7 +28,7 @@ class Entry:
     """A command in the overview.
 
     Attributes:
-        name: As the user types it, and the name of its module.
+        name: As the user types it, and, with `_` for `-`, the name of its module.
         summary: What it does, in a few words.
         group: Heading in the overview.
         pandas: Whether it may import pandas, which Spark does.
@@ -39,9 +39,14 @@ class Entry:
     group: str
     pandas: bool = False
 
+    @property
+    def module(self) -> str:
+        """The name of the command's module."""
+        return self.name.replace("-", "_")
+
     def load(self) -> Command:
         """Import the command's module."""
-        return cast("Command", import_module(f".commands.{self.name}", __package__))
+        return cast("Command", import_module(f".commands.{self.module}", __package__))
 
 
 COMMANDS: Final = (
@@ -49,7 +54,7 @@ COMMANDS: Final = (
     Entry("databases", "the databases of a catalog", "Look"),
     Entry("tables", "the tables of a database: files, rows, size, columns", "Look"),
     Entry("log", "what was committed: when, by whom, how much", "Look"),
-    Entry("show", "one transaction or checkpoint, decoded", "Look"),
+    Entry("show", "one transaction, checkpoint or segment, decoded", "Look"),
     Entry("files", "the live files of a table", "Look"),
     Entry("schema", "the columns of a table, and which files differ", "Look"),
     Entry("scan", "the rows of a table", "Look"),
@@ -58,6 +63,7 @@ COMMANDS: Final = (
     Entry("checkpoint", "write a checkpoint, so that opening stays quick", "Maintain"),
     Entry("prune", "forget old history", "Maintain"),
     Entry("gc", "delete data files that no retained revision needs", "Maintain"),
+    Entry("adopt-name", "give a log that was copied or renamed its new name", "Maintain"),
     Entry("rebuild", "make a lost log again from the footers of the data files", "Maintain"),
 )
 

@@ -1,22 +1,25 @@
-"""Statistics of files as JSON-ready records, a record a column, for `lakelog show`."""
+"""Statistics of files as JSON-ready records, a record a column, for `lakelog show` and `files`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .values import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pyarrow as pa
 
     from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 Records = list[dict[str, Any]]
+_BOUNDS: Final = ("min", "max")
 
 
 def of_add(add: wire.Add, schema: pa.Schema | None) -> Records | None:
     """Those of a whole file; None if they or the schema aren't known."""
-    from ..catalog.format.segments import merge_row_groups
+    from ..catalog.format.statistics_rows import merge_row_groups
 
     if schema is None or not add.row_groups:
         return None
@@ -31,7 +34,7 @@ def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
     kind = bound_type(field.type)
     low = high = None
     if kind is not None:
-        raw = [getattr(item, name) if item.HasField(name) else None for name in ("min", "max")]
+        raw = [getattr(item, name) if item.HasField(name) else None for name in _BOUNDS]
         low, high = plain(decode_bounds(raw, kind))
     return _record(
         field.name,
@@ -41,29 +44,65 @@ def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
     )
 
 
-def of_batch(files: pa.Table) -> list[Records | None]:
-    """Those of many files, from a table with statistics columns; None for a file without any."""
-    from ..catalog.format.segments import MAX_EXACT, MIN_EXACT
+def of_batch(
+    files: pa.Table, statistics: Sequence[pa.Table], schemas: Mapping[bytes, pa.Schema]
+) -> dict[tuple[str, str], Records]:
+    """Those of many files, by table and path; a file of which nothing is known is left out.
 
-    found: list[dict[str, dict[str, Any]]] = [{} for _ in range(files.num_rows)]
-    columns: dict[tuple[str, str, str], list[Any]] = {}
-    for name in files.schema.names:
-        if name.count(":") >= 2:
-            what, kind, column = name.split(":", 2)
-            columns[what, kind, column] = plain(files.column(name))
-    for (what, kind, column), values in columns.items():
-        if what == "nulls":
-            for records, nulls in zip(found, values, strict=True):
-                if nulls is not None:
-                    records.setdefault(column, _record(column))["nulls"] = nulls
-        elif what in ("min", "max"):
-            bit = MIN_EXACT if what == "min" else MAX_EXACT
-            exactness = columns.get(("exact", kind, column), [0] * len(values))
-            for records, value, bits in zip(found, values, exactness, strict=True):
-                if value is not None:
-                    record = records.setdefault(column, _record(column))
-                    record |= {what: value, f"{what}_exact": bool((bits or 0) & bit)}
-    return [list(records.values()) or None for records in found]
+    Args:
+        files: All columns of FILES.
+        statistics: Segments of STATISTICS, as they are worked with.
+        schemas: By fingerprint.
+    """
+    import pyarrow as pa
+
+    from ..catalog.format.columns import column
+    from ..catalog.read.statistics import statistics_of_batch
+
+    if not statistics:
+        return {}
+    found: dict[tuple[str, str], Records] = {}
+    # A path can stand in two tables: each is asked for by itself, its rows keep their numbers.
+    tables = files.column("table").to_pylist()
+    rows = pa.concat_tables(statistics)
+    places = rows.column("row").to_pylist()
+    for table in dict.fromkeys(tables):
+        own = [at < len(tables) and tables[at] == table for at in places]
+        of_table = column(own, pa.bool_())
+        known = decoded(statistics_of_batch(files, rows.filter(of_table), schemas))
+        for item in known:
+            found.setdefault((table, item["path"]), []).append(
+                _record(
+                    item["column"],
+                    item["null_count"],
+                    (item["min"], item["min_exact"]),
+                    (item["max"], item["max_exact"]),
+                )
+            )
+    return found
+
+
+def decoded(statistics: pa.Table) -> Records:
+    """Rows of `Snapshot.statistics` with bounds as values, in their order."""
+    from ..catalog.format.statistics import decode_bounds, parse_bound_type
+
+    kinds = statistics.column("bound_type").to_pylist()
+    columns = {
+        name: statistics.column(name).to_pylist()
+        for name in statistics.schema.names
+        if name not in _BOUNDS
+    }
+    for name in _BOUNDS:
+        raw = statistics.column(name).to_pylist()
+        columns[name] = [None] * len(raw)
+        for text in set(kinds):
+            kind = parse_bound_type(text)
+            at = [place for place, other in enumerate(kinds) if other == text]
+            if kind is not None:
+                values = plain(decode_bounds([raw[place] for place in at], kind))
+                for place, value in zip(at, values, strict=True):
+                    columns[name][place] = value
+    return [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
 
 
 def _record(

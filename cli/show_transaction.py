@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import LakelogError
+from ..errors import CorruptError, LakelogError
 from . import output
 from .output import Column
 from .show_statistics import of_add, of_batch
@@ -13,17 +13,25 @@ from .text import cell, count, many, size
 from .values import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     import pyarrow as pa
 
     from ..catalog.format.names import LogObject
     from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.format.pieces import Piece
     from ..catalog.read.log_reader import LogReader
     from ..catalog.wire import lakelog_transaction_pb2 as wire
+    from .show_statistics import Records
 
+    # The files of each segment, and the statistics beside them.
+    Batch = Sequence[tuple[pa.Table, Sequence[pa.Table]]]
+
+ROWS: Final = "actions"
 _FILES_SHOWN: Final = 50
 _FIELDS: Final = (
     *("table", "path", "partition", "row_count", "size_bytes", "schema_fingerprint"),
-    *("first_clock", "last_clock", "footer_bytes", "row_groups", "replaces"),
+    *("first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups"),
     *("statistics", "fields"),
 )
 _EMPTY: Final = dict.fromkeys(_FIELDS)
@@ -39,12 +47,15 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
     key = log.folder + item.name
     found = log.transaction(item)
     message = found.message
-    schemas = _schemas(log, found)
+    batches = {number: _decode(found.batches[number]) for number in found.batches}
+    schemas = _schemas(log, found, batches)
     return {
         "kind": "transaction",
         "key": key,
         "writer": log.writer,
         "database": log.database,
+        "log_id": found.log.log_id.hex(),
+        "incarnation": found.log.incarnation,
         "revision": message.revision,
         "committed_at": output.utc_from_us(message.commit.committed_at_us),
         "epoch": message.epoch,
@@ -54,19 +65,41 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
         "previous_uuid": message.previous_uuid.hex() or None,
         "previous_digest": message.previous_digest.hex() or None,
         "successor_uuid": message.commit.successor_uuid.hex(),
+        "slot_seed": message.commit.slot_seed.hex(),
         "members": [_member(member) for member in message.commit.members],
         "actions": [
             record
             for number, action in enumerate(message.actions)
-            for record in _action(number, action, found, schemas)
+            for record in _action(number, action, batches.get(number, ()), schemas)
         ],
     }
 
 
-def _schemas(log: LogReader, found: DecodedTransaction) -> dict[bytes, pa.Schema]:
+def _decode(pieces: Sequence[Piece]) -> Batch:
+    """The files of a batch; beside those of each segment the statistics of whole files."""
+    from ..catalog.format.segment_bytes import decode_segment
+    from ..catalog.format.wire_kinds import FILES, STATISTICS
+    from ..catalog.log.checkpoint import decode_describing
+
+    batch: list[tuple[pa.Table, list[pa.Table]]] = []
+    for piece in pieces:
+        assert piece.inline is not None  # as all pieces of a transaction
+        if piece.kind == FILES:
+            batch.append((decode_segment(piece.inline, FILES, piece.rows, piece.where), []))
+        elif piece.kind == STATISTICS:
+            # What can't be decoded is unknown, as it is to readers.
+            with contextlib.suppress(CorruptError):
+                batch[-1][1].append(decode_describing(piece.inline, piece))
+    return batch
+
+
+def _schemas(
+    log: LogReader, found: DecodedTransaction, batches: Mapping[int, Batch]
+) -> dict[bytes, pa.Schema]:
     """Schemas by fingerprint: those in the transaction, and if files need others, those of the log
     before it.
     """
+    from ..catalog.format.objects import generations_of
     from ..catalog.format.schema import decode_schema
 
     schemas: dict[bytes, pa.Schema] = {}
@@ -74,17 +107,20 @@ def _schemas(log: LogReader, found: DecodedTransaction) -> dict[bytes, pa.Schema
     for action in found.message.actions:
         kind = action.WhichOneof("kind")
         if kind == "schema":
+            item = action.schema
             with contextlib.suppress(ValueError):
-                schemas[action.schema.fingerprint] = decode_schema(action.schema.arrow_schema)
+                schemas[item.fingerprint] = decode_schema(item.arrow_schema, generations_of(item))
         elif kind == "add":
             needed.add(action.add.schema_fingerprint)
+    for batch in batches.values():
+        for files, _ in batch:
+            needed.update(files.column("schema_fingerprint").to_pylist())
     if needed - set(schemas):
         # A log that is broken further up must not hide what this one object says.
         with contextlib.suppress(LakelogError):
-            state = log.load(found.message.revision)
-            schemas |= {
-                fingerprint: entry.schema for (_, fingerprint), entry in state.schemas.items()
-            }
+            state = log.load(found.message.revision, incarnation=found.log.incarnation)
+            known = state.schemas.arrow_schemas(state.schemas.entries)
+            schemas |= {fingerprint: schema for (_, fingerprint), schema in known.items()}
     return schemas
 
 
@@ -100,7 +136,7 @@ def _member(member: wire.Member) -> dict[str, Any]:
 
 
 def _action(
-    number: int, action: wire.Action, found: DecodedTransaction, schemas: dict[bytes, pa.Schema]
+    number: int, action: wire.Action, batch: Batch, schemas: dict[bytes, pa.Schema]
 ) -> list[dict[str, Any]]:
     """An action as one record; a batch of files as one a file. All have the same keys."""
     kind = action.WhichOneof("kind")
@@ -110,12 +146,15 @@ def _action(
     if kind == "add_batch":
         return [
             base | record
-            for record in _batch(action.add_batch.table, found.batches[number].run.full())
+            for files, statistics in batch
+            for record in _batch(files, of_batch(files, statistics, schemas))
         ]
     if kind == "remove":
-        return [base | {"path": action.remove.path}]
+        return [base | {"table": action.remove.table, "path": action.remove.path}]
     if kind == "schema":
         return [base | _schema(action.schema)]
+    if kind in _OWN_FORM:
+        return [base | {"fields": _OWN_FORM[kind](getattr(action, kind))}]
     from google.protobuf.json_format import MessageToDict
 
     inner = getattr(action, kind) if kind else None
@@ -135,33 +174,70 @@ def _add(add: wire.Add, schemas: dict[bytes, pa.Schema]) -> dict[str, Any]:
         "first_clock": add.first_clock,
         "last_clock": add.last_clock,
         "footer_bytes": add.footer_bytes,
+        "footer_digest": _known_digest(add.footer_digest),
         "row_groups": len(add.row_groups),
-        "replaces": list(add.replaces),
         "statistics": of_add(add, schemas.get(add.schema_fingerprint)),
     }
 
 
-def _batch(table: str, files: pa.Table) -> list[dict[str, Any]]:
+def _known_digest(digest: bytes) -> str | None:
+    return digest.hex() if any(digest) else None
+
+
+def _batch(files: pa.Table, known: Mapping[tuple[str, str], Records]) -> list[dict[str, Any]]:
     """Many files as records.
 
     Args:
-        files: With statistics.
+        known: Statistics by table and path.
     """
-    fingerprints = files.column("schema_fingerprint").to_pylist()
-    names = [name for name in files.schema.names if name in _EMPTY and name != "schema_fingerprint"]
-    columns: dict[str, list[Any]] = {name: plain(files.column(name)) for name in names}
-    columns["schema_fingerprint"] = [fingerprint.hex() for fingerprint in fingerprints]
-    columns["statistics"] = of_batch(files)
-    return [
-        {"table": table, **dict(zip(columns, row))} for row in zip(*columns.values(), strict=True)
-    ]
+    by_bytes: dict[str, Callable[[bytes], str | None]] = {
+        "schema_fingerprint": lambda value: value.hex(),
+        "footer_digest": _known_digest,
+    }
+    names = [name for name in files.schema.names if name in _EMPTY]
+    columns: dict[str, list[Any]] = {
+        name: [by_bytes[name](value) for value in files.column(name).to_pylist()]
+        if name in by_bytes
+        else plain(files.column(name))
+        for name in names
+    }
+    records = [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
+    return [{**row, "statistics": known.get((row["table"], row["path"]))} for row in records]
+
+
+def _identity(identity: wire.Identity) -> dict[str, Any]:
+    return {"writer": identity.writer, "database": identity.database}
+
+
+def _seal(seal: wire.Seal) -> dict[str, Any]:
+    return {"next_incarnation": seal.next_incarnation, "rebuild_id": seal.rebuild_id.hex()}
+
+
+def _forget(forget: wire.Forget) -> dict[str, Any]:
+    before = forget.applications_before_us
+    return {
+        "applications_before": output.utc_from_us(before) if before else None,
+        "tables": list(forget.tables),
+        "schemas": [
+            {"table": item.table, "fingerprint": item.fingerprint.hex()} for item in forget.schemas
+        ],
+    }
+
+
+_OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
+    "identity": _identity,
+    "seal": _seal,
+    "forget": _forget,
+}
 
 
 def _schema(schema: wire.Schema) -> dict[str, Any]:
+    from ..catalog.format.objects import generations_of
     from ..catalog.format.schema import decode_schema
 
     try:
-        columns = {field.name: str(field.type) for field in decode_schema(schema.arrow_schema)}
+        found = decode_schema(schema.arrow_schema, generations_of(schema))
+        columns = {field.name: str(field.type) for field in found}
     except ValueError:
         columns = {}
     return {
@@ -171,6 +247,7 @@ def _schema(schema: wire.Schema) -> dict[str, Any]:
             "columns": columns,
             "key": list(schema.key),
             "sort_order": list(schema.sort_order),
+            "generations": {item.column: item.generation for item in schema.generations},
         },
     }
 
@@ -181,6 +258,8 @@ def print_text(found: dict[str, Any], *, statistics: bool) -> None:
     output.pairs(
         [
             ("transaction", found["key"]),
+            ("log id", found["log_id"]),
+            ("incarnation", f"{found['incarnation']}"),
             ("revision", f"{found['revision']}"),
             ("committed at", found["committed_at"]),
             ("epoch", f"{found['epoch']}{guest}"),
@@ -220,6 +299,7 @@ def _print_action(record: dict[str, Any], statistics: bool) -> None:
         _print_file(record, statistics)
     elif kind == "remove":
         output.line(f"remove  {cell(record['path'])}")
+        output.pairs([("table", record["table"])], indent="        ")
     elif kind == "schema":
         columns = record["fields"]["columns"]
         shown = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
@@ -233,6 +313,11 @@ def _print_action(record: dict[str, Any], statistics: bool) -> None:
             ],
             indent="        ",
         )
+    elif kind == "identity":
+        output.line(f"identity  {record['fields']['writer']}/{record['fields']['database']}")
+    elif kind == "seal":
+        output.line(f"seal    for incarnation {record['fields']['next_incarnation']}")
+        output.pairs([("rebuild id", record["fields"]["rebuild_id"])], indent="        ")
     else:
         output.line(f"{kind}  {output.to_json(record['fields'])}")
 
@@ -249,7 +334,6 @@ def _print_file(record: dict[str, Any], statistics: bool) -> None:
             ("row groups", f"{count(groups)}, footer of {count(record['footer_bytes'])} bytes"),
             ("clock", f"{record['first_clock']} to {record['last_clock']}"),
             ("schema", record["schema_fingerprint"]),
-            ("replaces", ", ".join(record["replaces"] or [])),
             ("statistics", f"of {many(len(known), 'column')}" if known else "none"),
         ],
         indent="        ",

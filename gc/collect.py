@@ -32,14 +32,18 @@ was committed since. What is committed between that look and the deletion is cas
 rules don't depend on how long that takes.
 
 Doubt is a refusal, and nothing is deleted: a log that is not there (it may be lost, and the data
-files are what it is rebuilt from), one whose live files are not there (it may be another's, in the
-wrong place), a fork, a hole, an object that is damaged or of the future.
+files are what it is rebuilt from), one that says it is another's, or whose live files are not there
+(it may be in the wrong place), a fork, a hole, a table whose files don't fit, an object that is
+damaged or of the future.
 
 No file of this log has an epoch above that of the head and 1: who opens a log takes the next one.
 Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays.
 
-Both rules hold for committers only. A rebuild writes a whole log, of files of any epoch and age: it
-must not let the log be read before all of it is there.
+Both rules hold for committers only. A rebuild writes a whole log, of files of any epoch and age: so
+a log that is sealed for one is left alone. Afterwards rule A holds for epochs from that of the
+rebuilt transactions on: files of lower ones were written for a log that nobody may know any more.
+What lower incarnations name stays as long as they are there; so does what a rebuild names that has
+not put its checkpoint yet.
 
 Source: docs/maintenance.md; docs/format.md, section 10.5.
 """
@@ -92,14 +96,17 @@ def plan_gc(
     Raises:
         WriterNotFound: There is no such log, so nothing is known to be an orphan.
         ForkError, MissingTransaction, CorruptError: A retained revision can't be read.
+        ForeignLog, ConflictError: See `retained.refuse_untouchable`.
+        UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         ObjectNotFound: Live files are not there: the log may be another's.
-    Requests: those of the probe unless the store was probed before; 1 LIST of the data files and 1
-        of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its segments and
-        each later transaction.
+    Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
+        files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
+        segments, each later transaction, and all of other incarnations.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
     )
+    context.refuse_refs()
     exclusive = context.exclusive()
     now = context.now()
     found = _look(context, exclusive, now)
@@ -155,6 +162,7 @@ def execute_gc(
     )
     if not plan.actions:
         return Outcome().report(plan)
+    context.refuse_refs()
     exclusive = context.exclusive()
     now = context.store_now()
     found = _look(context, exclusive, now)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import check_id
 from ..catalog.read.log_reader import LogReader
-from ..errors import AccessDenied, PlanOutdated
+from ..errors import AccessDenied, PlanOutdated, UnsupportedFeature
 from ..plans import check_source, open_source
 from ..store import probe
 from .plan import Plan, check_plan
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ..plans import Progress
     from ..store import ObjectInfo, Store
 
+_REFS: Final = "_refs/"
+_NAMED: Final = 5
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -76,6 +79,22 @@ class MaintenanceContext:
             return probe(self.store, f"{self.writer}/", new_name=name).put_if_absent
         except AccessDenied:
             return False
+
+    def refuse_refs(self) -> None:
+        """Refuse if there are refs: they pin revisions, and this version can't read them.
+
+        Raises:
+            UnsupportedFeature: The catalog has some.
+        Requests: 1 LIST.
+        """
+        keys = [info.key for info in islice(self.store.list(_REFS), _NAMED)]
+        if keys:
+            raise UnsupportedFeature(
+                f"The catalog has refs ({', '.join(keys)}), and this lakelog doesn't know which "
+                "revisions they pin",
+                key=_REFS,
+                hint="Nothing was deleted. Upgrade lakelog",
+            )
 
     def now(self) -> dt.datetime:
         """The time by the ambient clock."""

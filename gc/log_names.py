@@ -30,7 +30,7 @@ class LogNames:
     Attributes:
         listing: The parsed names of the incarnation in use, and of others.
         infos: Objects of `transactions/`, by name without the folder.
-        segments: Objects of `segments/`, likewise.
+        segments: Objects of `segments/`, likewise; none if nobody asked for them.
     """
 
     listing: Listing
@@ -42,33 +42,40 @@ class LogNames:
         return other is not None and self.infos.keys() == other.infos.keys()
 
 
-def list_log(context: MaintenanceContext) -> LogNames:
+def list_log(context: MaintenanceContext, *, segments: bool) -> LogNames:
     """All names of the log.
 
-    Requests: 2 LIST, and 1 more per 1,000 names on S3.
+    Args:
+        segments: Whether also those of the segments.
+    Requests: 1 or 2 LIST, and 1 more per 1,000 names on S3.
     """
-    segments = _infos(context, segments_folder(context.writer, context.database))
+    folder = segments_folder(context.writer, context.database)
+    pieces = _infos(context, folder) if segments else {}
     infos = _infos(context, context.log.folder)  # later: no checkpoint without its segments
-    return LogNames(read_listing(context.writer, context.database, infos), infos, segments)
+    return LogNames(read_listing(context.writer, context.database, infos), infos, pieces)
 
 
 def _infos(context: MaintenanceContext, folder: str) -> dict[str, ObjectInfo]:
     return {info.key[len(folder) :]: info for info in context.store.list(folder)}
 
 
-def with_listing(context: MaintenanceContext, work: Callable[[LogNames], _T]) -> _T:
+def with_listing(
+    context: MaintenanceContext, work: Callable[[LogNames], _T], *, segments: bool = False
+) -> _T:
     """Do `work` on a listing of the log, and again on a new one if the log moved under it.
 
     A listing races with writers and with prune: what it shows may be gone, and what it doesn't show
     may be there. Only what a second look confirms is an error.
 
+    Args:
+        segments: Whether `work` needs the names of segments.
     Raises:
         MissingTransaction: Listed objects are not there, several times.
         LakelogError: What `work` raises.
     """
     before: LogNames | None = None
     for attempt in range(_ATTEMPTS):
-        names = list_log(context)
+        names = list_log(context, segments=segments)
         try:
             return work(names)
         except (MissingTransaction, ObjectNotFound, CorruptObject) as error:

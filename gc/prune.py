@@ -1,7 +1,8 @@
 """Prune: take the beginning of a log away, down to a checkpoint that has been read back.
 
-What may go: with C the checkpoint that the log will begin with, every transaction, checkpoint and
-unneeded segment of a revision below C. Transaction C itself stays: it says what checkpoint C is.
+What may go: with C the checkpoint that the log will begin with, every transaction and checkpoint of
+a revision below C, all of lower incarnations, and segments that no checkpoint that stays refers to.
+Transaction C itself stays: it says what checkpoint C is.
 
 Which C: the newest checkpoint that is not above the oldest revision to keep. A revision is kept if
 retention asks for it, or if it was the head at any time within the floor (`Margins.prune_floor_s`):
@@ -14,14 +15,22 @@ What C must prove, when the plan is made and again when it is executed (`prune_v
 read whole, it is the checkpoint of its transaction, all later transactions follow from it, and, as
 far as the older log can still be read, replaying that gives the same state.
 
-In which order: ascending by revision, and within one first the transaction, then the checkpoint,
-then its segments. So wherever it stops, what is left is the end of a log, without a hole, and no
-checkpoint is there without its segments. What an interrupted run leaves, the next one takes.
+In which order: lower incarnations first, then ascending by revision, and within one first the
+transaction, then the checkpoint; segments last. So wherever it stops, what is left is the end of a
+log, without a hole, and no checkpoint is there without its segments. What an interrupted run
+leaves, the next one takes.
 
 C must itself be older than the floor. A checkpoint under way may refer to segments of an older
 one than C, which its writer saw as the newest; and another prune may be deleting segments by what
 it saw before C was there. By then each of them has finished, or has listed again and seen C. What
-retained checkpoints refer to stays, and so does anything that is younger than the floor.
+retained checkpoints refer to stays, and so does anything that is younger than the floor. Segments
+are listed before the log: a checkpoint that comes in between names old ones that C names too, or
+its own, which are young.
+
+A lower incarnation goes whole, once nothing in it is younger than the floor or the days to keep. As
+the seal of a rebuild is its last object, that is so long after the log was switched over; and C
+being old tells the same where there is no seal. Names of a higher incarnation than the one in use
+stay: a rebuild may be writing them. A log that is sealed for one is left alone altogether.
 
 Source: docs/maintenance.md; docs/format.md, section 10.5.
 """
@@ -32,13 +41,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import parse_log_object
-from ..errors import UnsupportedFeature
 from .context import MaintenanceContext, is_old, open_context, open_execution, outdated, span_text
 from .log_names import LogNames, check_names, with_listing
 from .outcome import Outcome
 from .plan import Facts, Kept, Plan
-from .prune_choice import Retention, Selection, choose, floor_revision, select
+from .prune_choice import Retention, choose, floor_revision
+from .prune_select import Limits, Selection, select
 from .prune_verify import prove
+from .retained import refuse_untouchable
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -51,7 +61,6 @@ if TYPE_CHECKING:
     from .plan import Report
 
 _AT_ONCE: Final = 100
-_REFS: Final = "_refs/"
 
 
 def plan_prune(
@@ -88,8 +97,8 @@ def plan_prune(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
     )
     retention = Retention.checked(keep_revisions, keep_days)
-    _refuse_refs(context)
-    return with_listing(context, lambda names: _plan(context, names, retention))
+    context.refuse_refs()
+    return with_listing(context, lambda names: _plan(context, names, retention), segments=True)
 
 
 def execute_prune(
@@ -121,9 +130,9 @@ def execute_prune(
     )
     if not plan.actions:
         return Outcome().report(plan)
-    _refuse_refs(context)
+    context.refuse_refs()
     now = context.store_now()
-    fresh = with_listing(context, lambda names: _check(context, names, plan, now))
+    fresh = with_listing(context, lambda names: _check(context, names, plan, now), segments=True)
     planned = {action.key for action in plan.actions}
     todo = [action for action in fresh.selection.actions if action.key in planned]
     outcome = Outcome()
@@ -146,10 +155,11 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     first = choice.first
     if first is None:
         state, needed, note = context.log.load(listing=listing), None, ""
+        refuse_untouchable(state)
     else:
         proof = prove(context, names, first)
         state, needed, note = proof.state, proof.needed, proof.note
-    selection = select(names, first, needed, now, context.margins, retention.days)
+    selection = select(names, Limits(first, needed, now, context.margins, retention.days))
     facts = Facts(
         head=listing.head,
         head_digest=state.digest.hex(),
@@ -183,6 +193,8 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     check_names(listing)
     first = parse_log_object(plan.facts.checkpoint.removeprefix(context.log.folder))
     assert first is not None  # `check_plan` saw to it
+    if first.incarnation != listing.incarnation:
+        raise outdated(plan, f"incarnation {listing.incarnation} of the log is in use by now")
     if first.name not in names.infos or first.revision not in listing.transactions:
         raise outdated(plan, f"checkpoint {first.revision} or its transaction is gone")
     if listing.head < plan.facts.head:
@@ -199,16 +211,4 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     if not is_old(names.infos[first.name], now, context.margins.prune_floor_s):
         why = f"checkpoint {first.revision} was written within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    return _Fresh(names, select(names, first, proof.needed, now, context.margins))
-
-
-def _refuse_refs(context: MaintenanceContext) -> None:
-    """Refs pin revisions, and this version can't read them: with any there, nothing is pruned."""
-    names = context.store.list_folders(_REFS)
-    if names:
-        raise UnsupportedFeature(
-            f"The catalog has refs ({', '.join(names[:5])}), and this lakelog doesn't know which "
-            "revisions they pin",
-            key=_REFS,
-            hint="Upgrade lakelog. Nothing was deleted",
-        )
+    return _Fresh(names, select(names, Limits(first, proof.needed, now, context.margins)))

@@ -1,4 +1,4 @@
-"""Which checkpoint the log shall begin with, and what may then go. Decides on names and times.
+"""Which checkpoint the log shall begin with. Decides on names and times.
 
 Source: docs/maintenance.md.
 """
@@ -10,19 +10,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.names import parse_log_object, parse_segment_name
 from ..errors import UsageError
 from .context import MaintenanceContext, is_old, span_text
 from .log_names import LogNames, check_no_gap
-from .plan import Deletion, Kept
 
 if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
     from ..catalog.log.listing import Listing
     from ..catalog.margins import Margins
-    from ..store import ObjectInfo
 
-_ORDER: Final = {"transaction": 0, "checkpoint": 1}
 _MAX_DAYS: Final = 365_000.0
 
 
@@ -147,110 +143,3 @@ def floor_revision(names: LogNames, now: dt.datetime, margins: Margins) -> int:
             if not is_old(names.infos[item.name], now, margins.prune_floor_s):
                 return revision - 1
     return listing.head
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What goes, in the order of deletion, and what stays."""
-
-    actions: tuple[Deletion, ...]
-    kept: tuple[Kept, ...]
-
-
-def select(
-    names: LogNames,
-    first: LogObject | None,
-    needed: set[str] | None,
-    now: dt.datetime,
-    margins: Margins,
-    keep_days: float | None = None,
-) -> Selection:
-    """Sort the objects of a log into those that go and those that stay.
-
-    Args:
-        first: The checkpoint that the log will begin with; None: everything stays.
-        needed: Names of the segments that checkpoints that stay refer to; None: nobody knows.
-        keep_days: Lower incarnations stay so long after they were written.
-    """
-    going: list[LogObject] = []
-    groups: dict[str, list[ObjectInfo]] = {}
-    for name, info in names.infos.items():
-        item = parse_log_object(name)
-        why = _UNKNOWN if item is None else _why_kept(item, info, first, now, margins, keep_days)
-        if item is None or why:
-            groups.setdefault(why, []).append(info)
-        else:
-            going.append(item)
-    going.sort(key=lambda i: (i.incarnation, i.revision, _ORDER[i.kind], i.uuid8))
-    begin = 0 if first is None else first.revision
-    actions = [_deletion(item, names.infos[item.name], first) for item in going]
-    for name, info in names.segments.items():
-        why = _why_segment_kept(name, info, first, needed, now, margins)
-        if why:
-            groups.setdefault(why, []).append(info)
-        else:
-            reason = f"no checkpoint from revision {begin} on refers to it"
-            actions.append(Deletion(info.key, info.size_bytes, reason))
-    kept = [Kept.of(why, groups[why], named=why != _RETAINED) for why in sorted(groups)]
-    return Selection(tuple(actions), tuple(kept))
-
-
-_RETAINED: Final = "retained: of a revision that is to be read, or of a later one"
-_UNKNOWN: Final = "unknown name: not made by lakelog"
-_NEEDED: Final = "segment that a retained checkpoint refers to"
-_UNTOLD: Final = "segment that a checkpoint may refer to that can't be read"
-_YOUNG: Final = "younger than the prune floor: a checkpoint may be under way"
-_OLD_INCARNATION: Final = "of an earlier incarnation that is to be kept"
-_UNFINISHED: Final = "of an incarnation without its checkpoint: a rebuild may be under way"
-
-
-def _why_kept(
-    item: LogObject,
-    info: ObjectInfo,
-    first: LogObject | None,
-    now: dt.datetime,
-    margins: Margins,
-    keep_days: float | None,
-) -> str:
-    """Why a log object stays; empty if it goes."""
-    if first is None:
-        return _RETAINED
-    if item.incarnation > first.incarnation:
-        return _UNFINISHED
-    if item.incarnation == first.incarnation and item.revision >= first.revision:
-        return _RETAINED
-    if not is_old(info, now, margins.prune_floor_s):
-        return _YOUNG
-    kept_s = (keep_days or 0.0) * 86_400
-    if item.incarnation < first.incarnation and not is_old(info, now, kept_s):
-        return _OLD_INCARNATION
-    return ""
-
-
-def _why_segment_kept(
-    name: str,
-    info: ObjectInfo,
-    first: LogObject | None,
-    needed: set[str] | None,
-    now: dt.datetime,
-    margins: Margins,
-) -> str:
-    """Why a segment stays; empty if it goes."""
-    if parse_segment_name(name) is None:
-        return _UNKNOWN
-    if first is None:
-        return _RETAINED
-    if needed is None:
-        return _UNTOLD
-    if name in needed:
-        return _NEEDED
-    return "" if is_old(info, now, margins.prune_floor_s) else _YOUNG
-
-
-def _deletion(item: LogObject, info: ObjectInfo, first: LogObject | None) -> Deletion:
-    assert first is not None
-    if item.incarnation < first.incarnation:
-        reason = f"is of incarnation {item.incarnation}, which a rebuild has replaced"
-    else:
-        reason = f"lies before revision {first.revision}, with whose checkpoint the log will begin"
-    return Deletion(info.key, info.size_bytes, reason)

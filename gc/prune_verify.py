@@ -10,13 +10,14 @@ Source: docs/maintenance.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import segments_folder
-from ..catalog.log.outcome import foreign_error
+from ..catalog.log.checkpoint import decode_describing
+from ..catalog.log.merge import DESCRIBING
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .log_names import check_names
-from .retained import SET_ASIDE, digests_of, read_base, replay
+from .retained import SET_ASIDE, digests_of, read_base, refuse_untouchable, replay
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from .context import MaintenanceContext
     from .log_names import LogNames
+
+_PIECES_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +63,42 @@ def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Pro
     listing = names.listing
     check_names(listing)
     state = read_base(context, listing, first)
+    _read_statistics(state)
     note = _compare_with_log(context, listing, first, state)
     replay(context, listing, state, listing.head)
-    if state.is_foreign:
-        raise foreign_error(state)
+    refuse_untouchable(state)
     digests = digests_of(state)
-    needed: set[str] | None = set()
+    needed: set[str] = set()
     for revision in sorted(c for c in listing.checkpoints if c >= first.revision):
         item = listing.checkpoints[revision][0]
-        needed = needed | _check_checkpoint(context, names, item, digests.get(revision))
+        needed |= _check_checkpoint(context, names, item, digests.get(revision))
+    try:
+        return Proof(state, digests, needed | _segments_of_others(context, listing), note)
+    except CorruptError as error:
+        no_segment = f"No segment goes, since one may be needed: {error.message}"
+        return Proof(state, digests, None, f"{note}. {no_segment}" if note else no_segment)
+
+
+def _segments_of_others(context: MaintenanceContext, listing: Listing) -> set[str]:
+    """Names of the segments that checkpoints of other incarnations refer to."""
+    found: set[str] = set()
     for item in listing.others:
-        if item.kind == "checkpoint" and needed is not None:
-            try:
-                needed |= _segments(context.log.checkpoint_state(item))
-            except CorruptError as error:
-                needed, note = None, f"{note}{'. ' if note else ''}No segment goes: {error.message}"
-    return Proof(state, digests, needed, note)
+        if item.kind == "checkpoint":
+            found |= _segments(context.log.checkpoint_state(item))
+    return found
+
+
+def _read_statistics(state: State) -> None:
+    """Read back what describes files, too: `read_base` has read all else.
+
+    Raises:
+        CorruptObject: Something is damaged. No table needs it, but the log before may have it.
+    """
+    pieces = [piece for piece in state.pieces if piece.kind in DESCRIBING]
+    for low in range(0, len(pieces), _PIECES_AT_ONCE):
+        batch = pieces[low : low + _PIECES_AT_ONCE]
+        for piece, data in zip(batch, state.bytes_of(batch), strict=True):
+            decode_describing(data, piece)
 
 
 def _compare_with_log(
@@ -111,14 +134,15 @@ def _compare_with_log(
 
 
 def differences(one: State, other: State) -> list[str]:
-    """In what two states of one revision differ, in words; statistics are not compared."""
+    """In what two states of one revision differ, in words. What says where rows may be (row groups
+    and statistics) is not compared: it may lawfully be left out."""
     found: list[str] = []
     facts = (
         "log", "named", "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
         "transaction_id", "reader_features", "writer_features",
     )  # fmt: skip
     found += [name for name in facts if getattr(one, name) != getattr(other, name)]
-    if one.applications.versions() != other.applications.versions():
+    if not one.applications.rows().equals(other.applications.rows()):
         found.append("application versions")
     if one.schemas.entries != other.schemas.entries:
         found.append("schemas")

@@ -22,7 +22,13 @@ from ..catalog.log.files import Part, batch_parts
 from ..catalog.log.listing import Listing, plan_read
 from ..catalog.log.outcome import foreign_error
 from ..catalog.log.state import State, apply, check_writer_features, empty_state
-from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, UnsupportedFeature
+from ..errors import (
+    ConflictError,
+    CorruptObject,
+    MissingTransaction,
+    ObjectNotFound,
+    UnsupportedFeature,
+)
 from .log_names import check_names, check_no_gap, with_listing
 
 if TYPE_CHECKING:
@@ -78,13 +84,32 @@ def refuse_broken(state: State) -> None:
         files.check(table)
 
 
+def refuse_untouchable(state: State) -> None:
+    """Raise if nothing of a log may be deleted, sound as it is.
+
+    Raises:
+        ForeignLog: It is another writer's or database's, copied to here or renamed.
+        ConflictError: A rebuild has sealed it: it may be about to name any file, and reads it.
+    """
+    if state.is_foreign:
+        raise foreign_error(state)
+    if state.sealed_for:
+        raise ConflictError(
+            f"The log of {state.writer}/{state.database} was sealed for a rebuild that is not done",
+            key=f"{state.writer}/{state.database}",
+            hint="Nothing was deleted. Wait for the rebuild; if it was interrupted, run it again",
+        )
+
+
 def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
     message = transaction.message
     facts = {
+        "log": (state.log, transaction.log),
         "revision": (state.revision, message.revision),
         "uuid": (state.uuid, message.uuid),
         "digest": (state.digest, transaction.digest),
         "epoch": (state.epoch, message.epoch),
+        "transaction id": (state.transaction_id, message.commit.members[-1].transaction_id),
         "commit time": (state.committed_at_us, message.commit.committed_at_us),
         "successor": (state.successor_uuid, message.commit.successor_uuid),
     }
@@ -212,13 +237,10 @@ def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
     oldest = listing.oldest_readable()
     from_start = listing.run_start(listing.head) == 0
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
-    if state.is_foreign:
-        raise foreign_error(state)
     paths = list(state.files.paths()) + other_incarnations(context, listing)
     retained = Retained(oldest, state, None, paths)
     replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
-    if state.is_foreign:
-        raise foreign_error(state)
+    refuse_untouchable(state)
     retained.first_epoch = _first_epoch(state)
     return retained
 
@@ -233,18 +255,32 @@ def _first_epoch(state: State) -> int | None:
 
 
 def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa.Array]:
-    """What the objects of other incarnations name: they can still be read by their tokens.
+    """What the objects of other incarnations name: they can still be read by their tokens, or are
+    of a rebuild that is not done.
 
     Raises:
         CorruptError: One can't be read, so that nobody knows what it names.
     Requests: 1 GET for each of their objects, and for each segment of files.
     """
     paths: list[pa.Array] = []
-    for item in listing.others:
-        if item.kind == "transaction":
-            _add_paths(context.log.transaction(item), paths)
-        else:
-            paths.extend(context.log.checkpoint_state(item).files.paths())
+    try:
+        for low in range(0, len(listing.others), _READ_AT_ONCE):
+            items = listing.others[low : low + _READ_AT_ONCE]
+            transactions = [item for item in items if item.kind == "transaction"]
+            for item, body in zip(transactions, _bodies(context, transactions), strict=True):
+                transaction = decode_transaction(body, listing.key(item))
+                _refuse_unknown(transaction)
+                _add_paths(transaction, paths)
+            for item in items:
+                if item.kind == "checkpoint":
+                    paths.extend(context.log.checkpoint_state(item).files.paths())
+    except CorruptObject as error:
+        error.hint = (
+            "It is of another incarnation than the one in use, whose files stay as long as it is "
+            "there. Nothing was deleted. `lakelog prune` takes lower incarnations a day after a "
+            "rebuild; names of a higher one are left by a rebuild that is not done"
+        )
+        raise
     return paths
 
 
@@ -270,6 +306,7 @@ def follow(context: MaintenanceContext, retained: Retained) -> Retained:
         replay(context, listing, state, listing.head, lambda found: _add_paths(found, news))
     except ObjectNotFound:
         return read_retained(context)
+    refuse_untouchable(state)
     return Retained(retained.oldest, state, retained.first_epoch, retained.paths + news)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..catalog.catalog import Catalog, open_catalog
 from ..catalog.data.unify import readable_columns
-from ..catalog.format.schema import encode_schema
 from ..errors import InvalidSchema, UsageError
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
@@ -90,19 +89,14 @@ def native(
     """
     target = snapshot.schema(table)
     groups: dict[bytes, FileGroup] = {}
-    fingerprints: dict[
-        int, bytes
-    ] = {}  # files of one schema share the object: hash each schema once
     files: dict[bytes, list[tuple[str, int]]] = {}
     for part in snapshot.file_parts(table):
-        fingerprint = fingerprints.get(id(part.schema))
-        if fingerprint is None:
-            fingerprint = fingerprints[id(part.schema)] = encode_schema(part.schema)[0]
+        if part.fingerprint not in groups:
             seen = set(readable_columns(part.schema, target))
             hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
-            known = files.setdefault(fingerprint, [])
-            groups.setdefault(fingerprint, FileGroup(part.schema, known, hidden=hidden))
-        files[fingerprint].append((catalog.store.object_url(part.key), part.size_bytes))
+            known = files[part.fingerprint] = []
+            groups[part.fingerprint] = FileGroup(part.schema, known, hidden=hidden)
+        files[part.fingerprint].append((catalog.store.object_url(part.key), part.size_bytes))
     return read_files(spark, list(groups.values()), target, options=options)
 
 

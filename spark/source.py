@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -155,9 +155,14 @@ class _Access:
 
 @dataclass
 class _Share(InputPartition):
-    """The files of one task (key, size, rows, number of the schema) and their schemas."""
+    """The files of one task, and their schemas.
 
-    files: tuple[tuple[str, int, int, int], ...]
+    Attributes:
+        files: Each with the number of its schema, and without the schema itself.
+        schemas: Packed.
+    """
+
+    files: tuple[tuple[FilePart, int], ...]
     schemas: tuple[bytes, ...]
 
 
@@ -180,7 +185,7 @@ class LakelogReader(DataSourceReader):
                 )
         self._access = access
         self._schema = schema
-        self._target = _message([unified.field(name) for name in schema.names])
+        self._target = _pack([unified.field(name) for name in schema.names])
         self._cut = (snapshot.database, table, snapshot.token)
         self._snapshot: Snapshot | None = snapshot
 
@@ -205,19 +210,16 @@ class LakelogReader(DataSourceReader):
         """
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from ..catalog.data.scan import FilePart, scan_files
-        from ..catalog.format.schema import decode_schema
+        from ..catalog.data.scan import scan_files
+        from ..catalog.format.schema import unpack_schema
 
         if not isinstance(partition, _Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
         wanted = to_arrow_schema(self._schema, timezone="UTC")
-        schemas = [decode_schema(message) for message in partition.schemas]
-        parts = [
-            FilePart(key, size, rows, schemas[number])
-            for key, size, rows, number in partition.files
-        ]
+        schemas = [unpack_schema(packed) for packed in partition.schemas]
+        parts = [replace(part, schema=schemas[number]) for part, number in partition.files]
         store = self._access.open().store
-        for batch in scan_files(store, parts, decode_schema(self._target)):
+        for batch in scan_files(store, parts, unpack_schema(self._target)):
             yield as_spark(batch, wanted)
 
 
@@ -236,23 +238,23 @@ def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:
 
 
 def _share(pack: list[FilePart]) -> _Share:
-    from ..catalog.format.schema import encode_schema
+    from ..catalog.format.schema import pack_schema
 
-    numbers: dict[int, int] = {}  # files of one schema share the object
+    numbers: dict[bytes, int] = {}
     schemas: list[bytes] = []
-    files: list[tuple[str, int, int, int]] = []
+    files: list[tuple[FilePart, int]] = []
     for part in pack:
-        number = numbers.get(id(part.schema))
+        number = numbers.get(part.fingerprint)
         if number is None:
-            number = numbers[id(part.schema)] = len(schemas)
-            schemas.append(encode_schema(part.schema)[1])
-        files.append((part.key, part.size_bytes, part.row_count, number))
+            number = numbers[part.fingerprint] = len(schemas)
+            schemas.append(pack_schema(part.schema))
+        files.append((replace(part, schema=None), number))
     return _Share(tuple(files), tuple(schemas))
 
 
-def _message(fields: list[pa.Field]) -> bytes:
+def _pack(fields: list[pa.Field]) -> bytes:
     import pyarrow as pa
 
-    from ..catalog.format.schema import encode_schema
+    from ..catalog.format.schema import pack_schema
 
-    return encode_schema(pa.schema(fields))[1]
+    return pack_schema(pa.schema(fields))

@@ -93,13 +93,9 @@ class Committer:
         self._margins = margins
         self._fenced = self._replaced()  # why: a log that is sealed takes nothing more
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
+        self._based_at_s = seen_at_s  # the same of a time when nobody had a newer base than ours
         # The revision before a put whose end something interrupted: `state` can't be relied on.
         self._interrupted_revision: int | None = None
-
-    @property
-    def seen_at_s(self) -> float:
-        """When the request was sent that showed the head, on the clock that never jumps."""
-        return self._seen_at_s
 
     def current_epoch(self) -> int:
         """The epoch that a transaction begun now carries."""
@@ -156,14 +152,37 @@ class Committer:
                 hint="Open the writer again",
             ) from unknown
 
-    def rebase(self, encoded: EncodedCheckpoint) -> None:
-        """Go on from a checkpoint that stands."""
+    def rebase(self, encoded: EncodedCheckpoint, seen_at_s: float) -> None:
+        """Go on from a checkpoint that stands.
+
+        Args:
+            seen_at_s: When its revision was seen to be the head.
+        """
         state, head = self.state, encoded.decoded.message
         if state.log != encoded.decoded.log or state.revision < head.revision:
             return
         if state.base is not None and state.base.message.revision >= head.revision:
             return
         state.rebase(encoded.decoded, encoded.pieces, encoded.files)
+        self._based_at_s = seen_at_s
+
+    def checkpointable(self) -> tuple[State, float]:
+        """The newest state that is known, to write a checkpoint of, and since when its base may be
+        an old one. Read anew if that was long ago: once there is a newer checkpoint, prune may take
+        the base, and with it the segments that a new one would refer to.
+
+        Raises:
+            ForeignLog: The log is another writer's or database's.
+        Requests: those of `catch_up`; 1 LIST and those of reading the head, twice a floor.
+        """
+        self.catch_up()
+        if self.state.base is not None and self.is_idle(self._based_at_s):
+            self._look_again(self.state.revision)
+        self.refuse_foreign()
+        since_s = self._seen_at_s
+        if self.state.base is not None:
+            since_s = min(since_s, self._based_at_s)
+        return self.state.copy(), since_s
 
     def catch_up(self) -> None:
         """List the log again, if this committer was idle for long or interrupted in a commit.
@@ -323,6 +342,7 @@ class Committer:
         """Read the log anew, and judge what came after a revision."""
         asked_at_s = self._ambient.monotonic_s()
         self._take_in(self.log.load(), before, asked_at_s)
+        self._based_at_s = asked_at_s
 
     def _take_in(self, fresh: State, before: int, asked_at_s: float) -> None:
         """A newer state, as the log showed it to a request that was begun then."""

@@ -156,9 +156,7 @@ class Session:
             trim: Look what was pruned, and leave its history out.
         """
         with self._guard:
-            self._committer.catch_up()
-            self._committer.refuse_foreign()
-            state, seen_at_s = self._committer.state.copy(), self._committer.seen_at_s
+            state, seen_at_s = self._committer.checkpointable()
         if state.revision < 0 or state.sealed_for:
             return None
         info, encoded = write_checkpoint(
@@ -171,7 +169,7 @@ class Session:
             is_stale=lambda: self._committer.is_idle(seen_at_s),
         )
         with self._guard:
-            self._committer.rebase(encoded)
+            self._committer.rebase(encoded, seen_at_s)
         self._checkpointer.written(info.revision)
         self.last_checkpoint = info
         return info

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROW_GROUP_ROWS: Final = 1 << 20
 ROW_GROUP_BYTES: Final = 64 << 20
 FILE_BYTES: Final = 128 << 20
+UNKNOWN_DIGEST: Final = bytes(8)
 
 
 @dataclass(frozen=True, slots=True)

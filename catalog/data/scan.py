@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import CorruptObject, LakelogError, ObjectNotFound
+from .parquet import UNKNOWN_DIGEST, footer_digest
 from .unify import conform, readable_columns
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class FilePart:
         row_count: As the log says.
         schema: Its own, with column identity.
         fingerprint: Of the schema, as the log keeps it.
+        footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
     """
 
     key: str
@@ -43,6 +45,8 @@ class FilePart:
     row_count: int
     schema: pa.Schema
     fingerprint: bytes = b""
+    footer_bytes: int = 0
+    footer_digest: bytes = UNKNOWN_DIGEST
 
 
 def scan_files(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> pa.RecordBatchReader:
@@ -99,6 +103,23 @@ def _check_size(size_bytes: int, part: FilePart) -> None:
         )
 
 
+def _known_footer(source: Any, part: FilePart) -> Any:
+    """The footer of a file, if the log knows it: read here, the Parquet reader doesn't read it."""
+    if not part.footer_bytes or part.footer_digest == UNKNOWN_DIGEST:
+        return None
+    footer = b""
+    if part.footer_bytes <= part.size_bytes:
+        source.seek(part.size_bytes - part.footer_bytes)
+        footer = source.read(part.footer_bytes)
+    if footer_digest(footer) != part.footer_digest:
+        raise CorruptObject(
+            f"{part.key} has another footer than the log says: the file was replaced, or damaged",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+    return pq.read_metadata(pa.BufferReader(footer))
+
+
 def _check_columns(found: list[str], columns: list[str], part: FilePart) -> None:
     """Parquet readers pass over a column that is not there: its rows would be null."""
     lost = sorted(set(columns) - set(found))
@@ -116,7 +137,12 @@ def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[
     try:
         with store.open_input(part.key, size_bytes=part.size_bytes) as source:
             _check_size(source.size(), part)
-            file = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+            file = pq.ParquetFile(
+                source,
+                metadata=_known_footer(source, part),
+                pre_buffer=True,
+                page_checksum_verification=True,
+            )
             _check_columns(file.schema_arrow.names, columns, part)
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS, columns=columns, use_threads=False

@@ -168,13 +168,14 @@ def _check_commit(message: wire.Transaction, key: str) -> None:
 
 def _check_special(message: wire.Transaction, incarnation: int, key: str) -> None:
     """Where Identity and Seal must and may stand."""
-    named = (action.WhichOneof("kind") for action in message.actions)
-    kinds = [kind for kind in named if kind is not None]  # others are ignored, as if not there
+    found = (action.WhichOneof("kind") for action in message.actions)
+    kinds = [kind for kind in found if kind is not None]  # without those that are ignored
     if message.revision == 0:
         _require(kinds[:1] == ["identity"], key, "doesn't say first whose log it begins")
     _require("seal" not in kinds or kinds == ["seal"], key, "has a seal among other actions")
     if kinds == ["seal"]:
-        following = next(a for a in message.actions if a.HasField("seal")).seal.next_incarnation
+        (seal,) = (a.seal for a in message.actions if a.WhichOneof("kind") == "seal")
+        following = seal.next_incarnation
         right = incarnation < following <= MAX_INCARNATION
         _require(right, key, f"seals the log for incarnation {following}")
 

@@ -48,7 +48,7 @@ def check_tables(tables: pa.ChunkedArray, key: str) -> None:
 
 
 def check_partitions(partitions: pa.ChunkedArray, key: str) -> None:
-    """Check the names of a column of partitions; empty for none.
+    """Check the names of a column of partitions.
 
     Raises:
         CorruptObject: One of them is too long once it is encoded.

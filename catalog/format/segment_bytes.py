@@ -13,7 +13,7 @@ from ...errors import CorruptObject, UnsupportedFeature
 from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_partitions, check_paths, check_tables
-from .segments import COLUMNS, COUNTS, MAX_NUMBER, ascends
+from .segments import COLUMNS, COUNTS, MAX_NUMBER, ORDER, ascends
 from .wire_kinds import FILES, HISTORY, NAMES, REFERENCES, ROW_GROUPS, SCHEMAS
 
 if TYPE_CHECKING:
@@ -128,10 +128,14 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
                 f"{wanted.type}",
                 key=key,
             )
-        column = table.column(field.name)
-        inner = pa.types.is_list(wanted.type) and any(c.flatten().null_count for c in column.chunks)
-        if inner or (not wanted.nullable and column.null_count):
+        if not wanted.nullable and table.column(field.name).null_count:
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
+        if pa.types.is_list(field.type) and _null_elements(table.column(field.name)):
+            raise CorruptObject(f"{key} holds a list with nulls in {field.name}", key=key)
+
+
+def _null_elements(lists: pa.ChunkedArray) -> bool:
+    return any(chunk.flatten().null_count for chunk in lists.chunks)
 
 
 def _check_values(table: pa.Table, kind: int, key: str) -> None:
@@ -143,10 +147,12 @@ def _check_values(table: pa.Table, kind: int, key: str) -> None:
     if kind == FILES and "path" in table.schema.names:
         check_paths(table.column("path"), key)
         check_tables(table.column("table"), key)
-        check_partitions(table.column("partition"), key)
         if not ascending_files(table.column("table"), table.column("path")):
             raise CorruptObject(f"{key} holds files that do not ascend", key=key)
+    if kind == FILES and "partition" in table.schema.names:
+        check_partitions(table.column("partition"), key)
     if kind == SCHEMAS:
         check_tables(table.column("table"), key)
-    if kind == ROW_GROUPS and not ascends(table, kind):
+    whole = set(ORDER.get(kind, ())) <= set(table.schema.names)
+    if kind in (SCHEMAS, ROW_GROUPS) and whole and not ascends(table, kind):
         raise CorruptObject(f"{key} holds rows that do not ascend", key=key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from enum import Enum
 from typing import Any, Final
@@ -24,6 +25,9 @@ _UINT = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
 _UNIT_OF_NAME = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+_DECIMAL: Final = re.compile(r"decimal128\(38, (?P<scale>-?\d+)\)")
+_TIMESTAMP: Final = re.compile(r"timestamp\[(?P<unit>s|ms|us|ns)(?P<zone>, tz=UTC)?\]")
 
 
 class Exactness(Enum):
@@ -57,6 +61,18 @@ def bound_type(kind: pa.DataType) -> pa.DataType | None:
     if types.is_timestamp(kind):
         return pa.timestamp(kind.unit, "UTC" if kind.tz else None)
     return None
+
+
+def parse_bound_type(name: str) -> pa.DataType | None:
+    """The bound type that its own name means, as `Snapshot.statistics` gives it; None for a column
+    without bounds."""
+    if not name:
+        return None
+    if found := _DECIMAL.fullmatch(name):
+        return pa.decimal128(38, int(found["scale"]))
+    if found := _TIMESTAMP.fullmatch(name):
+        return pa.timestamp(found["unit"], "UTC" if found["zone"] else None)
+    return pa.type_for_alias(name)
 
 
 def encode_bound(value: Any, kind: pa.DataType) -> bytes:

@@ -36,7 +36,7 @@ from ..wire import lakelog_checkpoint_pb2 as wire
 from .applications import Applications, application_rows, merge_applications
 from .files import Files, Part
 from .history import history_rows, transaction_row
-from .known_schemas import KnownSchemas, schema_rows
+from .known_schemas import KnownSchemas, check_schemas, schema_rows
 from .merge import (
     DESCRIBING,
     Rows,
@@ -421,7 +421,8 @@ def _write_schemas(state: State, sink: _Sink) -> None:
         sink.keep(piece)
     known = KnownSchemas()
     for piece, rows in zip(old[start:], _rows(state, old[start:]), strict=True):
-        known.load(rows, piece.where, newest=state.revision)
+        check_schemas(rows, piece.where, state.revision)
+        known.load(rows, piece.where)
     for transaction in state.tail:
         known.apply(transaction)
     for table in _cut(schema_rows(known.entries.values())):

@@ -298,13 +298,10 @@ class Files:
         if not isinstance(part, Part):
             self.broken_ranges.append((piece, part))
             return
-        if pc.unique(part.run.core.column("revision")).to_pylist() != [
-            transaction.message.revision
-        ]:
-            error = CorruptObject(
-                f"{transaction.key} holds a batch of another revision", key=transaction.key
-            )
-            self.broken_ranges.append((piece, error))
+        revisions = pc.unique(part.run.core.column("revision")).to_pylist()
+        if revisions != [transaction.message.revision]:
+            problem = f"{transaction.key} holds a batch of another revision"
+            self.broken_ranges.append((piece, CorruptObject(problem, key=transaction.key)))
             return
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):

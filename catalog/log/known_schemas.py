@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from ...errors import CorruptObject
-from ..format.columns import numbers, rows_to_table
+from ..format.columns import rows_to_table
 from ..format.objects import generations_of
+from ..format.path_column import table_ranges
 from ..format.schema import MAX_GENERATION, decode_schema, fingerprint
-from ..format.segments import MAX_NUMBER, SCHEMAS_COLUMNS, ascends
-from ..format.wire_kinds import SCHEMAS
+from ..format.segments import SCHEMAS_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pyarrow as pa
 
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
@@ -88,43 +88,22 @@ class KnownSchemas:
     def __contains__(self, identity: Identity) -> bool:
         return identity in self.entries
 
-    def load(
-        self,
-        rows: pa.Table,
-        where: str,
-        only: frozenset[str] | None = None,
-        newest: int = MAX_NUMBER,
-    ) -> None:
-        """Take in a SCHEMAS segment.
+    def load(self, rows: pa.Table, where: str, only: frozenset[str] | None = None) -> None:
+        """Take in a SCHEMAS segment that `check_schemas` found sound.
 
         Args:
-            only: Rows of these tables; None: all. All are checked.
-            newest: No schema was first named in a later revision.
-        Raises:
-            CorruptObject: A row isn't what its fingerprint says.
+            only: Rows of these tables; None: all.
         """
-        if not ascends(rows, SCHEMAS) or numbers(rows.column("revision")).max() > newest:
-            raise CorruptObject(f"{where} holds schemas out of order", key=where)
+        if only is not None:
+            ranges = table_ranges(rows.column("table"))
+            parts = [rows.slice(a, b - a) for t, (a, b) in ranges.items() if t in only]
+            if not parts:
+                return
+            rows = pa.concat_tables(parts)
         for row in rows.to_pylist():
-            names, found = row["generation_columns"] or (), row["generations"] or ()
-            generations = tuple(zip(names, found, strict=False))
-            ordered = [name.encode() for name in names]
-            sound = (
-                len(names) == len(found)
-                and all(0 < number <= MAX_GENERATION for number in found)
-                and all(ordered)
-                and all(low < high for low, high in itertools.pairwise(ordered))
-            )
-            if not sound or row["fingerprint"] != fingerprint(row["arrow_schema"], generations):
-                raise CorruptObject(
-                    f"{where} holds a schema of {row['table']!r} that its fingerprint doesn't name",
-                    key=where,
-                )
-            if only is not None and row["table"] not in only:
-                continue
             self._learn(
                 SchemaEntry(
-                    row["table"], row["fingerprint"], row["arrow_schema"], generations,
+                    row["table"], row["fingerprint"], row["arrow_schema"], _generations(row),
                     tuple(row["key"] or ()), tuple(row["sort_order"] or ()), row["revision"], where,
                 )
             )  # fmt: skip
@@ -186,6 +165,36 @@ class KnownSchemas:
                 except CorruptObject:
                     continue
         return found
+
+
+def _generations(row: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    names, numbers = row["generation_columns"] or (), row["generations"] or ()
+    return tuple(zip(names, numbers, strict=False))
+
+
+def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
+    """Whether all rows of a SCHEMAS segment keep their rules.
+
+    Args:
+        newest: The revision of the checkpoint.
+    Raises:
+        CorruptObject: One doesn't.
+    """
+    for row in rows.to_pylist():
+        generations = _generations(row)
+        names = [name.encode() for name, _ in generations]
+        sound = (
+            len(row["generation_columns"] or ()) == len(row["generations"] or ())
+            and all(names)
+            and all(low < high for low, high in itertools.pairwise(names))
+            and all(1 <= number <= MAX_GENERATION for _, number in generations)
+            and row["revision"] <= newest
+        )
+        if not sound or row["fingerprint"] != fingerprint(row["arrow_schema"], generations):
+            raise CorruptObject(
+                f"{where} holds a schema of {row['table']!r} that its fingerprint doesn't name",
+                key=where,
+            )
 
 
 def check_table_range(rows: pa.Table, piece: Piece) -> None:

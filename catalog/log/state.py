@@ -37,7 +37,7 @@ from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files, Part, check_range, check_revisions
 from .history import History
-from .known_schemas import KnownSchemas, check_table_range
+from .known_schemas import KnownSchemas, check_schemas, check_table_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -315,7 +315,6 @@ class State:
     def base_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         """The schemas that the base knows (of some tables)."""
         schemas = KnownSchemas()
-        newest = -1 if self.base is None else self.base.message.revision
         wanted = [
             piece
             for piece in self._of_kind(SCHEMAS)
@@ -325,9 +324,11 @@ class State:
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
+            assert self.base is not None
+            check_schemas(rows, piece.where, self.base.message.revision)
             self._schema_rows[_place(piece)] = rows
         for piece in wanted:
-            schemas.load(self._schema_rows[_place(piece)], piece.where, only, newest)
+            schemas.load(self._schema_rows[_place(piece)], piece.where, only)
         return schemas
 
     def _load_applications(self) -> Applications:

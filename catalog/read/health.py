@@ -1,8 +1,8 @@
-"""Whether the logs of a catalog are sound, and what its store can do: findings, for `doctor`.
+"""Whether a log is sound: findings, for `doctor`.
 
-A log is judged from its names, from reading its newest revision, and from each of its transactions
-by itself: one that is damaged below a checkpoint hinders nobody from reading the newest revision,
-but from reading its own.
+A log is judged from its names, from reading its newest revision with all its parts, and from each
+of its transactions by itself: one that is damaged below a checkpoint hinders nobody from reading
+the newest revision, but from reading its own.
 
 Source: docs/maintenance.md.
 """
@@ -11,28 +11,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import pyarrow.compute as pc
 
-from ...errors import AccessDenied, CorruptError, CorruptObject, LakelogError, LogLost
-from ...store import Capabilities, probe
+from ...errors import CorruptError, CorruptObject, LakelogError
 from ..ambient import SYSTEM, Ambient
-from ..format.names import check_id
-from ..format.objects import decode_transaction
-from ..log.listing import REPAIR, Listing
-from ..log.state import WRITER_FEATURES, State
+from ..format.objects import WRITER_FEATURES, decode_transaction
+from ..format.pieces import OF_A_PART
+from ..log.checkpoint import decode_describing
+from ..log.listing import REPAIR, Listing, fork_error
+from .findings import Finding
 from .log_reader import LogReader
-from .lost_log import refuse_lost_log, without_log
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from ...store import Store
     from ..format.names import LogObject
+    from ..log.state import State
 
-Severity = Literal["problem", "note"]
 _OLD_CHECKPOINT_REVISIONS: Final = 1_000
 _CLOCK_AHEAD_US: Final = 300_000_000
 _NAMED: Final = 3
@@ -40,32 +39,16 @@ _AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that somebody should know.
-
-    Attributes:
-        severity: `problem`: something is wrong. `note`: worth knowing.
-        what: What was found, in words.
-        key: The object it is about, or None.
-        to_do: What to do about it, or None.
-        writer, database: Whose log; None where it is about the store.
-    """
-
-    severity: Severity
-    what: str
-    key: str | None = None
-    to_do: str | None = None
-    writer: str | None = None
-    database: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LogHealth:
     """What one log looks like.
 
     Attributes:
-        database, writer: Whose.
-        head: Its newest revision.
+        database, writer: Whose folder it lies in.
+        log_id, incarnation: Which log it is, and in which life; None if it can't be read.
+        named: The writer and database that it says it is; None if it can't be read.
+        sealed_for: The incarnation that a rebuild of it begins; 0 if none does.
+        other_incarnations: Objects of other incarnations.
+        head: Its newest revision; -1 if there is none.
         committed_at_us, epoch: Of the head; None if it can't be read.
         oldest_readable: None if no revision can be read.
         readable: All revisions that can be, in words.
@@ -78,6 +61,11 @@ class LogHealth:
 
     database: str
     writer: str
+    log_id: str | None
+    incarnation: int | None
+    named: tuple[str, str] | None
+    sealed_for: int
+    other_incarnations: int
     head: int
     committed_at_us: int | None
     epoch: int | None
@@ -110,21 +98,32 @@ def examine_log(
     Args:
         ambient: For the time, and for waiting between listings.
         step: Told of so many transactions more that were read.
-    Requests: 1 LIST; those of reading the newest revision; 1 GET for each transaction.
+    Requests: 1 LIST; those of reading the newest revision and all pieces of its checkpoint; 1 GET
+        for each transaction.
     """
     log = LogReader(store, writer, database, ambient)
     listing = log.names()
     state, found = _read(log, listing)
-    found += _judge_names(listing)
+    found += _judge_names(listing, {finding.key for finding in found})
     sound, damage = _without_damage(log, listing, {finding.key for finding in found}, step)
     found += damage
     checkpoint = max(listing.checkpoints, default=None)
     if state is not None:
-        found += _judge_state(state, listing, checkpoint, ambient.now_us())
+        server = store.server_time()
+        now_us = ambient.now_us() if server is None else int(server.timestamp() * 1e6)
+        found += _judge_state(state, listing, checkpoint, now_us)
+        found += _judge_identity(state, listing)
+    elif listing.others and listing.head >= 0:
+        found.append(_others(listing))
     oldest = sound.oldest_readable()
     return LogHealth(
         database=database,
         writer=writer,
+        log_id=state.log.log_id.hex() if state and state.log else None,
+        incarnation=state.log.incarnation if state and state.log else None,
+        named=state.named if state else None,
+        sealed_for=state.sealed_for if state else 0,
+        other_incarnations=len(listing.others),
         head=listing.head,
         committed_at_us=state.committed_at_us if state else None,
         epoch=state.epoch if state else None,
@@ -149,6 +148,7 @@ def _read(log: LogReader, listing: Listing) -> tuple[State | None, list[Finding]
         warnings.simplefilter("always")
         try:
             state = log.load(listing=listing)
+            found += _judge_parts(state)
         except LakelogError as error:
             found.append(Finding("problem", error.message, error.key, error.hint))
     for item in caught:
@@ -156,6 +156,37 @@ def _read(log: LogReader, listing: Listing) -> tuple[State | None, list[Finding]
             to_do = "`lakelog checkpoint` writes a new one"
             found.append(Finding("problem", str(item.message), None, to_do))
     return state, found
+
+
+def _judge_parts(state: State) -> list[Finding]:
+    """Read everything that the newest state holds.
+
+    Requests: 1 GET for each piece of its checkpoint.
+    """
+    found: dict[str | None, Finding] = {}
+
+    def tell(error: LakelogError) -> None:
+        found[error.key] = Finding("problem", error.message, error.key, error.hint)
+
+    try:
+        for table in sorted(state.schemas.tables() | set(state.files.tables())):
+            try:
+                state.files.check(table)
+            except LakelogError as error:
+                tell(error)
+        state.applications.versions()
+        state.history.table()
+    except LakelogError as error:
+        tell(error)
+        return list(found.values())
+    for piece in state.pieces:
+        if piece.kind in OF_A_PART:
+            try:
+                decode_describing(state.bytes_of([piece])[0], piece)
+            except LakelogError as error:
+                what = f"{error.message}: nothing is skipped by these statistics"
+                found[error.key] = Finding("problem", what, error.key, REPAIR)
+    return list(found.values())
 
 
 def _without_damage(
@@ -197,15 +228,17 @@ def _without_damage(
     return replace(listing, transactions={r: names for r, names in kept.items() if names}), found
 
 
-def _judge_names(listing: Listing) -> list[Finding]:
+def _judge_names(listing: Listing, told: set[str | None]) -> list[Finding]:
     found = []
-    for revision in listing.forks()[1:]:  # the first is what reading the log raised
-        names = " and ".join(listing.key(item) for item in sorted(listing.transactions[revision]))
-        found.append(Finding("problem", f"Two transactions stand on revision {revision}", names))
+    forks = listing.forks()
+    for revision in forks:
+        rivals = fork_error(listing, revision)
+        if rivals.key not in told:
+            found.append(Finding("problem", rivals.message, rivals.key, rivals.hint))
     spans = listing.readable()
     if ", " in spans:
         what = f"Not every revision can be read, only {spans}"
-        to_do = "Restore the missing transactions from a copy"
+        to_do = None if forks else "Restore the missing transactions from a copy"
         found.append(Finding("problem", what, listing.folder, to_do))
     if listing.unknown:
         named = ", ".join(listing.unknown[:_NAMED])
@@ -227,8 +260,11 @@ def _judge_state(
     ahead_us = state.committed_at_us - now_us
     if ahead_us > _CLOCK_AHEAD_US:
         ahead = f"{ahead_us // 1_000_000:,} s"
-        what = f"The newest commit is {ahead} in the future, by this machine's clock"
-        to_do = "Points in time are by the writer's clock; tokens and revisions don't depend on any"
+        what = f"The newest commit is {ahead} in the future, by the store's clock"
+        to_do = (
+            "All later commits are stamped after it: give points in time as tokens or revisions, "
+            "which depend on no clock"
+        )
         found.append(Finding("note", what, None, to_do))
     unknown = state.writer_features - WRITER_FEATURES
     if unknown:
@@ -237,58 +273,50 @@ def _judge_state(
     return found
 
 
-def _committed_at(state: State | None, revision: int | None) -> dt.datetime | None:
-    if state is None or revision is None:
-        return None
-    table = state.history.table()
-    found = table.filter(pc.equal(table.column("revision"), revision)).column("committed_at")
-    at: dt.datetime | None = found[0].as_py() if len(found) else None
-    return at
-
-
-def find_lost_logs(
-    store: Store,
-    writer: str | None = None,
-    database: str | None = None,
-    *,
-    known: Collection[tuple[str, str]] = (),
-) -> list[Finding]:
-    """Data files without a log: a problem where they prove that there was one.
-
-    Args:
-        writer, database: Only of this one.
-        known: Pairs of writer and database that have a log.
-    Requests: those of `lost_log.without_log`, and of `lost_log.refuse_lost_log` for each found.
-    """
+def _judge_identity(state: State, listing: Listing) -> list[Finding]:
+    """Whose log it is, and what there is of its other lives."""
     found = []
-    for owner, name in without_log(store, writer, database, known=frozenset(known)):
-        try:
-            refuse_lost_log(store, owner, name)
-        except LogLost as error:
-            what = error.message.removeprefix(f"{owner}/{name} ")
-            finding = Finding("problem", what, error.key, error.hint, owner, name)
-        else:
-            what = "There are data files and no log: of a first commit that isn't made yet, or lost"
-            to_do = f"If it was made: `lakelog rebuild URL {name} --writer {owner}`"
-            finding = Finding("note", what, None, to_do, owner, name)
-        found.append(finding)
+    if state.is_foreign:
+        what = f"The log says that it is that of {'/'.join(state.named)}: it was copied or renamed"
+        to_do = (
+            "It can be read, and nobody can commit to it. To give it this name: `lakelog "
+            f"adopt-name URL {state.database} --writer {state.writer}`"
+        )
+        found.append(Finding("problem", what, None, to_do))
+    if state.sealed_for:
+        what = (
+            f"The log was sealed for a rebuild, and incarnation {state.sealed_for}, which that "
+            "begins, is not there: nobody can commit"
+        )
+        to_do = (
+            "If no rebuild is under way, make it again, which goes on with that one: `lakelog "
+            f"rebuild URL {state.database} --writer {state.writer} --replace`"
+        )
+        found.append(Finding("problem", what, state.tail[-1].key, to_do))
+    if listing.others:
+        found.append(_others(listing))
     return found
 
 
-def examine_store(store: Store, writer: str) -> tuple[Capabilities | None, str, list[Finding]]:
-    """Find out what the store can do, with a probe object below a writer's prefix.
+def _others(listing: Listing) -> Finding:
+    """What there is of other incarnations."""
+    numbers = sorted({item.incarnation for item in listing.others})
+    count = len(listing.others)
+    objects = "1 object" if count == 1 else f"{count:,} objects"
+    of = f"incarnation{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    above = any(number > listing.incarnation for number in numbers)
+    to_do = "Of a rebuild that is under way or was cut short" if above else None
+    what = f"{objects} of {of}; in use is {listing.incarnation}"
+    return Finding("note", what, listing.key(listing.others[0]), to_do)
 
-    Returns:
-        What it can do, or None if that is not known; in words, how it went; and findings.
-    Requests: those of `store.probe`.
-    """
-    check_id(writer, "writer")
+
+def _committed_at(state: State | None, revision: int | None) -> dt.datetime | None:
+    if state is None or revision is None:
+        return None
     try:
-        capabilities = probe(store, f"{writer}/")
-    except AccessDenied as error:
-        what = f"The probe was refused: {error.message}. Reading works"
-        return None, "writing is not allowed here", [Finding("note", what)]
-    except LakelogError as error:
-        what = f"The probe failed: {error.message}"
-        return None, "failed", [Finding("problem", what, None, error.hint)]
-    return capabilities, capabilities.detail, []
+        table = state.history.table()
+    except LakelogError:  # it is a problem already
+        return None
+    found = table.filter(pc.equal(table.column("revision"), revision)).column("committed_at")
+    at: dt.datetime | None = found[0].as_py() if len(found) else None
+    return at

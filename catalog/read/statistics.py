@@ -93,6 +93,23 @@ def table_statistics(state: State, table: str, *, row_groups: bool = False) -> p
     return rows_to_table(rows, STATISTICS_OUTPUT)
 
 
+def statistics_of_batch(
+    files: pa.Table, statistics: pa.Table, schemas: Mapping[bytes, pa.Schema]
+) -> pa.Table:
+    """What statistics beside the files of a batch say of whole files.
+
+    Args:
+        files: All columns of FILES.
+        statistics: Of kind STATISTICS, as they are worked with.
+        schemas: By fingerprint.
+    Returns:
+        As `table_statistics`, in the order of columns and rows.
+    """
+    everything = np.ones(files.num_rows, np.bool_)
+    source = _Source(files, everything, empty_table(rows_schema(ROW_GROUPS)), statistics)
+    return rows_to_table(list(_known(source, STATISTICS, schemas)), STATISTICS_OUTPUT)
+
+
 def _arrow_schemas(state: State, table: str) -> Mapping[tuple[str, bytes], pa.Schema]:
     known = state.schemas_of(table)
     return known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))

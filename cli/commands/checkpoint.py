@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Write a checkpoint of the newest revision of every writer, or of one, so that readers need not
-replay the whole log. Writers do this by themselves every 100 commits; nothing is taken over and
+replay the whole log. Writers do this by themselves every 16 commits; nothing is taken over and
 nobody is fenced. A writer's prefix gets a probe object for a moment, to learn what the store can
 do."""
 EXAMPLES: Final = """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import NotACatalog, NotFoundError
+from ...errors import CorruptError, NotACatalog, NotFoundError
 from .. import options, output
 from ..opening import existing_log, open_catalog
 from ..output import Column
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     import argparse
 
     from ...catalog.catalog import Catalog
-    from ...catalog.read.health import Finding, LogHealth
+    from ...catalog.read.findings import Finding
+    from ...catalog.read.health import LogHealth
 
 DESCRIPTION: Final = """\
 Find out what the store really does, and look at every log: its head, epoch, forks, what can be
-read, the age of its checkpoint, names that are not lakelog's. Every transaction is read. Data files
-are only looked at where there is no log: whether it was lost.
+read, the age of its checkpoint, names that are not lakelog's; whether it says that it is another
+log than its folder says, lies in two folders, or was sealed for a rebuild that is not done. Every
+transaction and every piece of the newest checkpoint is read. Data files are only looked at where
+there is no log: whether it was lost.
 
 The only thing ever written is one small probe object below <writer>/_probe/, of --writer or
 else of the first writer there is; it is removed again. --no-probe writes nothing.
@@ -38,6 +42,12 @@ _LOGS: Final = (
     Column("head", style="count"),
     Column("committed_at"),
     Column("epoch", style="count"),
+    Column("log_id", "LOG"),
+    Column("incarnation", "LIFE", style="count"),
+    Column("named_writer", shown=False),
+    Column("named_database", shown=False),
+    Column("sealed_for", shown=False),
+    Column("other_incarnations", shown=False),
     Column("oldest_readable", "OLDEST", style="count"),
     Column("readable", shown=False),
     Column("transactions", shown=False),
@@ -49,6 +59,7 @@ _LOGS: Final = (
     Column("unknown_names", shown=False),
     Column("sound", style="yes"),
 )
+_SHORT_ID: Final = 8
 _RACES: Final = (
     "Commits race for one name, which only one can win: a log can't fork, "
     "and several processes may share one."
@@ -74,7 +85,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, and print what was found."""
     from ...catalog.ambient import SYSTEM
-    from ...catalog.read.health import examine_log, find_lost_logs
+    from ...catalog.read.catalog_health import compare_logs, find_case_twins, find_lost_logs
+    from ...catalog.read.health import examine_log
 
     catalog = open_catalog(args)
     try:
@@ -92,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
         ]
     for log in logs:
         findings += log.findings
+    findings += compare_logs(logs) + find_case_twins(catalog.store)
     prober = args.writer or (targets[0][0] if targets else None)
     probed = _probe(catalog, None if args.no_probe else prober, findings)
     found = {
@@ -119,7 +132,9 @@ def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]
                 (writer, database) for database in databases for writer in catalog.writers(database)
             ]
         if args.database is not None:
-            existing_log(catalog, args.writer, args.database)
+            # What is wrong with the log is told when it is looked at.
+            with contextlib.suppress(CorruptError):
+                existing_log(catalog, args.writer, args.database)
             return [(args.writer, args.database)]
     except NotACatalog:
         if args.writer is None or args.database is not None:
@@ -138,9 +153,15 @@ def _log_row(log: LogHealth) -> dict[str, Any]:
     return {
         "database": log.database,
         "writer": log.writer,
-        "head": log.head,
+        "head": None if log.head < 0 else log.head,
         "committed_at": None if committed_at_us is None else output.utc_from_us(committed_at_us),
         "epoch": log.epoch,
+        "log_id": log.log_id,
+        "incarnation": log.incarnation,
+        "named_writer": None if log.named is None else log.named[0],
+        "named_database": None if log.named is None else log.named[1],
+        "sealed_for": log.sealed_for or None,
+        "other_incarnations": log.other_incarnations,
         "oldest_readable": log.oldest_readable,
         "readable": log.readable,
         "transactions": log.transactions,
@@ -169,7 +190,7 @@ def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dic
 
     Requests: 4; none without a writer.
     """
-    from ...catalog.read.health import examine_store
+    from ...catalog.read.catalog_health import examine_store
 
     found: dict[str, Any] = {
         "backend": catalog.store.backend,
@@ -204,7 +225,8 @@ def _print(found: dict[str, Any]) -> None:
     if found["meaning"]:
         output.note("meaning", found["meaning"])
     output.line()
-    output.rows("text", _LOGS, found["logs"], empty="no logs yet")
+    logs = [{**log, "log_id": log["log_id"] and log["log_id"][:_SHORT_ID]} for log in found["logs"]]
+    output.rows("text", _LOGS, logs, empty="no logs yet")
     for heading, items in (("problem", found["problems"]), ("note", found["notes"])):
         for item in items:
             where = f"{item['writer']}/{item['database']}: " if item["writer"] else ""

@@ -15,12 +15,21 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...catalog.snapshot import Snapshot
+
 DESCRIPTION: Final = """\
 List the live files of a table, sorted by writer and path. Paths are relative to
-<writer>/<database>/; json and csv also have the URL of each file, as another engine opens it."""
+<writer>/<database>/; json and csv also have the URL of each file, as another engine opens it.
+
+With --statistics list what the log knows of the columns of each file instead: null counts and the
+least and greatest value (in text, ~ behind a value says that it is a bound only), and in json and
+csv where bloom filters lie. --row-groups gives that of each row group of files that have more than
+one."""
 EXAMPLES: Final = """
 lakelog files s3://lake/catalog weather hourly
 lakelog files ./catalog weather hourly --as-of EWR=3,JFK=2
+lakelog files ./catalog weather hourly --statistics --limit 20
+lakelog files ./catalog weather hourly --row-groups --output csv
 lakelog files ./catalog weather hourly --output json | jq -r '.[].url'
 """
 _COLUMNS: Final = (
@@ -34,6 +43,17 @@ _COLUMNS: Final = (
 )
 _TEXT: Final = (*(column for column in _COLUMNS if column.shown), Column("path"))
 
+_STATISTICS: Final = (
+    Column("writer"),
+    Column("path"),
+    Column("row_group", "GROUP", style="count"),
+    Column("column"),
+    Column("bound_type"),
+    Column("null_count", "NULLS", style="count"),
+    *(Column("min"), Column("max"), Column("min_exact"), Column("max_exact")),
+    *(Column("bloom_offset"), Column("bloom_bytes")),
+)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -42,12 +62,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_table(parser)
     options.add_as_of(parser)
     options.add_writer(parser, "only this writer's files")
-    options.add_limit(parser, "files")
+    options.add_limit(parser, "files, or rows of statistics")
+    parser.add_argument(
+        "--statistics", action="store_true", help="the statistics of each column of each file"
+    )
+    parser.add_argument(
+        "--row-groups",
+        action="store_true",
+        help="the statistics of row groups, of files that have more than one",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a row a file."""
     snapshot = open_snapshot(args)
+    if args.statistics or args.row_groups:
+        return _print_statistics(snapshot, args)
     found = snapshot.files(args.table).sort_by([("writer", "ascending"), ("path", "ascending")])
     kept = found if args.limit is None else found.slice(0, args.limit)
     if args.output != "text":
@@ -57,6 +87,34 @@ def run(args: argparse.Namespace) -> int:
     _print_totals(found, kept.num_rows)
     print_cut(snapshot)
     return 0
+
+
+def _print_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
+    """Print a row a file (or row group) and column."""
+    from ..show_statistics import decoded
+
+    found = snapshot.statistics(args.table, row_groups=args.row_groups)
+    kept = found if args.limit is None else found.slice(0, args.limit)
+    records = decoded(kept)
+    if args.output != "text":
+        output.rows(args.output, _STATISTICS, records)
+        return 0
+    hidden = {"bound_type", "min_exact", "max_exact", "bloom_offset", "bloom_bytes"}
+    hidden |= set() if args.row_groups else {"row_group"}
+    shown = [column for column in _STATISTICS if column.name not in hidden]
+    for record in records:
+        record |= {name: _bound(record, name) for name in ("min", "max")}
+    output.rows("text", shown, records, empty="(no statistics)")
+    if kept.num_rows < found.num_rows:
+        output.line(f"\n{kept.num_rows} of {many(found.num_rows, 'row')}")
+    print_cut(snapshot)
+    return 0
+
+
+def _bound(record: dict[str, Any], name: str) -> str | None:
+    """A bound as text; `~` says that no row need have that very value."""
+    value = record[name]
+    return None if value is None else f"{value}{'' if record[f'{name}_exact'] else '~'}"
 
 
 def _records(found: pa.Table) -> list[dict[str, Any]]:

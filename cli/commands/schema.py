@@ -105,7 +105,7 @@ def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
     for part in snapshot.file_parts(table):
         fingerprint = fingerprints.get(id(part.schema))
         if fingerprint is None:
-            fingerprint = fingerprints[id(part.schema)] = encode_schema(part.schema)[0]
+            fingerprint = fingerprints[id(part.schema)] = encode_schema(part.schema).fingerprint
         variant = found.setdefault(fingerprint, _Variant(part.schema))
         variant.files[part.key.split("/", 1)[0]] += 1
     return sorted(found.values(), key=lambda item: (-item.files.total(), sorted(item.files)))

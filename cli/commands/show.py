@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import NotFoundError, RevisionNotFound, UsageError
 from .. import options, output
 from ..opening import existing_log, only_writer, open_catalog
+from ..output import Column
 
 if TYPE_CHECKING:
     import argparse
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = """\
 Decode one transaction, or with --checkpoint one checkpoint, and print every field. Without
 --revision it is the newest one; without --writer the database must have one writer only. In
-place of DATABASE the key of an object may stand, as errors name it; then nothing else is read
-first.
+place of DATABASE the key of an object may stand, as errors name it, also of a segment that a
+checkpoint refers to; then nothing else is read first.
 
-json and csv hold every file of a transaction with its statistics; text leaves those out unless
---statistics is set."""
+json and csv hold every file of a transaction with its statistics, and every row of a segment;
+text leaves those out, but for the statistics with --statistics."""
 EXAMPLES: Final = """
 lakelog show s3://lake/catalog weather --writer EWR
 lakelog show ./catalog weather --writer EWR --revision 12 --statistics
 lakelog show ./catalog weather --writer EWR --checkpoint --output json
-lakelog show ./catalog EWR/weather/transactions/00000000000000000012.5f0c2d11.transaction
+lakelog show ./catalog EWR/weather/transactions/998-999999999987-12.bdb70c0a.transaction
 """
 
 
@@ -61,26 +62,34 @@ def run(args: argparse.Namespace) -> int:
         writer = only_writer(catalog, args.database, args.writer)
         log, listing = existing_log(catalog, writer, args.database)
         item = _pick(log, listing, args.revision, args.checkpoint)
-    if item.kind == "checkpoint":
-        from ..show_checkpoint import COLUMNS, describe, print_text
+    if isinstance(item, str):
+        from .. import show_segment
 
-        rows = "segments"
+        found, print_text = show_segment.describe(log, item), show_segment.print_text
+        rows = found[show_segment.ROWS]
+        columns = tuple(Column(name) for name in (rows[0] if rows else ()))
+    elif item.kind == "checkpoint":
+        from .. import show_checkpoint
+
+        found, print_text = show_checkpoint.describe(log, item), show_checkpoint.print_text
+        rows, columns = found[show_checkpoint.ROWS], show_checkpoint.COLUMNS
     else:
-        from ..show_transaction import COLUMNS, describe, print_text
+        from .. import show_transaction
 
-        rows = "actions"
-    found = describe(log, item)
+        found, print_text = show_transaction.describe(log, item), show_transaction.print_text
+        rows, columns = found[show_transaction.ROWS], show_transaction.COLUMNS
     if args.output == "json":
         output.json_object(found)
     elif args.output == "csv":
-        output.rows("csv", COLUMNS, found[rows])
+        output.rows("csv", columns, rows)
     else:
         print_text(found, statistics=args.statistics)
     return 0
 
 
-def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogObject]:
-    from ...catalog.format.names import is_id, parse_log_object
+def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogObject | str]:
+    """The log, and the object in `transactions/` or the name of a segment."""
+    from ...catalog.format.names import is_id, parse_log_object, parse_segment_name
     from ...catalog.read.log_reader import LogReader
     from ...store.keys import check_key
 
@@ -89,14 +98,18 @@ def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogO
             "A key says it all", hint="Leave out --writer, --revision and --checkpoint"
         )
     parts = check_key(args.database).split("/")
-    item = parse_log_object(parts[-1])
-    if len(parts) != 4 or not is_id(parts[0]) or not is_id(parts[1]) or parts[2] != "transactions":
-        item = None
-    if item is None or item.kind == "segment":
+    item: LogObject | str | None = None
+    if len(parts) == 4 and is_id(parts[0]) and is_id(parts[1]):
+        if parts[2] == "transactions":
+            item = parse_log_object(parts[3])
+        elif parts[2] == "segments" and parse_segment_name(parts[3]) is not None:
+            item = parts[3]
+    if item is None:
         raise UsageError(
-            "Not the key of a transaction or checkpoint",
+            "Not the key of a transaction, checkpoint or segment",
             key=args.database,
-            hint="Its form is WRITER/DATABASE/transactions/NUMBER.UUID.transaction",
+            hint="Its form is WRITER/DATABASE/transactions/NAME.transaction or .checkpoint, or "
+            "WRITER/DATABASE/segments/NAME.segment, as `lakelog show` and errors give it",
         )
     return LogReader(catalog.store, parts[0], parts[1]), item
 

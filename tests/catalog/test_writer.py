@@ -293,6 +293,13 @@ def test_data_files_carry_epoch_and_transaction(catalog):
     assert paths[1].startswith("data/_/t/")
 
 
+def bounds(catalog):
+    """The least and the greatest value of column `a` of the only file, as the log knows them."""
+    (row,) = catalog.snapshot("db").statistics("t").to_pylist()
+    assert (row["column"], row["bound_type"]) == ("a", "int64")
+    return tuple(int.from_bytes(row[end], "little", signed=True) for end in ("min", "max"))
+
+
 def test_write_says_its_paths_and_files_lists_them(catalog, store):
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
         (path,) = tx.write("t", table(1, 2), partition="p", clock=(5, 9))
@@ -302,6 +309,7 @@ def test_write_says_its_paths_and_files_lists_them(catalog, store):
     assert row["url"] == store.object_url(f"w/db/{path}")
     assert (row["writer"], row["partition"], row["row_count"], row["revision"]) == ("w", "p", 2, 0)
     assert (row["first_clock"], row["last_clock"]) == (5, 9)
+    assert bounds(catalog) == (1, 2)
 
 
 def test_clocks_of_one_writer_ascend(catalog):
@@ -325,6 +333,7 @@ def test_add_takes_in_an_existing_file(catalog, store):
     assert values(catalog) == [4, 5]
     row = catalog.snapshot("db").files("t", details=True).to_pylist()[0]
     assert (row["row_count"], row["partition"]) == (2, "p")
+    assert bounds(catalog) == (4, 5)
 
 
 def test_add_of_what_is_no_parquet_is_refused(catalog, store):

@@ -135,7 +135,7 @@ def log_object(own_weather: str) -> Callable[..., Path]:
 
     def find(writer: str, revision: int, kind: str = "transaction") -> Path:
         folder = Path(own_weather) / writer / "weather" / "transactions"
-        (found,) = folder.glob(f"{revision:020d}.*.{kind}")
+        (found,) = folder.glob(f"*-{revision}.*.{kind}")
         return found
 
     return find

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import random
 import shutil
 from pathlib import Path
 
@@ -9,9 +11,13 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import StorageError
+from lakelog.store import open_store
 from lakelog.store.local import LocalStore
 from lakelog.testing.doubles import PlainStore
+from lakelog.testing.logs import LogBuilder, add_action, schema_action
 
 SOUND = """\
 catalog        URL
@@ -23,9 +29,12 @@ probed with    an object of its own below EWR/_probe/
 meaning  Commits race for one name, which only one can win: a log can't fork, and several processes
          may share one.
 
-DATABASE  WRITER  HEAD  COMMITTED AT                 EPOCH  OLDEST  CHECKPOINT  BEHIND  SOUND
-weather   EWR        3  2013-06-30T04:00:00.000000Z      1       0           2       1  yes
-weather   JFK        2  2013-06-30T07:00:00.000000Z      1       0           -       -  yes
+DATABASE  WRITER  HEAD  COMMITTED AT                 EPOCH  LOG       LIFE  OLDEST  CHECKPOINT  \
+BEHIND  SOUND
+weather   EWR        3  2013-06-30T04:00:00.000000Z      1  38b4e652     1       0           2  \
+     1  yes
+weather   JFK        2  2013-06-30T07:00:00.000000Z      1  264aad6c     1       0           -  \
+     -  yes
 
 no problems found
 """
@@ -84,6 +93,12 @@ def test_as_json_and_csv(cli, own_weather):
         "head": 3,
         "committed_at": "2013-06-30T04:00:00.000000Z",
         "epoch": 1,
+        "log_id": "38b4e652e44da7f2370d9e260e271365",
+        "incarnation": 1,
+        "named_writer": "EWR",
+        "named_database": "weather",
+        "sealed_for": None,
+        "other_incarnations": 0,
         "oldest_readable": 0,
         "readable": "0-3",
         "transactions": 4,
@@ -145,7 +160,7 @@ def test_transactions_that_can_not_be_read_are_a_problem(cli, own_weather, monke
     real = LocalStore.get_many
 
     def get_many(self, keys):
-        if any("/00000000000000000000." in key for key in keys):
+        if any("/998-999999999999-0." in key for key in keys):
             raise StorageError("can't read: Input/output error", key=keys[0])
         return real(self, keys)
 
@@ -260,3 +275,125 @@ def test_every_database_is_looked_at(cli, tmp_path):
     ]  # fmt: skip
     logs = cli("doctor", tmp_path, "--writer", "B", "-o", "json").json["logs"]
     assert [(log["database"], log["writer"]) for log in logs] == [("two", "B")]
+
+
+def test_a_renamed_log_is_a_problem_until_it_is_adopted(cli, own_weather):
+    Path(own_weather, "EWR").rename(Path(own_weather, "LGA"))
+    result = cli("doctor", own_weather, "-o", "json")
+    assert result.code == 1
+    (problem,) = result.json["problems"]
+    assert (problem["writer"], problem["database"]) == ("LGA", "weather")
+    assert "says that it is that of EWR/weather" in problem["text"]
+    assert "`lakelog adopt-name URL weather --writer LGA`" in problem["hint"]
+    (_, log) = result.json["logs"]
+    assert (log["named_writer"], log["sound"]) == ("EWR", False)
+    adopt = ("adopt-name", own_weather, "weather", "--writer", "LGA", "--execute")
+    assert cli(*adopt).code == 0
+    assert cli("doctor", own_weather).code == 0
+
+
+def test_the_same_log_twice_is_a_problem_of_the_copy(cli, own_weather):
+    shutil.copytree(Path(own_weather, "EWR"), Path(own_weather, "AAA"))
+    problems = cli("doctor", own_weather, "-o", "json").json["problems"]
+    assert {problem["writer"] for problem in problems} == {"AAA"}
+    assert any("the same log as EWR/weather" in problem["text"] for problem in problems)
+    assert cli("adopt-name", own_weather, "weather", "--writer", "AAA", "--execute").code == 0
+    (problem,) = cli("doctor", own_weather, "-o", "json").json["problems"]
+    assert "rows would count twice" in problem["text"]
+
+
+def test_the_same_log_in_two_databases_is_a_note(cli, own_weather):
+    shutil.copytree(Path(own_weather, "EWR/weather"), Path(own_weather, "EWR/copy"))
+    assert cli("adopt-name", own_weather, "copy", "--writer", "EWR", "--execute").code == 0
+    result = cli("doctor", own_weather, "-o", "json")
+    assert (result.code, len(result.json["notes"])) == (0, 1)
+    assert "the same log as" in result.json["notes"][0]["text"]
+
+
+def test_ids_that_differ_only_in_case_are_a_note(cli, own_weather):
+    Path(own_weather, "ewr").mkdir()
+    if len(list(Path(own_weather).iterdir())) < 3:
+        pytest.skip("this file system folds case")
+    Path(own_weather, "ewr", "notes").write_text("x")
+    Path(own_weather, "JFK", "Weather").mkdir()
+    Path(own_weather, "JFK", "Weather", "notes").write_text("x")
+    result = cli("doctor", own_weather, "-o", "json")
+    assert result.code == 0
+    assert [note["text"] for note in result.json["notes"]] == [
+        "Writers differ only in case: EWR, ewr",
+        "Databases of JFK differ only in case: Weather, weather",
+    ]
+
+
+def put_log(url: Path, *builders: LogBuilder) -> None:
+    store = open_store(str(url))
+    for builder in builders:
+        for name, data in builder.objects:
+            store.put(f"W/db/transactions/{name}", data)
+
+
+def sealed_log() -> LogBuilder:
+    builder = LogBuilder("W", "db")
+    builder.commit(schema_action(), add_action("data/_/t/a.parquet"))
+    builder.commit(wire.Action(seal=wire.Seal(next_incarnation=2, rebuild_id=b"\2" * 16)))
+    return builder
+
+
+def test_a_seal_without_its_rebuild(cli, tmp_path):
+    put_log(tmp_path, sealed_log())
+    result = cli("doctor", tmp_path, "-o", "json")
+    assert result.code == 1
+    (problem,) = result.json["problems"]
+    assert "was sealed for a rebuild, and incarnation 2" in problem["text"]
+    assert problem["key"].endswith(".transaction")
+    assert "`lakelog rebuild URL db --writer W --replace`" in problem["hint"]
+    assert result.json["logs"][0]["sealed_for"] == 2
+
+
+def test_objects_of_other_incarnations_are_a_note(cli, tmp_path):
+    name = LogObject(2, 0, "00000000", "transaction").name
+    put_log(tmp_path, sealed_log())
+    (tmp_path / "W/db/transactions" / name).write_bytes(b"under way")
+    found = cli("doctor", tmp_path, "-o", "json").json
+    (note,) = found["notes"]
+    assert note["text"] == "1 object of incarnation 2; in use is 1"
+    assert note["key"] == f"W/db/transactions/{name}"
+    assert found["logs"][0]["other_incarnations"] == 1
+
+
+def test_only_an_unfinished_incarnation_is_left(cli, tmp_path):
+    name = LogObject(2, 0, "00000000", "transaction").name
+    (tmp_path / "W/db/transactions").mkdir(parents=True)
+    (tmp_path / "W/db/transactions" / name).write_bytes(b"under way")
+    for args in ((), ("db",), ("db", "--writer", "W")):
+        result = cli("doctor", tmp_path, *args, "-o", "json")
+        assert result.code == 1
+        assert "an incarnation without its checkpoint" in result.json["problems"][0]["text"]
+        assert result.json["logs"][0]["head"] is None
+
+
+def test_a_log_stamped_by_a_clock_far_ahead_of_the_store(cli, tmp_path, monkeypatch):
+    put_log(tmp_path, sealed_log())
+    later = dt.datetime.fromtimestamp(0, dt.UTC)
+    monkeypatch.setattr(LocalStore, "server_time", lambda self: later)
+    notes = cli("doctor", tmp_path, "-o", "json").json["notes"]
+    assert ["by the store's clock" in note["text"] for note in notes] == [True]
+
+
+def test_a_damaged_segment_is_a_problem_that_names_it(cli, tmp_path):
+    drawn = random.Random(1)
+    with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer:
+        with writer.transaction() as tx:
+            for _ in range(40):
+                tx.write("t", pa.table({f"c{n}": [drawn.randbytes(32).hex()] for n in range(40)}))
+        assert writer.checkpoint().segments > 0
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"c0": ["x"]}))
+    assert cli("doctor", tmp_path).code == 0
+    path = next((tmp_path / "W/db/segments").iterdir())
+    flipped(path)
+    result = cli("doctor", tmp_path, "-o", "json")
+    assert result.code == 1
+    assert [problem["key"] for problem in result.json["problems"]] == [
+        str(path.relative_to(tmp_path))
+    ]

@@ -88,13 +88,13 @@ def test_tables_of_one_writer(cli, weather):
 
 LOG = """\
 REVISION  COMMITTED AT                 WRITER  OPERATION  FILES  ROWS  TRANSACTION  SUMMARY
-       2  2013-06-30T07:00:00.000000Z  JFK     append        +1    +1  a4e6ed24
-       1  2013-06-30T06:00:00.000000Z  JFK     append        +1    +2  ccdaebf9
+       2  2013-06-30T07:00:00.000000Z  JFK     append        +1    +1  ccdaebf9
+       1  2013-06-30T06:00:00.000000Z  JFK     append        +1    +2  cf04bd93
        0  2013-06-30T05:00:00.000000Z  JFK     append        +1    +2  b5769fa0
-       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  264aad6c
+       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  8f0be211
        2  2013-06-30T03:00:00.000000Z  EWR     append        +1    +3  d8509909
-       1  2013-06-30T02:00:00.000000Z  EWR     append        +1    +3  2b902f89     source: file
-       0  2013-06-30T01:00:00.000000Z  EWR     append        +1    +3  38b4e652
+       1  2013-06-30T02:00:00.000000Z  EWR     append        +1    +3  7504d90e     source: file
+       0  2013-06-30T01:00:00.000000Z  EWR     append        +1    +3  2b902f89
 """
 
 
@@ -107,7 +107,7 @@ def test_log_with_a_limit_says_so(cli, weather):
     assert result.out.splitlines() == [
         "REVISION  COMMITTED AT                 WRITER  OPERATION  FILES  ROWS  TRANSACTION",
         "       2  2013-06-30T03:00:00.000000Z  EWR     append        +1    +3  d8509909",
-        "       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  264aad6c",
+        "       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  8f0be211",
         "",
         "2 of 4 commits",
     ]
@@ -120,7 +120,7 @@ def test_log_as_json_and_csv(cli, weather):
         "revision", "committed_at", "writer", "operation", "files_added", "files_removed",
         "rows_added", "bytes_added", "epoch", "guest", "transaction_ids", "uuid", "summary",
     ]  # fmt: skip
-    assert newest["transaction_ids"] == ["a4e6ed24ec636a8ac0a1271e58662792"]
+    assert newest["transaction_ids"] == ["ccdaebf990d19838b0d7ec0b3e97818e"]
     rows = list(csv.DictReader(io.StringIO(cli("log", weather, "weather", "-o", "csv").out)))
     assert [row["revision"] for row in rows] == ["2", "1", "0", "3", "2", "1", "0"]
     assert rows[5]["summary"] == '{"source": "file"}'
@@ -136,9 +136,9 @@ def test_a_time_from_the_log_is_the_state_after_that_commit(cli, weather):
 
 FILES = """\
 WRITER  PARTITION  ROWS SIZE  REVISION  PATH
-EWR     day 1         3 SIZE         0  data/day 1/hourly/1-38b4e652-0.parquet
-EWR     day 2         3 SIZE         1  data/day 2/hourly/1-2b902f89-0.parquet
-EWR     day 3         2 SIZE         3  data/day 3/hourly/1-264aad6c-0.parquet
+EWR     day 1         3 SIZE         0  data/day 1/hourly/1-2b902f89-0.parquet
+EWR     day 2         3 SIZE         1  data/day 2/hourly/1-7504d90e-0.parquet
+EWR     day 3         2 SIZE         3  data/day 3/hourly/1-8f0be211-0.parquet
 
 3 files, 8 rows, SIZE
 
@@ -166,6 +166,97 @@ def test_files_as_json(cli, weather):
 
 def test_files_with_a_limit_still_tells_the_whole(cli, weather):
     assert "2 of 5 files, 12 rows," in cli("files", weather, "weather", "hourly", "-n", "2").out
+
+
+STATISTICS = """\
+WRITER  PATHCOLUMN     NULLS  MIN                       MAX
+EWR     PATH hour           0  0                         2
+EWR     PATH origin         0  EWR                       EWR
+EWR     PATH temp           1  60.5                      62.5
+EWR     PATH time_hour      0  2013-06-30T00:00:00.000Z  2013-06-30T02:00:00.000Z
+
+4 of 12 rows
+
+as of  EWR=3
+token  ll1-"""
+
+
+def test_files_with_statistics(cli, weather):
+    args = ("files", weather, "weather", "hourly", "--writer", "EWR", "--statistics")
+    shown = "\n".join(body(cli(*args, "-n", "4")))
+    assert re.sub(r"data/\S+ \S+ |PATH +", "PATH", shown) == STATISTICS
+    rows = cli(*args, "-o", "json").json
+    assert len(rows) == 12
+    known = lakelog.open_catalog(weather).snapshot("weather", {"EWR": 3}).statistics("hourly")
+    assert [row["path"] for row in rows] == known.column("path").to_pylist()
+    rows[3].pop("bloom_offset")
+    assert rows[3] == {
+        "writer": "EWR",
+        "path": "data/day 1/hourly/1-2b902f8911e81818f8c99d5d5d983195-0.parquet",
+        "row_group": None,
+        "column": "time_hour",
+        "bound_type": "timestamp[ms, tz=UTC]",
+        "null_count": 0,
+        "min": "2013-06-30T00:00:00.000Z",
+        "max": "2013-06-30T02:00:00.000Z",
+        "min_exact": True,
+        "max_exact": True,
+        "bloom_bytes": rows[3]["bloom_bytes"],
+    }
+    text = list(csv.DictReader(io.StringIO(cli(*args, "-o", "csv").out)))
+    assert [row["max"] for row in text[:3]] == ["2", "EWR", "62.5"]
+    groups = cli("files", weather, "weather", "hourly", "--row-groups")
+    assert "(no statistics)" in groups.out, "each file has one row group"
+
+
+def test_statistics_of_row_groups_and_of_every_type(cli, tmp_path):
+    import datetime as dt
+    import decimal
+
+    import pyarrow.parquet as pq
+
+    values = {
+        "flag": pa.array([True, False]),
+        "small": pa.array([1, -2], pa.int8()),
+        "large": pa.array([1, 2**64 - 1], pa.uint64()),
+        "real": pa.array([0.5, -1.5], pa.float32()),
+        "text": pa.array(["a" * 100, "b" * 100]),
+        "raw": pa.array([b"\1", b"\2"]),
+        "price": pa.array([decimal.Decimal("1.50"), decimal.Decimal("-2.25")]),
+        "day": pa.array([dt.date(2013, 1, 1), dt.date(2013, 1, 2)]),
+        "clock": pa.array([1, 2], pa.time32("ms")),
+        "plain": pa.array([0, 1_000_001], pa.timestamp("us")),
+    }
+    url = str(tmp_path / "lake")
+    with lakelog.open_catalog(url).writer("W", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"x": [1]}))
+        path = tmp_path / "lake/W/db/data/own/two.parquet"
+        path.parent.mkdir(parents=True)
+        pq.write_table(pa.table(values), path, row_group_size=1)
+        with writer.transaction() as tx:
+            tx.add("all", "data/own/two.parquet")
+    rows = cli("files", url, "db", "all", "--statistics", "-o", "json").json
+    found = {row["column"]: (row["min"], row["max"]) for row in rows}
+    text = found.pop("text")
+    assert found == {
+        "flag": (False, True),
+        "small": (-2, 1),
+        "large": (1, 2**64 - 1),
+        "real": (-1.5, 0.5),
+        "raw": ("AQ==", "Ag=="),
+        "price": ("-2.25", "1.50"),
+        "day": ("2013-01-01", "2013-01-02"),
+        "clock": ("00:00:00.001", "00:00:00.002"),
+        "plain": ("1970-01-01T00:00:00.000000", "1970-01-01T00:00:01.000001"),
+    }
+    assert text[0] == "a" * 64
+    assert text[1] > "b" * 60
+    shown = cli("files", url, "db", "all", "--statistics").out
+    assert f"{'a' * 64}~" in shown, "a bound that no row need have"
+    groups = cli("files", url, "db", "all", "--row-groups", "-o", "json").json
+    small = [(row["row_group"], row["min"]) for row in groups if row["column"] == "small"]
+    assert small == [(0, 1), (1, -2)]
 
 
 def test_schema(cli, weather):

@@ -64,7 +64,7 @@ def test_prune_shows_and_deletes_nothing(cli, old_weather):
     assert result.code == 0
     assert result.err == BANNER
     assert result.text.startswith("prune of EWR/weather would delete 2 objects, SIZE\n")
-    assert "00000000000000000000.64802503.transaction" in result.out
+    assert "998-999999999999-0.64802503.transaction" in result.out
     assert names(old_weather) == before
 
 
@@ -115,7 +115,7 @@ def test_a_saved_plan_of_something_else_is_refused(cli, old_weather, tmp_path):
     assert cli(*prune, "--execute", tmp_path / "none.json").code == 3
     assert cli(*prune, "--execute", saved, "--plan-out", tmp_path / "x").code == 2
     text = saved.read_text()
-    changed = text.replace("00000000000000000000.64802503.transaction", "../../../JFK/x", 1)
+    changed = text.replace("998-999999999999-0.64802503.transaction", "../../../JFK/x", 1)
     assert changed != text
     saved.write_text(changed)
     refused = cli(*prune, "--execute", saved)

@@ -94,7 +94,7 @@ COMMANDS = [
     ("databases", "URL"),
     ("tables", "URL", "db"),
     ("log", "URL", "db"),
-    ("show", "URL", "W/db/transactions/00000000000000000000.00000000.transaction"),
+    ("show", "URL", "W/db/transactions/998-999999999999-0.00000000.transaction"),
     ("doctor", "URL", "db", "--writer", "W"),
     ("checkpoint", "URL", "db", "--writer", "W"),
     ("gc", "URL", "db", "--writer", "W"),

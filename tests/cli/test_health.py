@@ -7,7 +7,9 @@ import dataclasses
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.catalog.read.health import Finding, examine_log, examine_store, find_lost_logs
+from lakelog.catalog.read.catalog_health import examine_store, find_lost_logs
+from lakelog.catalog.read.findings import Finding
+from lakelog.catalog.read.health import examine_log
 from lakelog.errors import AccessDenied, InvalidName
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PassingStore

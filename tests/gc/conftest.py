@@ -13,17 +13,20 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import name_prefix, parse_log_object
 from lakelog.catalog.log.listing import read_listing
 from lakelog.catalog.margins import Margins
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.store import Store, open_store
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
+from lakelog.testing.rebuilt import rebuild, seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakelog.store import ObjectInfo
+    from lakelog.store.base import Keys
     from lakelog.testing.servers import S3Server
 
 DAY_S = 86_400.0
@@ -94,10 +97,15 @@ class HookStore(Store):
         self.before("head", key)
         return self.infos(self.inner.head(key))
 
-    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys | None:
+        gone = set()
         for key in keys:
             self.before("delete", key)
-            self.inner.delete([key], ordered=ordered)
+            gone |= self.inner.delete([key], ordered=ordered) or frozenset()
+        return frozenset(gone)
+
+    def server_time(self) -> dt.datetime | None:
+        return self.inner.server_time()
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         return self.inner.open_input(key, size_bytes=size_bytes)
@@ -161,26 +169,50 @@ class Lake:
             self.clock.now_s += seconds
 
     def log_names(self) -> str:
-        """Names in the log, short and in order: `t0 c2 s2.0`."""
-        found = read_listing(WRITER, DATABASE, self._names("transactions/"))
-        items = [x for names in found.transactions.values() for x in names]
-        items += [x for names in found.checkpoints.values() for x in names]
-        short = [(x.revision, f"{x.kind[0]}{x.revision}") for x in items]
-        short += [(x.revision, f"s{x.revision}.{x.number}") for x in found.segments]
-        order = "tcs"
+        """Names in the log, short and in order: `t0 t2 c2`; of other incarnations `1:t0`."""
+        listing = read_listing(WRITER, DATABASE, sorted(self._names("transactions/")))
+        found = [parse_log_object(name) for name in self._names("transactions/")]
+        items = sorted(
+            (item for item in found if item is not None),
+            key=lambda x: (x.incarnation, x.revision, "tc".index(x.kind[0])),
+        )
         return " ".join(
-            n for _, n in sorted(short, key=lambda s: (s[0], order.index(s[1][0]), s[1]))
+            ("" if x.incarnation == listing.incarnation else f"{x.incarnation}:")
+            + f"{x.kind[0]}{x.revision}"
+            for x in items
         )
 
     def log_key(self, short: str) -> str:
-        """The key of `t3` or `c3`."""
+        """The key of `t3` or `c3`, or of `2:c3` of another incarnation than the first."""
+        incarnation, _, short = short.rpartition(":")
         kind = {"t": "transaction", "c": "checkpoint"}[short[0]]
+        prefix = name_prefix(int(incarnation or 1), int(short[1:]))
         (name,) = [
             name
             for name in self._names("transactions/")
-            if name.startswith(f"{int(short[1:]):020d}.") and name.endswith(kind)
+            if name.startswith(prefix) and name.endswith(kind)
         ]
         return f"{BASE}transactions/{name}"
+
+    def segments(self) -> set[str]:
+        """Names of the segment objects."""
+        return set(self._names("segments/"))
+
+    def needed(self, *shorts: str) -> set[str]:
+        """Names of the segment objects that checkpoints refer to: `c3`."""
+        found = set()
+        for short in shorts:
+            item = parse_log_object(self.log_key(short).rsplit("/", 1)[-1])
+            assert item is not None
+            state = self.log().checkpoint_state(item)
+            assert state.base is not None
+            found |= {piece.name for piece in (state.base.references, *state.pieces) if piece.name}
+        return found
+
+    def rebuild(self) -> None:
+        """Begin the next incarnation, of one revision and its checkpoint, after a seal."""
+        seal(self.store, WRITER, DATABASE)
+        rebuild(self.store, WRITER, DATABASE)
 
     def data(self) -> set[str]:
         return {f"data/{name}" for name in self._names("data/")}
@@ -195,11 +227,7 @@ class Lake:
     def paths_at(self, revision: int | None = None) -> set[str]:
         """Live paths of one revision, by a reader of its own."""
         state = self.log().load(revision)
-        return {
-            path
-            for files in state.tables.values()
-            for path in files.table().column("path").to_pylist()
-        }
+        return {path for paths in state.files.paths() for path in paths.to_pylist()}
 
     def retained_paths(self) -> set[str]:
         listing = self.log().names()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from lakelog.catalog.format.frame import FrameKind, encode_frame
-from lakelog.catalog.format.names import data_path
+from lakelog.catalog.format.names import LogObject, data_path
+from lakelog.catalog.format.objects import encode_transaction
 from lakelog.catalog.margins import Margins
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
@@ -47,7 +47,7 @@ def take_over(lake, value=99):
 def begins_anew(monkeypatch):
     """A writer refuses to begin a log where one was lost; others may have done so all the same, and
     gc must not make it worse."""
-    monkeypatch.setattr("lakelog.catalog.commit.writer.refuse_lost_log", lambda *_: None)
+    monkeypatch.setattr("lakelog.catalog.commit.birth.refuse_lost_log", lambda *_: None)
 
 
 def test_tracked_files_stay_and_orphans_go(any_lake):
@@ -318,7 +318,7 @@ def test_only_this_writers_data_is_looked_at(lake):
         f"{W}2/{D}/data/x.parquet",
         f"{W}/{D}/x.parquet",
         f"{W}/{D}/data2/x.parquet",
-        "_refs/x.parquet",
+        f"{W}/{D}/segments/x.parquet",
     ]
     for key in elsewhere:
         lake.store.put(key, b"x")
@@ -349,8 +349,7 @@ def lose_transaction(lake):
 
 def leave_a_stray_checkpoint(lake):
     """As a checkpoint would that its writer put long after the log had been pruned."""
-    key = lake.log_key("c2").replace(f"{2:020d}", f"{0:020d}")
-    lake.store.put(key, b"stray")
+    lake.store.put(f"{BASE}transactions/{LogObject(1, 0, 'ab' * 4, 'checkpoint').name}", b"stray")
 
 
 def lose_the_tail_below_a_checkpoint(lake):
@@ -380,14 +379,12 @@ def require_a_feature(lake):
 
 def hold_an_unknown_optional_action(lake):
     key = lake.log_key("t6")
-    message = wire.Transaction.FromString(
-        lake.log().transaction(_item(lake, 6)).message.SerializeToString()
-    )
+    found = lake.log().transaction(_item(lake, 6))
+    message = wire.Transaction.FromString(found.message.SerializeToString())
     action = wire.Action(optional=True)
-    action.MergeFromString(b"\xa2\x06\x04data")  # field 100, of the future
+    action.MergeFromString(b"\x72\x04data")  # field 14, a kind of the future
     message.actions.append(action)
-    body, _ = encode_frame(FrameKind.TRANSACTION, message.SerializeToString(), b"")
-    lake.store.put(key, body)
+    lake.store.put(key, encode_transaction(found.log, message, b"")[0])
 
 
 def _item(lake, revision):

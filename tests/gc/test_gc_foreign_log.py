@@ -5,9 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.errors import ObjectNotFound
-from lakelog.gc import plan_gc
+from lakelog.catalog.margins import Margins
+from lakelog.errors import ForeignLog, ObjectNotFound
+from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.store.memory import MemoryStore
+
+NO_MARGINS = Margins(prune_floor_s=0, gc_grace_s=0)
 
 
 @pytest.fixture
@@ -31,31 +34,70 @@ def copy(store, keys):
         store.put("b" + key[1:], store.get(key))
 
 
+def checkpoint(store, writer):
+    with Catalog(store).writer(writer, "db", checkpoint_every=0) as opened:
+        return opened.checkpoint().key
+
+
 def test_a_log_restored_to_the_wrong_place_deletes_nothing(store):
+    good = plan_gc(store, "b", "db", margins=NO_MARGINS)
     store.delete(names(store, "b", ""))
     copy(store, names(store, "a", ""))
+    before = keys(store)
+    with pytest.raises(ForeignLog, match="a/db"):
+        plan_gc(store, "b", "db", margins=NO_MARGINS)
+    with pytest.raises(ForeignLog):
+        plan_prune(store, "b", "db", keep_revisions=1)
+    if good.actions:
+        with pytest.raises(ForeignLog):
+            execute_gc(store, good, margins=NO_MARGINS)
+    assert keys(store) == before
+
+
+def test_a_renamed_log_is_left_alone_until_it_is_given_its_name(store):
+    """A whole folder was copied: log, segments and data. There is much that could be deleted."""
+    checkpoint(store, "a")
+    store.put("a/db/data/t/foreign.parquet", b"x")
+    mine = plan_prune(store, "a", "db", keep_revisions=1, margins=NO_MARGINS)
+    collection = plan_gc(store, "a", "db", margins=NO_MARGINS)
+    assert mine.objects == 2
+    assert collection.objects == 1
+    for key in keys(store):
+        if key.startswith("a/"):
+            store.put("c" + key[1:], store.get(key))
+    before = keys(store)
+    for plan in (plan_gc, lambda *a, **k: plan_prune(*a, keep_revisions=1, **k)):
+        with pytest.raises(ForeignLog):
+            plan(store, "c", "db", margins=NO_MARGINS)
+    assert keys(store) == before
+    with Catalog(store).writer("c", "db", checkpoint_every=0) as writer:
+        writer.adopt_name()
+    plan = plan_gc(store, "c", "db", margins=NO_MARGINS)
+    assert execute_gc(store, plan, margins=NO_MARGINS).deleted_objects == 1
+    plan = plan_prune(store, "c", "db", keep_revisions=2, margins=NO_MARGINS)
+    assert execute_prune(store, plan, margins=NO_MARGINS).deleted_objects == 2
+
+
+def test_a_log_that_names_this_folder_and_other_files_deletes_nothing(store):
+    """Restored from a copy of long ago, or the data were taken away."""
+    gone = next(store.list("a/db/data/")).key
+    body = store.get(gone)
+    store.delete([gone])
     with pytest.raises(ObjectNotFound, match="calls files live that are not there"):
-        plan_gc(store, "b", "db")
+        plan_gc(store, "a", "db")
+    store.put(gone, body)
+    assert plan_gc(store, "a", "db").actions == ()
 
 
-def test_a_checkpoint_copied_from_another_log_deletes_nothing(store):
-    with Catalog(store).writer("a", "db") as writer:
-        for value in range(3, 6):
-            with writer.transaction() as tx:
-                tx.write("t", pa.table({"n": [value]}))
-        writer.checkpoint()
-    store.delete(names(store, "b", ""))
-    copy(store, names(store, "a", ".checkpoint"))
-    copy(store, names(store, "a", "5." + names(store, "a", ".checkpoint")[0].split(".")[1]))
-    with pytest.raises(ObjectNotFound, match="calls files live"):
-        plan_gc(store, "b", "db")
+def keys(store):
+    return {info.key for info in store.list("")}
 
 
 def test_a_file_that_was_committed_while_the_listing_ran_is_no_foreign_one(store, monkeypatch):
     real = MemoryStore.list
 
-    def racing(self, prefix, *, after=None):
-        found = real(self, prefix, after=after)
+    def racing(self, prefix, **options):
+        found = iter(list(real(self, prefix, **options)))
         if prefix.endswith("data/"):
             monkeypatch.undo()
             with Catalog(store).writer("b", "db") as writer, writer.transaction() as tx:

@@ -6,13 +6,21 @@ import datetime as dt
 import json
 
 import pytest
+from lakelog.catalog.format.names import LogObject
 from lakelog.errors import InvalidName, InvalidPath, UsageError
 from lakelog.gc import Deletion, Facts, Kept, Plan, execute_gc, execute_prune
 from lakelog.plans import Effect, dump_plans, split_plans
 
 UUID = "0123abcd"
 LOG = "EWR/weather/transactions/"
-CHECKPOINT = f"{LOG}{7:020d}.{UUID}.checkpoint"
+SEGMENT = f"EWR/weather/segments/{'ab' * 32}.segment"
+
+
+def name(revision, kind="transaction", incarnation=1):
+    return LogObject(incarnation, revision, UUID, kind).name
+
+
+CHECKPOINT = LOG + name(7, "checkpoint")
 MADE_AT = dt.datetime(2026, 11, 21, 6, 30, 0, 123456, tzinfo=dt.UTC)
 
 
@@ -44,7 +52,7 @@ def test_a_plan_survives_being_saved():
     for plan in (
         gc_plan(),
         gc_plan(actions=(), kept=(), notes=()),
-        prune_plan(f"{3:020d}.{UUID}.transaction"),
+        prune_plan(name(3)),
     ):
         text = plan.to_json()
         assert Plan.from_json(text) == plan
@@ -118,7 +126,8 @@ def test_a_plan_describes_itself():
         "EWR/weather/x.parquet",
         "/EWR/weather/data/x.parquet",
         "EWR/weather/data/x\n.parquet",
-        f"{LOG}{0:020d}.{UUID}.transaction",
+        LOG + name(0),
+        SEGMENT,
         "",
     ],
 )
@@ -131,31 +140,42 @@ def test_a_gc_plan_may_name_only_data_files_of_its_writer(lake, key):
 
 
 @pytest.mark.parametrize(
-    "name",
+    "bad_name",
     [
-        f"{7:020d}.{UUID}.transaction",  # that of the surviving checkpoint
-        f"{7:020d}.{UUID}.checkpoint",
-        f"{8:020d}.{UUID}.0.segment",
-        f"{3:020d}.{UUID}.backup",
-        f"{3:020d}.{UUID}.transaction.bak",
-        f"../transactions/{3:020d}.{UUID}.transaction",
-        f"{3:019d}.{UUID}.transaction",
+        name(7),  # that of the surviving checkpoint
+        name(7, "checkpoint"),
+        name(8),
+        name(3, incarnation=2),
+        name(3)[:-1],
+        name(3).replace("-3.", "-4."),
+        f"{name(3)}.bak",
+        f"../transactions/{name(3)}",
+        f"{3:020d}.{UUID}.transaction",
+        "../segments/ab.segment",
+        f"../segments/../segments/{'ab' * 32}.segment",
         "readme.txt",
     ],
 )
-def test_a_prune_plan_may_name_only_what_lies_before_its_checkpoint(lake, name):
-    bad = prune_plan(name)
+def test_a_prune_plan_may_name_only_what_lies_before_its_checkpoint(lake, bad_name):
+    bad = prune_plan(bad_name)
     with pytest.raises(InvalidPath):
         Plan.from_json(bad.to_json())
     with pytest.raises(InvalidPath):
         execute_prune(lake.store, bad)
 
 
-@pytest.mark.parametrize("checkpoint", ["", f"{LOG}{7:020d}.{UUID}.transaction", "EWR/x"])
+@pytest.mark.parametrize("checkpoint", ["", LOG + name(7), "EWR/x"])
 def test_a_prune_plan_without_its_checkpoint_deletes_nothing(lake, checkpoint):
-    bad = prune_plan(f"{3:020d}.{UUID}.transaction", checkpoint=checkpoint)
+    bad = prune_plan(name(3), checkpoint=checkpoint)
     with pytest.raises(InvalidPath):
         execute_prune(lake.store, bad)
+
+
+def test_a_prune_plan_may_name_segments_and_lower_incarnations():
+    good = prune_plan(name(3), checkpoint=LOG + name(2, "checkpoint", 2))
+    segment = Deletion(SEGMENT, 1, "old")
+    good = gc_plan(kind="prune", actions=(*good.actions, segment), facts=good.facts)
+    assert Plan.from_json(good.to_json()) == good
 
 
 def test_names_and_kinds_are_checked(lake):

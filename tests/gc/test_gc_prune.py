@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import replace
 
 import pytest
+from lakelog.catalog.format.names import parse_log_object
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.margins import Margins
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -21,11 +22,13 @@ from lakelog.errors import (
     UsageError,
     WriterNotFound,
 )
-from lakelog.gc import Plan, execute_prune, plan_prune
+from lakelog.gc import Plan, execute_gc, execute_prune, plan_gc, plan_prune
 
 DAY_S = 86_400.0
 W, D = "EWR", "weather"
 LOG = f"{W}/{D}/transactions/"
+SEGMENTS = f"{W}/{D}/segments/"
+LEFT = f"{'ab' * 32}.segment"
 
 
 def build(lake, commits, checkpoints=(), *, gap_s=0.0):
@@ -102,7 +105,7 @@ def test_the_plan_says_why(lake):
     lake.pass_time(30 * DAY_S)
     lake.store.put(f"{LOG}notes.txt", b"mine")
     plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    assert [a.key.rsplit("/")[-1][:20] for a in plan.actions] == [f"{r:020d}" for r in range(3)]
+    assert [parse_log_object(a.key.rsplit("/")[-1]).revision for a in plan.actions] == [0, 1, 2]
     assert all("before revision 3" in action.reason for action in plan.actions)
     assert plan.facts.head == 5
     assert plan.facts.keep_from == 5
@@ -246,62 +249,32 @@ def spilling(monkeypatch):
     monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
 
 
-def test_segments_go_after_their_checkpoint(lake, spilling):
+def test_segments_go_last(lake, spilling):
     build(lake, 6, [1, 3, 5])
-    assert "s1.0" in lake.log_names()
+    assert lake.needed("c1") - lake.needed("c5")
+    needed = lake.needed("c5")
     lake.pass_time(30 * DAY_S)
     plan, _ = prune(lake, keep_revisions=1)
-    names = [action.key.rsplit("/", 1)[-1] for action in plan.actions]
-    assert names.index(lake_name(plan, "1", "checkpoint")) < names.index(
-        lake_name(plan, "1", "segment")
-    )
-    assert lake.log_names() == "t5 c5 s5.0 s5.1 s5.2"
+    kinds = [action.key.rsplit(".", 1)[-1] for action in plan.actions]
+    assert kinds == sorted(kinds, key="segment".__eq__)
+    assert lake.log_names() == "t5 c5"
+    assert lake.segments() == needed
     assert lake.read() == [3, 4, 5]
 
 
-def lake_name(plan, revision, kind):
-    names = [action.key.rsplit("/", 1)[-1] for action in plan.actions]
-    return next(n for n in names if n.startswith(f"{int(revision):020d}.") and n.endswith(kind))
-
-
-def test_segments_stay_while_a_retained_checkpoint_refers_to_them(lake, spilling, monkeypatch):
-    """As incremental checkpoints will do: checkpoint 4 refers to a segment of revision 2."""
-    build(lake, 5, [2])
-    state = lake.log().load(4)
-    encoded = encode_state(state)
-    # Give one of its segments the name of revision 2: a number that checkpoint 2 didn't use.
-    _, body = encoded.spilled[0]
-    stem = lake.log_key("t2").rsplit("/", 1)[-1].removesuffix("transaction")
-    reference = f"{stem}9.segment"
-    lake.store.put(LOG + reference, body)
-    monkeypatch.setattr(
-        "lakelog.catalog.log.checkpoint.LogObject",
-        _renaming(encoded, reference),
-    )
-    renamed = encode_state(state)
-    monkeypatch.undo()
-    for name, data in renamed.spilled[1:]:
-        lake.store.put(LOG + name, data)
-    lake.store.put(LOG + renamed.name, renamed.body)
-    assert lake.paths_at(4)
+def test_segments_stay_while_a_retained_checkpoint_refers_to_them(lake, spilling):
+    """Checkpoint 4 is written on the base of checkpoint 2, and refers to its history."""
+    build(lake, 5, [2, 4])
+    shared = lake.needed("c2") & lake.needed("c4")
+    assert shared
+    needed = lake.needed("c4")
     lake.pass_time(30 * DAY_S)
     plan, _ = prune(lake, keep_revisions=1)
-    assert lake.log_names() == "s2.9 t4 c4 s4.1 s4.2"
+    assert lake.log_names() == "t4 c4"
+    assert lake.segments() == needed
     assert any("retained checkpoint refers" in kept.reason for kept in plan.kept)
     assert lake.read() == [2, 3, 4]
-
-
-def _renaming(encoded, reference):
-    from lakelog.catalog.format.names import LogObject, parse_log_object
-
-    first = parse_log_object(encoded.spilled[0][0])
-
-    def make(revision, uuid8, kind, number=0):
-        if (kind, number) == (first.kind, first.number):
-            return parse_log_object(reference)
-        return LogObject(revision, uuid8, kind, number)
-
-    return make
+    assert lake.log().load(4).history.holds(0)
 
 
 def test_the_first_checkpoint_must_be_old_itself(lake, spilling):
@@ -311,7 +284,8 @@ def test_the_first_checkpoint_must_be_old_itself(lake, spilling):
     with lake.writer() as writer:
         writer.checkpoint()  # of revision 5, today
     plan, _ = prune(lake, keep_revisions=1)
-    assert lake.log_names().startswith("t1 c1 s1.0 s1.1 s1.2 t2")
+    assert lake.log_names().startswith("t1 c1 t2")
+    assert lake.needed("c1") <= lake.segments()
     assert "checkpoint of revision 5 is too young" in plan.notes[0]
     ahead = lake.clock.ambient(ahead_s=DAY_S)
     plan = plan_prune(lake.store, W, D, keep_revisions=1, ambient=ahead)
@@ -320,30 +294,60 @@ def test_the_first_checkpoint_must_be_old_itself(lake, spilling):
         execute_prune(lake.store, plan, ambient=ahead)
     lake.pass_time(DAY_S)
     prune(lake, keep_revisions=1)
-    assert lake.log_names() == "t5 c5 s5.0 s5.1 s5.2"
+    assert lake.log_names() == "t5 c5"
+    assert lake.segments() == lake.needed("c5")
 
 
 def test_whatever_is_young_itself_stays(lake, spilling):
     """A checkpoint of revision 1, slower than anything: its objects wait for their day."""
     build(lake, 6, [5])
     lake.pass_time(30 * DAY_S)
-    stem = lake.log_key("t1").removesuffix("transaction")
-    lake.store.put(f"{stem}0.segment", b"of a checkpoint under way")
-    lake.store.put(f"{stem}checkpoint", b"the checkpoint")
+    checkpoint = lake.log_key("t1").removesuffix("transaction") + "checkpoint"
+    lake.store.put(SEGMENTS + LEFT, b"of a checkpoint under way")
+    lake.store.put(checkpoint, b"the checkpoint")
     plan, _ = prune(lake, keep_revisions=1)
-    assert lake.log_names() == "c1 s1.0 t5 c5 s5.0 s5.1 s5.2"
+    assert lake.log_names() == "c1 t5 c5"
+    assert lake.segments() == lake.needed("c5") | {LEFT}
     assert any("under way" in kept.reason for kept in plan.kept)
     lake.pass_time(DAY_S)
     assert prune(lake, keep_revisions=1)[1].deleted_objects == 2
+    assert lake.segments() == lake.needed("c5")
 
 
 def test_segments_that_nobody_refers_to_go(lake, spilling):
     build(lake, 4, [3])
-    stem = lake.log_key("t1").rsplit("/", 1)[-1].removesuffix("transaction")
-    lake.store.put(f"{LOG}{stem}0.segment", b"left by a crash")
+    lake.store.put(SEGMENTS + LEFT, b"left by a crash")
+    lake.store.put(f"{SEGMENTS}notes.txt", b"mine")
     lake.pass_time(30 * DAY_S)
-    prune(lake, keep_revisions=1)
-    assert lake.log_names() == "t3 c3 s3.0 s3.1 s3.2"
+    plan, _ = prune(lake, keep_revisions=1)
+    assert lake.log_names() == "t3 c3"
+    assert lake.segments() == lake.needed("c3") | {"notes.txt"}
+    assert any(f"{SEGMENTS}notes.txt" in kept.names for kept in plan.kept)
+
+
+def test_a_checkpoint_on_an_old_base_refers_to_nothing_that_prune_takes(lake, spilling):
+    """A writer that is open for long wrote the base of its state itself; others have gone on from
+    there, and prune took that base meanwhile."""
+    with lake.writer() as writer:
+        for value in range(3):
+            lake.commit(writer, value)
+        writer.checkpoint()
+        for value in range(3, 6):
+            lake.commit(writer, value)
+            lake.pass_time(0.4 * DAY_S)
+        with lake.writer(shared=True) as guest:
+            guest.checkpoint()
+        for value in range(6, 9):
+            lake.pass_time(0.4 * DAY_S)
+            lake.commit(writer, value)
+        prune(lake, keep_revisions=1)
+        assert lake.log_names().split()[:2] == ["t5", "c5"]
+        writer.checkpoint()
+    assert lake.needed("c8") <= lake.segments()
+    assert lake.read() == list(range(9))
+    state = lake.log().checkpoint_state(lake.log().names().checkpoints[8][0])
+    assert state.files.count == 9
+    assert lake.paths_at(8) == lake.data()
 
 
 # --- doubt --------------------------------------------------------------------------------------
@@ -393,21 +397,20 @@ def fork(lake, short):
     lake.store.put(key.replace(key.split(".")[1], "00000000"), lake.store.get(key))
 
 
-def forget_a_file(lake):
-    """A checkpoint, sound in itself, that doesn't hold what its log says."""
-    state = lake.log().load(3)
-    files = state.tables["hourly"]
-    path = files.table().column("path")[0].as_py()
-    files.remove(path)
-    key = lake.log_key("c3")
-    lake.store.put(key, encode_state(state).body)
-
-
 def belongs_elsewhere(lake):
     """The checkpoint of another log, under this one's name, as a copy by hand would make it."""
-    state = lake.log().load(3)
-    state.digest = bytes(32)
-    lake.store.put(lake.log_key("c3"), encode_state(state).body)
+    lies(lake, 3, lambda state: setattr(state, "digest", bytes(32)))
+
+
+def lies(lake, revision, change):
+    """Put a checkpoint, sound in itself, that doesn't hold what its log says."""
+    lake.store.delete([lake.log_key(f"c{revision}")])
+    state = lake.log().load(revision)
+    change(state)
+    encoded = encode_state(state)
+    for name, body in encoded.segments:
+        lake.store.put(SEGMENTS + name, body)
+    lake.store.put(LOG + encoded.name, encoded.body)
 
 
 DOUBTS = {
@@ -420,7 +423,6 @@ DOUBTS = {
     fork_above: ForkError,
     fork_below: ForkError,
     fork_checkpoint_below: ForkError,
-    forget_a_file: CorruptObject,
     belongs_elsewhere: CorruptObject,
 }
 
@@ -445,15 +447,17 @@ def test_doubt_about_what_survives_is_a_refusal(lake, doubt):
 def test_a_spilled_segment_of_the_survivor_is_read_too(lake, spilling):
     build(lake, 6, [3])
     lake.pass_time(30 * DAY_S)
-    segment = next(i.key for i in lake.store.list(LOG) if i.key.endswith(".segment"))
-    body = lake.store.get(segment)
-    lake.damage(segment)
-    with pytest.raises(CorruptObject):
-        plan_prune(lake.catalog, W, D, keep_revisions=1)
-    lake.store.delete([segment])
-    with pytest.raises(CorruptObject):
-        plan_prune(lake.catalog, W, D, keep_revisions=1)
-    lake.store.put(segment, body)
+    assert len(lake.segments()) >= 4, "of files, statistics, schemas and history"
+    for name in lake.segments():
+        segment = SEGMENTS + name
+        body = lake.store.get(segment)
+        lake.damage(segment)
+        with pytest.raises(CorruptObject):
+            plan_prune(lake.catalog, W, D, keep_revisions=1)
+        lake.store.delete([segment])
+        with pytest.raises(CorruptObject):
+            plan_prune(lake.catalog, W, D, keep_revisions=1)
+        lake.store.put(segment, body)
     lake.pass_time(30 * DAY_S)
     assert plan_prune(lake.catalog, W, D, keep_revisions=1).objects == 3
 
@@ -489,13 +493,21 @@ def test_refs_and_features_of_the_future_are_a_refusal(lake):
     build(lake, 6, [3])
     lake.pass_time(30 * DAY_S)
     plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    ref = f"_refs/stable/{0:020d}.ref"
-    lake.store.put(ref, b"pins revision 1")
-    with pytest.raises(UnsupportedFeature, match="refs"):
-        plan_prune(lake.catalog, W, D, keep_revisions=1)
-    with pytest.raises(UnsupportedFeature, match="refs"):
-        execute_prune(lake.catalog, plan)
-    lake.store.delete([ref])
+    lake.store.put(f"{W}/{D}/data/x.parquet", b"x")
+    lake.pass_time(30 * DAY_S)
+    collection = plan_gc(lake.catalog, W, D)
+    assert collection.objects == 1
+    for ref in (f"_refs/stable/{0:020d}.ref", "_refs/x"):
+        lake.store.put(ref, b"pins revision 1")
+        for step in (
+            lambda: plan_prune(lake.catalog, W, D, keep_revisions=1),
+            lambda: execute_prune(lake.catalog, plan),
+            lambda: plan_gc(lake.catalog, W, D),
+            lambda: execute_gc(lake.catalog, collection),
+        ):
+            with pytest.raises(UnsupportedFeature, match="refs"):
+                step()
+        lake.store.delete([ref])
     upgrade(lake)
     with pytest.raises(UnsupportedFeature):
         plan_prune(lake.catalog, W, D, keep_revisions=1)
@@ -516,9 +528,7 @@ def upgrade(lake):
 
 def test_a_later_checkpoint_of_another_history_is_a_refusal(lake):
     build(lake, 6, [3, 5])
-    state = lake.log().load(5)
-    state.digest = bytes(32)
-    lake.store.put(lake.log_key("c5"), encode_state(state).body)
+    lies(lake, 5, lambda state: setattr(state, "digest", bytes(32)))
     lake.pass_time(30 * DAY_S)
     with pytest.raises(CorruptObject, match="another history"):
         plan_prune(lake.catalog, W, D, keep_revisions=3)
@@ -527,8 +537,7 @@ def test_a_later_checkpoint_of_another_history_is_a_refusal(lake):
 def test_a_later_checkpoint_without_its_segments_is_a_refusal(lake, spilling):
     build(lake, 6, [3, 5])
     lake.pass_time(30 * DAY_S)
-    stem = lake.log_key("t5").removesuffix("transaction")
-    lake.store.delete([f"{stem}0.segment"])
+    lake.store.delete([SEGMENTS + min(lake.needed("c5") - lake.needed("c3"))])
     with pytest.raises(CorruptObject, match="is not there"):
         plan_prune(lake.catalog, W, D, keep_revisions=3)
 

@@ -229,6 +229,86 @@ def test_a_prune_at_each_boundary(make_memory_lake, hooked):
     raise AssertionError("gc never ended")
 
 
+# --- checkpoints beside prune -------------------------------------------------------------------
+
+
+def with_segments(make_memory_lake):
+    """Checkpoints 1 and 3, of segments in objects; a writer whose base is 1, and one with 3."""
+    lake = make_memory_lake()
+    with lake.writer() as writer:
+        for value in range(2):
+            lake.commit(writer, value)
+        writer.checkpoint()
+    old = lake.writer(shared=True)
+    lake.pass_time(30 * DAY_S)
+    with lake.writer() as writer:
+        for value in range(2, 4):
+            lake.commit(writer, value)
+        writer.checkpoint()
+    lake.pass_time(30 * DAY_S)
+    new = lake.writer(shared=True)
+    with lake.writer() as writer:
+        for value in range(4, 6):
+            lake.commit(writer, value)
+    return lake, {"old": old, "new": new}
+
+
+def prune_all(lake, store):
+    ambient = lake.clock.ambient()
+    return execute_prune(
+        store, plan_prune(store, W, D, keep_revisions=1, ambient=ambient), ambient=ambient
+    )
+
+
+def check_checkpoints(lake):
+    for short in lake.log_names().split():
+        if short.startswith("c"):
+            assert lake.needed(short) <= lake.segments(), short
+    assert lake.read() == list(range(6))
+    fresh = lake.log().load()
+    assert len(fresh.history.table())
+    assert fresh.schemas.tables() == {"hourly"}
+
+
+@pytest.mark.parametrize("who", ["old", "new"])
+def test_a_checkpoint_at_each_boundary_of_a_prune(make_memory_lake, hooked, monkeypatch, who):
+    """A writer of long ago, or of now, writes one while prune takes segments of checkpoint 1."""
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
+    for number in range(200):
+        lake, writers = with_segments(make_memory_lake)
+        hook = Interposed()
+        hook.steps = [(number, writers[who].checkpoint)]
+        assert prune_all(lake, hooked(lake.store, hook)).deleted_objects > 4
+        hook.finish()
+        assert lake.log_names().split()[0] == "t3"
+        check_checkpoints(lake)
+        if number >= len(hook.requests):
+            return
+    raise AssertionError("prune never ended")
+
+
+@pytest.mark.parametrize("who", ["old", "new"])
+def test_a_prune_at_each_boundary_of_a_checkpoint(make_memory_lake, hooked, monkeypatch, who):
+    """The whole prune runs before one of the requests of somebody else's checkpoint."""
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
+    for number in range(100):
+        lake, writers = with_segments(make_memory_lake)
+        inner, hook = lake.store, Interposed()
+        hook.steps = [(number, lambda lake=lake, inner=inner: prune_all(lake, inner))]
+        writer = writers[who]
+        through = hooked(inner, hook)
+        session = writer._session
+        object.__setattr__(session._log, "store", through)
+        with contextlib.suppress(StorageError):
+            writer.checkpoint()
+        hook.finish()
+        check_checkpoints(lake)
+        if number >= len(hook.requests):
+            assert number >= 2
+            return
+    raise AssertionError("the checkpoint never ended")
+
+
 # --- real threads -------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from hand_objects import Attachments, Form, Header, Tree, digest_of, encode, fra
 from hand_segments import (
     HandFile,
     Row,
+    by_distance,
     facts_of,
     file_rows,
     group_rows,
@@ -162,13 +163,14 @@ class HandLog:
 
     def piece(self, kind: int, rows: Sequence[Row]) -> tuple[bytes, Row]:
         """A segment's Arrow IPC, and what a reference says of it."""
-        sound = make_table(kind, rows)
+        plain, columns = by_distance(kind, rows)
+        sound = make_table(kind, plain)
         form = Form(self.rng.choice([None, None, "zstd"]))
         table, consistent = self.hooks.table(kind, sound, form)
-        facts = facts_of(kind, sound)
+        facts = facts_of(kind, sound, columns)
         if consistent and table is not sound:
             try:
-                found = facts_of(kind, table)
+                found = facts_of(kind, table, columns)
                 tree(messages.SEGMENT, found)
                 facts = found
             except (KeyError, IndexError, TypeError, AttributeError):

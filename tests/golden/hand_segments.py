@@ -84,10 +84,27 @@ def make_table(kind: int, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def facts_of(kind: int, table: pa.Table) -> Row:
-    """What a reference says of a table."""
+def by_distance(kind: int, rows: Sequence[Row]) -> tuple[Sequence[Row], list[str]]:
+    """Rows of a kind with columns told by place and files by distance, and the columns' names;
+    rows of other kinds are as they are."""
+    if kind not in (STATISTICS, ROW_GROUP_STATISTICS):
+        return rows, []
+    names = sorted({row["column"] for row in rows}, key=str.encode)
+    found: list[Row] = []
+    last = {name: 0 for name in names}
+    for row in rows:
+        name = row["column"]
+        own = {"column": names.index(name), "row_delta": row["row"] - last[name]}
+        found.append({**row, **own})
+        last[name] = row["row"]
+    return found, names
+
+
+def facts_of(kind: int, table: pa.Table, columns: Sequence[str] = ()) -> Row:
+    """What a reference says of a table, and of the columns that it is of."""
     facts: Row = {name: "" if name.split("_")[0] in ("first", "last") else 0 for name in NAMED}
-    facts |= {"first_revision": 0, "last_revision": 0, "kind": kind, "row_count": table.num_rows}
+    facts |= {"first_revision": 0, "last_revision": 0, "columns": []}
+    facts |= {"kind": kind, "row_count": table.num_rows}
 
     def ends(**names: str) -> None:
         for what, name in names.items():
@@ -101,7 +118,7 @@ def facts_of(kind: int, table: pa.Table) -> Row:
     elif kind == SCHEMAS:
         ends(table="table")
     elif kind in (STATISTICS, ROW_GROUP_STATISTICS):
-        ends(column="column")
+        facts["columns"] = list(columns)
     elif kind == HISTORY:
         ends(revision="revision")
     return facts

@@ -15,10 +15,10 @@ from independent_segments import (
     open_segment,
     reference_of,
 )
-from independent_wire import Refusal, need
+from independent_wire import Refusal, TooNew, need
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from independent_transaction import Checkpoint
     from independent_wire import Message
@@ -74,6 +74,19 @@ class Pieces:
             raise known
         return known
 
+    def open_all(self, references: Iterable[Reference]) -> None:
+        """Open what a part needs: too new comes before damaged (section 4.7)."""
+        problem: Refusal | None = None
+        for ref in references:
+            try:
+                self.open(ref)
+            except TooNew:
+                raise
+            except Refusal as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+
 
 class Content:
     """The content of a checkpoint."""
@@ -97,9 +110,15 @@ class Content:
     def of_kind(self, kind: int) -> list[Reference]:
         return [ref for ref in self.references() if ref.kind == kind]
 
+    def need_table(self, table: str) -> None:
+        """Open all segments that a table needs."""
+        found = self.references()
+        self.pieces.open_all(r for r in found if r.kind in (FILES, SCHEMAS) and r.covers(table))
+
     def schemas(self, table: str) -> dict[bytes, Schema]:
         """The schemas of a table that the segments which cover it hold."""
         found: dict[bytes, Schema] = {}
+        self.pieces.open_all(ref for ref in self.of_kind(SCHEMAS) if ref.covers(table))
         for ref in self.of_kind(SCHEMAS):
             if ref.covers(table):
                 add_schemas(found, self.pieces.open(ref), table)
@@ -120,6 +139,7 @@ class Content:
 
     def history(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
+        self.pieces.open_all(self.of_kind(HISTORY))
         for ref in self.of_kind(HISTORY):
             columns = self.pieces.open(ref)
             rows += [dict(zip(columns, values)) for values in zip(*columns.values())]
@@ -134,6 +154,7 @@ class Content:
 
     def applications(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
+        self.pieces.open_all(self.of_kind(APPLICATIONS))
         for ref in self.of_kind(APPLICATIONS):
             columns = self.pieces.open(ref)
             rows = zip(columns["app_id"], columns["app_version"], columns["committed_at_us"])

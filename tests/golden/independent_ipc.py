@@ -71,8 +71,21 @@ def check_no_dictionaries(field: Flat, depth: int = 0) -> None:
         check_no_dictionaries(child, depth + 1)
 
 
-def check_profile(data: bytes, rows: int, row_bytes: int) -> list[str | None]:
-    """Check a piece, and give the names of its top-level columns; None for one not UTF-8."""
+def count_nodes(field: Flat) -> int:
+    return 1 + sum(map(count_nodes, field.tables(5)))
+
+
+Node = tuple[int, int]  # length, null_count
+Profile = tuple[bytes, list[str | None], list[list[Node]]]
+
+
+def check_profile(data: bytes, rows: int, row_bytes: int) -> Profile:
+    """Check a piece.
+
+    Returns:
+        The piece with a `bodyLength` in its Block that decoders may believe; the names of its
+        top-level columns, None for one not UTF-8; their nodes, with those of their children.
+    """
     need(len(data) >= 24 and data[:6] == MAGIC and data[-6:] == MAGIC, "no Arrow IPC file")
     length = struct.unpack_from("<i", data, len(data) - 10)[0]
     need(0 < length <= len(data) - 16, "length of an Arrow footer")
@@ -87,8 +100,14 @@ def check_profile(data: bytes, rows: int, row_bytes: int) -> list[str | None]:
     fields = schema.tables(1)
     for field in fields:
         check_no_dictionaries(field)
-    check_batch(data, footer, blocks[0], rows, row_bytes)
-    return [column_name(field.text(0)) for field in fields]
+    size, nodes = check_batch(data, footer, blocks[0], rows, row_bytes)
+    place = len(data) - 10 - length + blocks[0] + 16
+    believed = data[:place] + struct.pack("<q", size) + data[place + 8 :]
+    counts = [count_nodes(field) for field in fields]
+    need(sum(counts) == len(nodes), "nodes of a record batch")
+    starts = [sum(counts[:at]) for at in range(len(counts))]
+    own = [nodes[start : start + count] for start, count in zip(starts, counts)]
+    return believed, [column_name(field.text(0)) for field in fields], own
 
 
 def column_name(raw: bytes) -> str | None:
@@ -98,16 +117,19 @@ def column_name(raw: bytes) -> str | None:
         return None
 
 
-def check_batch(data: bytes, footer: Flat, block: int, rows: int, row_bytes: int) -> None:
-    """The message of the record batch, and the sizes of its buffers."""
+def check_batch(
+    data: bytes, footer: Flat, block: int, rows: int, row_bytes: int
+) -> tuple[int, list[Node]]:
+    """The message of the record batch, and the sizes of its buffers; gives the length of its body
+    and its nodes."""
     start, meta = footer.number("<q", block), footer.number("<i", block + 8)
-    size = footer.number("<q", block + 16)
-    need(start >= 8 and meta >= 16 and size >= 0, "block of a record batch")
-    need(start + meta + size <= len(data), "block of a record batch")
+    need(start >= 8 and meta >= 16 and start + meta <= len(data), "block of a record batch")
     skip = 8 if data[start : start + 4] == b"\xff\xff\xff\xff" else 4
     message = Flat.root(data[start + skip : start + meta])
     need(message.scalar(0, "<h") == V5, "metadata version of a record batch")
     need(message.scalar(1, "<B") == BATCH_HEADER, "no record batch")
+    size = message.scalar(3, "<q")
+    need(size >= 0 and start + meta + size <= len(data), "body of a record batch")
     batch = message.table(2)
     need(batch is not None, "no record batch")
     assert batch is not None
@@ -121,9 +143,12 @@ def check_batch(data: bytes, footer: Flat, block: int, rows: int, row_bytes: int
     for at in buffers:
         offset, length = batch.number("<q", at), batch.number("<q", at + 8)
         need(offset >= 0 and length >= 0 and offset + length <= size, "buffer of a segment")
+        need(offset % 8 == 0, "alignment of a buffer")
         total += decoded_length(data, start + meta + offset, length, compression is not None)
     limit = (1 << 20) + rows * (row_bytes + 128 * len(buffers))
     need(total <= min(limit, 2 << 30), "decoded size of a segment")
+    places = batch.vector(1, 16)
+    return size, [(batch.number("<q", at), batch.number("<q", at + 8)) for at in places]
 
 
 def decoded_length(data: bytes, at: int, length: int, compressed: bool) -> int:
@@ -139,13 +164,15 @@ class Piece:
     """A piece of Arrow IPC whose profile was checked; columns are decoded when asked for."""
 
     def __init__(self, data: bytes, rows: int, row_bytes: int) -> None:
-        self.data, self.rows = data, rows
-        self.names = check_profile(data, rows, row_bytes)
+        self.rows = rows
+        self.data, self.names, self.nodes = check_profile(data, rows, row_bytes)
 
     def columns(self, wanted: dict[str, tuple[pa.DataType, bool]]) -> dict[str, list[Any]]:
         """Columns by name, of these types, with nulls where they may be."""
         for name in wanted:
             need(self.names.count(name) == 1, f"column {name}")
+            for length, nulls in self.nodes[self.names.index(name)]:
+                need(0 <= nulls <= length, f"null count of {name}")
         places = sorted(self.names.index(name) for name in wanted)
         try:
             options = pa.ipc.IpcReadOptions(included_fields=places)

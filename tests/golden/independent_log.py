@@ -186,9 +186,14 @@ class Log:
     def read(self, goal: int | None = None) -> State:
         """The state of a revision; None for the head."""
         target = self.head if goal is None else goal
-        for head, _, _ in self._replays(target):
-            return State(head, lambda: (view for _, view, _ in self._replays(target)))
-        raise AssertionError
+        head, _, _ = next(self._replays(target))
+        return State(head, lambda: self._views(target, head.digest))
+
+    def _views(self, goal: int, digest: bytes) -> Iterator[View]:
+        """The bases that lead to this very state, the highest first."""
+        for head, view, _ in self._replays(goal):
+            if head.digest == digest:
+                yield view
 
     # --- Section 4.4 ---
 

@@ -20,7 +20,7 @@ from independent_messages import (
     SCHEMAS,
     STATISTICS,
 )
-from independent_transaction import MAX_TIME, check_generations, fingerprint
+from independent_transaction import MAX_TIME, check_columns, check_generations, fingerprint
 from independent_wire import (
     BIG,
     TooNew,
@@ -51,8 +51,8 @@ COLUMNS: dict[int, Profile] = {
         "footer_digest": (pa.binary(8), False), "row_groups": INT32,
     },
     ROW_GROUPS: {"row": INT32, "row_group": INT32, "row_count": INT64},
-    STATISTICS: {"column": STRING, "row": INT32, **KNOWN},
-    ROW_GROUP_STATISTICS: {"column": STRING, "row": INT32, "row_group": INT32, **KNOWN},
+    STATISTICS: {"column": INT32, "row_delta": INT32, **KNOWN},
+    ROW_GROUP_STATISTICS: {"column": INT32, "row_delta": INT32, "row_group": INT32, **KNOWN},
     SCHEMAS: {
         "table": STRING, "fingerprint": (pa.binary(16), False),
         "arrow_schema": (pa.binary(), False),
@@ -72,14 +72,14 @@ COLUMNS: dict[int, Profile] = {
         "kind": (pa.uint8(), False), "part": INT32, "run": INT32, "digest": (pa.binary(32), True),
         "offset": INT64, "length": INT64, "row_count": INT64, "total_rows": INT64,
         "total_bytes": INT64, "first_table": STRING, "first_path": STRING, "last_table": STRING,
-        "last_path": STRING, "first_column": STRING, "last_column": STRING,
+        "last_path": STRING, "columns": (pa.list_(pa.string()), False),
         "first_revision": INT64, "last_revision": INT64, "dead": (pa.binary(), True),
     },
 }  # fmt: skip
 ROW_BYTES = {SCHEMAS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
 NAMED = (
-    "kind", "row_count", "first_table", "first_path", "last_table", "last_path", "first_column",
-    "last_column", "first_revision", "last_revision", "total_rows", "total_bytes",
+    "kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns",
+    "first_revision", "last_revision", "total_rows", "total_bytes",
 )  # fmt: skip
 
 
@@ -196,9 +196,18 @@ def check_groups(columns: Columns, facts: Mapping[str, Any], revision: int, batc
 def check_statistics(
     columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool
 ) -> None:
-    keys = [[name.encode() for name in columns["column"]], columns["row"]]
-    check_ascending(zip(*keys, *([columns["row_group"]] if "row_group" in columns else [])))
-    check_range(columns, facts, column="column")
+    """Adds `row` and `name`, which the entries tell by distance and place."""
+    grouped = "row_group" in columns
+    check_numbers(columns, "column", "row_delta", *(["row_group"] if grouped else []))
+    places, names = columns["column"], facts["columns"]
+    need(sorted(places) == places and set(places) == set(range(len(names))), "places of columns")
+    rows: list[int] = []
+    for at, (place, distance) in enumerate(zip(places, columns["row_delta"])):
+        first = not at or places[at - 1] != place
+        rows.append(distance if first else rows[-1] + distance)
+    need(max(rows) < 1 << 31, "row of an entry")
+    check_ascending(zip(places, rows, *([columns["row_group"]] if grouped else [])))
+    columns["row"], columns["name"] = rows, [names[place] for place in places]
 
 
 def check_schemas(columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool) -> None:
@@ -267,28 +276,42 @@ def open_references(holder: Holder, own: Reference, files: int) -> list[Referenc
     need([ref.part for ref in parts] == list(range(len(parts))), "numbers of parts")
     describing = (ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS)
     need(all(0 <= r.part < len(parts) for r in found if r.kind in describing), "part")
+    others = [r for r in found if r.kind not in (FILES, *describing)]
+    need(all(ref.part == -1 for ref in others), "part of what is no part")
+    need(all(ref.run == -1 for ref in found if ref.kind != FILES), "run of what is in none")
     need(not parts or parts[0].run == 0, "first run")
     for before, ref in itertools.pairwise(parts):
         need(0 <= ref.run - before.run <= 1, "runs")
         if ref.run == before.run:
-            last = before.facts["last_table"].encode(), before.facts["last_path"].encode()
-            first = ref.facts["first_table"].encode(), ref.facts["first_path"].encode()
-            need(first > last, "order within a run")
+            need(ends(ref.facts)[0] > ends(before.facts)[1], "order within a run")
     live = sum(ref.facts["row_count"] - len(ref.dead) for ref in parts)
     need(live == files, "number of files")
     return found
 
 
+NUMBERS = ("offset", "length", "total_rows", "total_bytes", "first_revision", "last_revision")
+
+
+def ends(facts: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+    """Table and path of the first and the last row."""
+    sides = ("first", "last")
+    return [(facts[f"{side}_table"].encode(), facts[f"{side}_path"].encode()) for side in sides]
+
+
 def read_reference(row: Mapping[str, Any], attached: int) -> Reference:
     kind, rows = row["kind"], row["row_count"]
     need(kind != REFERENCES, "references within references")
-    need(1 <= rows < 1 << 31 and 0 <= row["length"] < BIG, "row count or length")
+    need(1 <= rows < 1 << 31 and all(0 <= row[name] < BIG for name in NUMBERS), "numbers")
     if row["digest"] is None:
-        need(row["offset"] >= 0 and row["offset"] + row["length"] <= attached, "attachments")
+        need(row["offset"] + row["length"] <= attached, "attachments")
+    first, last = ends(row)
     if kind == FILES:
-        need(all(0 <= row[name] < BIG for name in ("total_rows", "total_bytes")), "totals")
+        need(first <= last, "an inverted range")
+    if kind == SCHEMAS:
+        need(first[0] <= last[0], "an inverted range")
     if kind == HISTORY:
-        need(all(0 <= row[name] < BIG for name in ("first_revision", "last_revision")), "range")
+        need(row["first_revision"] <= row["last_revision"], "an inverted range")
+    check_columns(kind, row["columns"])
     need(kind == FILES or row["dead"] is None, "dead rows of another kind")
     facts = {name: row[name] for name in NAMED}
     dead = dead_rows(row["dead"], rows) if row["dead"] is not None else frozenset()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +123,10 @@ class State:
 
     def tables(self) -> list[str]:
         """The tables whose schemas are known, as far as any base tells."""
+        return self.listed()[0]
+
+    def listed(self) -> tuple[list[str], bool]:
+        """The tables whose schemas are known, and whether these are all."""
         names: set[str] = set()
 
         def look(view: View) -> None:
@@ -135,15 +138,18 @@ class State:
             names.clear()
             names.update(found)
 
-        with contextlib.suppress(Refusal):
+        complete = True
+        try:
             self.part(look)
-        return sorted(filter(self._is_known, names), key=str.encode)
+        except Refusal:
+            complete = False
+        return sorted(filter(self._is_known, names), key=str.encode), complete
 
     def _is_known(self, name: str) -> bool:
         try:
             return bool(self.schemas(name))
         except Refusal:
-            return True
+            return False
 
     def table(self, name: str) -> Table:
         """The files and schemas of a table; refused if it is unusable."""
@@ -253,7 +259,7 @@ def rows_about(
     twice: set[tuple[str, int]] = set()
     for columns in described(file, kind) if schema is not None else ():
         for at, row in enumerate(columns["row"]):
-            name = columns["column"][at]
+            name = columns["name"][at]
             place = schema.get_field_index(name) if row == file.row else -1
             if place < 0:
                 continue

@@ -141,6 +141,20 @@ def check_batch(segments: Sequence[Message], attached: int) -> None:
         need(1 <= ref.segment.row_count < 1 << 31, "row count of a segment")
         totals = ref.segment.total_rows, ref.segment.total_bytes
         need(ref.segment.kind != messages.FILES or max(totals) < BIG, "totals of a segment")
+        first, last = (
+            [ref.segment.values[f"{side}_{what}"].encode() for what in ("table", "path")]
+            for side in ("first", "last")
+        )
+        need(ref.segment.kind != messages.FILES or first <= last, "an inverted range")
+        check_columns(ref.segment.kind, ref.segment.columns)
+
+
+def check_columns(kind: int, columns: Sequence[str]) -> None:
+    """The names of columns in a reference (section 6.5)."""
+    names = [name.encode() for name in columns]
+    right = kind in (messages.STATISTICS, messages.ROW_GROUP_STATISTICS)
+    need(bool(names) == right and all(names), "columns of a reference")
+    need(all(a < b for a, b in itertools.pairwise(names)), "columns of a reference")
 
 
 def check_generations(pairs: Sequence[tuple[str, int]]) -> None:

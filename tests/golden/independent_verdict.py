@@ -10,10 +10,11 @@
 - `history`: "damaged", "too-new", or a hash of lines
   `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
   files_added|files_removed|rows_added|bytes_added|summary`, in order of revision. The summary is
-  empty if there is none; that of a HISTORY row is its text as it is; that of a transaction is JSON
-  with keys sorted, nothing escaped that need not be, no spaces;
-- `tables`: {name: table}, of all tables that have a schema and of those of which a SCHEMAS segment
-  or a transaction tells but whose schemas can't be had. A table has
+  empty if there is none; that of a HISTORY row is its text as it is;
+- `complete`: whether all tables can be listed: false if a SCHEMAS segment can't be had from any
+  base;
+- `tables`: {name: table}, of all tables of which a schema is known, as far as they can be listed.
+  A table has
   - `files`: "damaged", "too-new", or a hash of lines `path|partition|size|rows|revision|
     fingerprint|first_clock|last_clock|footer_bytes|footer_digest|row_groups`. An unknown footer
     digest is 16 zeros, `row_groups` is 0 where they are unknown;
@@ -22,7 +23,7 @@
     the number of the row group after the path; `-` for what is unknown, bounds in hex, in the bytes
     of section 5.2, exactness 0 or 1 (0 if the bound is unknown). A column of which nothing is known
     has no line. Row groups are those of files that have more than one;
-  - `schemas`: "damaged", "too-new", or a hash of lines `fingerprint|sha256 of arrow_schema|
+  - `schemas`: a hash of lines `fingerprint|sha256 of arrow_schema|
     generations as name=number joined by ","|key joined by ","|sort order likewise|revision`.
     They are those of the base that the files come from; without files, of the highest base that
     gives the schemas.
@@ -85,6 +86,7 @@ def verdict(transactions: Mapping[str, bytes], segments: Mapping[str, bytes]) ->
 def describe(state: State) -> Verdict:
     """A state in the form of this module."""
     head = state.head
+    names, complete = state.listed()
     return {
         "verdict": "ok",
         "log_id": (head.log_id or b"").hex(),
@@ -100,7 +102,8 @@ def describe(state: State) -> Verdict:
         "writer_features": sorted(head.writer_features, key=str.encode),
         "applications": told(lambda: {k: v for k, (v, _) in state.applications().items()}),
         "history": told(lambda: hash_lines(map(history_line, state.history()))),
-        "tables": {name: table(state, name) for name in state.tables()},
+        "complete": complete,
+        "tables": {name: table(state, name) for name in names},
     }
 
 

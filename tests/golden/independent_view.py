@@ -132,10 +132,8 @@ class Step:
 
 
 def summary_text(summary: dict[str, str]) -> str | None:
-    """A summary as JSON, keys sorted, without spaces."""
-    if not summary:
-        return None
-    return json.dumps(summary, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    """A summary in the form of section 6.3."""
+    return json.dumps(summary, ensure_ascii=False, sort_keys=True) if summary else None
 
 
 def add_facts(add: Message, revision: int) -> dict[str, Any]:
@@ -158,6 +156,8 @@ class View:
 
     def table(self, name: str) -> Table:
         """All of a table that fits (section 4.7)."""
+        if self.content is not None:
+            self.content.need_table(name)
         state = self.schemas_at_base(name)
         if self.content is not None:
             state.files = self.content.files(name)

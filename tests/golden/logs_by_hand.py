@@ -44,11 +44,15 @@ if TYPE_CHECKING:
 Named = tuple[str, "HandLog", str]  # name of the folder, log, what was done to it
 
 
-def make_logs(seed: int, count: int, damaged: int) -> Iterator[Named]:
-    """Valid logs and damaged ones; each depends on the seed and its number alone."""
+def make_logs(seed: int, count: int, damaged: int, first: int = 0) -> Iterator[Named]:
+    """Valid logs and damaged ones; each depends on the seed and its number alone.
+
+    Args:
+        first: The number of the first damaged log.
+    """
     for number in range(count):
         yield f"valid-{number:04}", random_log(seed * 1_000_003 + number), ""
-    for number in range(damaged):
+    for number in range(first, first + damaged):
         rng = random.Random(f"{seed} {number}")
         # Some damaged logs have one origin, whose making is costly.
         log, done = damaged_log((seed + 1) * 1_000_003 - 1 - number // 8, rng)

@@ -9,8 +9,8 @@ from lakelog.cli.command_list import COMMANDS
 
 # In backticks, in a text of the package or the prose of a document; and in a document at the start
 # of a line of a shell's block. Words in capitals and options stand for no one command.
-IN_TICKS = re.compile(r"`lakelog ([a-z]\w*)[^`]*`")
-IN_BLOCK = re.compile(r"^\s*(?:\$ )?lakelog ([a-z]\w*)", re.MULTILINE)
+IN_TICKS = re.compile(r"`lakelog ([a-z][\w-]*)[^`]*`")
+IN_BLOCK = re.compile(r"^\s*(?:\$ )?lakelog ([a-z][\w-]*)", re.MULTILINE)
 BLOCK = re.compile(r"^```(?:sh|text)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

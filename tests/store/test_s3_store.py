@@ -525,14 +525,14 @@ def test_no_credentials_are_access_denied(moto, monkeypatch, tmp_path):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     store = open_store("s3://bucket/root", {"endpoint_url": moto.endpoint_url})
-    with pytest.raises(AccessDenied, match="storage options"):
+    with pytest.raises(AccessDenied, match="storage option"):
         list(store.list(""))
 
 
 def test_options_that_do_not_fit_are_a_usage_error(moto):
     for wrong in ({"bogus": 1}, {"endpoint_url": "not a url"}, {"config_kwargs": {"bogus": 1}}):
         store = open_store("s3://bucket/root", moto.storage_options | wrong)
-        with pytest.raises(UsageError, match="storage options"):
+        with pytest.raises(UsageError, match="storage option"):
             list(store.list(""))
 
 

@@ -1,0 +1,302 @@
+"""gc and prune of a log that was rebuilt, or is being rebuilt."""
+
+from __future__ import annotations
+
+import pytest
+from lakelog.catalog.format.names import parse_log_object
+from lakelog.catalog.margins import Margins
+from lakelog.errors import ConflictError, CorruptObject, LakelogError, PlanOutdated, StorageError
+from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.testing.rebuilt import seal
+
+DAY_S = 86_400.0
+W, D = "EWR", "weather"
+BASE = f"{W}/{D}/"
+OLD = "1:t0 1:t1 1:t2 1:c2 1:t3"
+
+
+@pytest.fixture
+def rebuilt(lake):
+    """Four revisions, one file removed, an orphan; then a rebuild. Everything before it is old."""
+    with lake.writer() as writer:
+        removed = lake.commit(writer, 0)
+        lake.commit(writer, 1, remove=[removed])
+        lake.commit(writer, 2)
+        writer.checkpoint()
+        lake.orphan(writer)
+    lake.pass_time(30 * DAY_S)
+    lake.token = lake.catalog.snapshot(D).token
+    lake.old_paths = {revision: lake.paths_at(revision) for revision in range(3)}
+    lake.rebuild()
+    assert lake.log_names() == f"{OLD} t0 c0"
+    return lake
+
+
+def prune(lake, **keep):
+    plan = plan_prune(lake.catalog, W, D, **(keep or {"keep_revisions": 1}))
+    return execute_prune(lake.catalog, plan)
+
+
+def collect(lake):
+    plan = plan_gc(lake.catalog, W, D)
+    execute_gc(lake.catalog, plan)
+    return {action.key.removeprefix(BASE) for action in plan.actions}
+
+
+def test_a_lower_incarnation_stays_for_the_floor_and_its_tokens_work(rebuilt):
+    lake = rebuilt
+    assert not prune(lake).deleted_objects
+    lake.pass_time(DAY_S - 1)
+    assert not prune(lake).deleted_objects
+    old = lake.catalog.snapshot(D, lake.token)
+    assert set(old.files("hourly").column("path").to_pylist()) == lake.old_paths[2]
+    lake.pass_time(1)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    assert all("incarnation 1" in action.reason for action in plan.actions)
+    execute_prune(lake.catalog, plan)
+    assert lake.log_names() == "t0 c0"
+    with pytest.raises(LakelogError):
+        lake.catalog.snapshot(D, lake.token)
+    assert lake.read() == [1, 2]
+    with lake.writer() as writer:
+        lake.commit(writer, 3)
+    assert lake.read() == [1, 2, 3]
+
+
+def test_a_lower_incarnation_stays_for_the_days_to_keep(rebuilt):
+    lake = rebuilt
+    with lake.writer() as writer:
+        lake.commit(writer, 3)
+        writer.checkpoint()
+    lake.pass_time(5 * DAY_S)
+    assert not prune(lake, keep_days=5.5, keep_revisions=1).deleted_objects
+    lake.pass_time(DAY_S)
+    assert prune(lake, keep_days=5.5, keep_revisions=1).deleted_objects == 7
+    assert lake.log_names() == "t1 c1"
+
+
+def test_a_lower_incarnation_goes_whole(rebuilt):
+    """Its seal is the youngest of it: with older ones gone, hardly any revision could be read."""
+    lake = rebuilt
+    lake.pass_time(DAY_S)
+    key = lake.log_key("1:t1")
+    lake.store.put(key, lake.store.get(key))  # restored just now
+    assert not prune(lake).deleted_objects
+    assert lake.log_names() == f"{OLD} t0 c0"
+
+
+def test_segments_of_a_lower_incarnation_stay_with_its_checkpoints(lake, monkeypatch):
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
+    with lake.writer() as writer:
+        lake.commit(writer, 0)
+        writer.checkpoint()
+    old = lake.segments()
+    lake.pass_time(30 * DAY_S)
+    lake.rebuild()
+    new = lake.needed("2:c0")
+    assert old - new
+    lake.pass_time(DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1, keep_days=1.5)
+    assert not plan.actions
+    assert lake.segments() == old | new
+    prune(lake)
+    assert lake.log_names() == "t0 c0"
+    assert prune(lake).deleted_objects == len(old - new)  # once their checkpoint has gone
+    assert lake.segments() == new
+
+
+def test_a_damaged_lower_incarnation_may_go_and_stops_gc_until_then(rebuilt):
+    lake = rebuilt
+    lake.damage(lake.log_key("1:t1"))
+    lake.damage(lake.log_key("1:c2"))
+    before = lake.data()
+    with pytest.raises(CorruptObject) as caught:
+        plan_gc(lake.catalog, W, D)
+    assert "lakelog prune" in caught.value.hint
+    lake.pass_time(30 * DAY_S)
+    assert lake.data() == before
+    assert "No segment goes" in plan_prune(lake.catalog, W, D, keep_revisions=1).notes[-1]
+    prune(lake)
+    assert lake.log_names() == "t0 c0"
+    assert len(collect(lake)) == 2
+    assert lake.data() == lake.paths_at()
+
+
+def test_gc_keeps_what_a_lower_incarnation_names(rebuilt):
+    lake = rebuilt
+    (removed,) = lake.old_paths[0]
+    lake.pass_time(30 * DAY_S)
+    assert removed not in lake.retained_paths()
+    (orphan,) = collect(lake)
+    assert orphan != removed
+    assert removed in lake.data()
+    prune(lake)
+    assert collect(lake) == {removed}
+    assert lake.data() == lake.paths_at()
+
+
+def test_after_a_rebuild_files_of_epochs_before_it_wait_for_the_grace_period(rebuilt):
+    """The orphan is of epoch 1; the rebuilt transactions have epoch 3."""
+    lake = rebuilt
+    young = lake.put_foreign(f"_/hourly/1-{'ab' * 16}-0.parquet")  # put in late, by who was fenced
+    with lake.writer() as writer:
+        lake.commit(writer, 3)
+        ours = lake.orphan(writer)
+    with lake.writer() as writer:
+        lake.commit(writer, 4)
+    first = lake.log().load(0).epoch
+    assert first == 3
+    assert parse_epoch(ours) > first
+    found = collect(lake)
+    assert ours in found
+    assert young not in found
+    lake.pass_time(7 * DAY_S)
+    assert young in collect(lake)
+
+
+def parse_epoch(path):
+    return int(path.rsplit("/", 1)[-1].split("-")[0])
+
+
+def test_once_the_first_epoch_is_forgotten_all_wait(rebuilt):
+    """Its first revision is pruned and out of the history: nobody can tell its epoch."""
+    lake = rebuilt
+    lake.pass_time(30 * DAY_S)
+    with lake.writer() as writer:
+        lake.commit(writer, 3)
+        ours = lake.orphan(writer)
+    with lake.writer() as writer:
+        lake.commit(writer, 4)
+        writer.checkpoint()
+    lake.pass_time(2 * DAY_S)
+    prune(lake)
+    for value in range(5, 8):
+        with lake.writer() as writer:
+            lake.commit(writer, value)
+            young = lake.orphan(writer)
+            writer.checkpoint()
+        lake.pass_time(DAY_S)
+        prune(lake)
+    assert not lake.log().load().history.holds(0)
+    with lake.writer() as writer:
+        lake.commit(writer, 8)
+    assert not {ours, young} & collect(lake)
+    lake.pass_time(7 * DAY_S)
+    assert {ours, young} <= collect(lake)
+
+
+# --- A rebuild under way --------------------------------------------------------------------------
+
+
+def unfinished(lake):
+    """All of a rebuild but its checkpoint."""
+    lake.rebuild()
+    key = lake.log_key("2:c0")
+    body = lake.store.get(key)
+    lake.store.delete([key])
+    return key, body
+
+
+def build(lake):
+    with lake.writer() as writer:
+        for value in range(4):
+            lake.commit(writer, value)
+        writer.checkpoint()
+        lake.orphan(writer)
+    with lake.writer() as writer:
+        lake.commit(writer, 4)
+    lake.pass_time(30 * DAY_S)
+
+
+def test_a_sealed_log_is_left_alone(lake):
+    build(lake)
+    before = lake.data()
+    collection = plan_gc(lake.catalog, W, D)
+    pruning = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    assert (collection.objects, pruning.objects) == (1, 3)
+    key, body = unfinished(lake)
+    lake.pass_time(30 * DAY_S)
+    names = lake.log_names()
+    for step in (
+        lambda: plan_gc(lake.catalog, W, D),
+        lambda: plan_prune(lake.catalog, W, D, keep_revisions=1),
+        lambda: plan_prune(lake.catalog, W, D, keep_revisions=100),
+        lambda: execute_gc(lake.catalog, collection),
+        lambda: execute_prune(lake.catalog, pruning),
+    ):
+        with pytest.raises(ConflictError, match="sealed"):
+            step()
+    assert (lake.log_names(), lake.data()) == (names, before)
+    lake.store.put(key, body)
+    with pytest.raises(PlanOutdated):
+        execute_prune(lake.catalog, pruning)
+    with pytest.raises(PlanOutdated):
+        execute_gc(lake.catalog, collection)
+    assert lake.data() == before
+
+
+def test_a_seal_between_two_batches_stops_gc(lake, hooked, monkeypatch):
+    monkeypatch.setattr("lakelog.gc.collect._AT_ONCE", 1)
+    build(lake)
+    for name in "abc":
+        lake.put_foreign(f"{name}.parquet")
+    lake.pass_time(30 * DAY_S)
+    plan = plan_gc(lake.catalog, W, D)
+    done = []
+
+    def seal_now(request, key):
+        if request == "delete" and "/data/" in key:
+            done.append(key)
+            if len(done) == 2:
+                seal(lake.store, W, D)
+
+    with pytest.raises(ConflictError, match="sealed"):
+        execute_gc(hooked(lake.store, seal_now), plan, ambient=lake.clock.ambient())
+    assert len(done) == 2
+
+
+def test_names_of_a_higher_incarnation_without_checkpoint_stay(lake):
+    """A rebuild whose seal nobody can see: its files and names stay, of whatever age."""
+    build(lake)
+    sealed = lake.log().load().revision + 1
+    lake.rebuild()
+    lake.store.delete([lake.log_key("2:c0"), lake.log_key(f"1:t{sealed}")])
+    removed = lake.paths_at(0)
+    with lake.writer() as writer:
+        lake.commit(writer, 5, remove=removed)
+        writer.checkpoint()
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    execute_prune(lake.catalog, plan)
+    assert lake.log_names() == "t5 c5 2:t0"
+    assert any("rebuild may be under way" in kept.reason for kept in plan.kept)
+    collect(lake)
+    assert removed <= lake.data()
+    found = lake.log().names().others
+    assert [item.incarnation for item in found] == [2]
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_prune_of_a_lower_incarnation_stopped_after_each_deletion(rebuilt, hooked, number):
+    lake = rebuilt
+    lake.pass_time(30 * DAY_S)
+    seen = 0
+
+    def stop(request, key):
+        nonlocal seen
+        if request == "delete" and parse_log_object(key.rsplit("/", 1)[-1]) is not None:
+            if seen == number:
+                raise StorageError("the test pulled the plug", key=key)
+            seen += 1
+
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    try:
+        execute_prune(hooked(lake.store, stop), plan, ambient=lake.clock.ambient())
+    except StorageError:
+        assert number < plan.objects
+    else:
+        assert number >= plan.objects
+    assert lake.read() == [1, 2]
+    plan_gc(lake.catalog, W, D, margins=Margins())
+    execute_prune(lake.catalog, plan)
+    assert lake.log_names() == "t0 c0"
