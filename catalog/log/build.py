@@ -155,21 +155,23 @@ def identity_action(writer: str, database: str) -> wire.Action:
 def _batched(
     state: State, actions: Sequence[wire.Action], attachments: Attachments
 ) -> list[wire.Action]:
-    """The same actions with adds in columns: schemas first, then removes and the odd add, then one
-    batch of all tables."""
-    removed = {
-        (action.remove.table, action.remove.path)
-        for action in actions
-        if action.WhichOneof("kind") == "remove"
-    }
+    """The same actions with adds in columns: the others first, in their order, then one batch of all
+    tables. A file that is removed again later is no part of it."""
+    removed: set[tuple[str, str]] = set()
     adds: list[wire.Add] = []
     rest: list[wire.Action] = []
-    for action in actions:
-        add = action.add
-        if action.WhichOneof("kind") == "add" and (add.table, add.path) not in removed:
+    for action in reversed(actions):
+        kind, add = action.WhichOneof("kind"), action.add
+        if kind == "add" and (add.table, add.path) not in removed:
             adds.append(add)
-        else:
-            rest.append(action)
+            continue
+        if kind == "remove":
+            removed.add((action.remove.table, action.remove.path))
+        rest.append(action)
+    adds.reverse()
+    rest.reverse()
+    if not adds:
+        return rest
     batch = wire.AddBatch()
     files = files_rows(adds, [state.revision + 1] * len(adds))
     found = statistics_rows(adds, _schemas(state, actions, adds))

@@ -32,7 +32,7 @@ from .applications import Applications, application_rows, merge_applications
 from .checkpoint_files import with_pieces, write_files
 from .files import Files
 from .history import history_rows, transaction_row
-from .known_schemas import KnownSchemas, schema_rows
+from .known_schemas import KnownSchemas, check_schemas, schema_rows
 from .merge import (
     size_of_merge,
 )
@@ -188,6 +188,7 @@ def _write_schemas(state: State, sink: PieceSink) -> None:
         sink.keep(piece)
     known = KnownSchemas()
     for piece, rows in zip(old[start:], _rows(state, old[start:]), strict=True):
+        check_schemas(rows, piece.where, state.revision)
         known.load(rows, piece.where)
     for transaction in state.tail:
         known.apply(transaction)

@@ -171,13 +171,16 @@ class History:
             below = rows[0]["revision"]
 
     def _rows_below(self, revision: int) -> list[Row]:
-        """The rows of one piece: the newest one that has rows of lower revisions."""
+        """Rows of lower revisions: those since the checkpoint, else of the newest piece with some."""
+        recent = [row for row in self.rows if row["revision"] < revision]
+        if recent:
+            return recent
         for place in reversed(range(len(self.pieces))):
             if self.pieces[place].segment.first_revision < revision:
                 table = self._piece(place)
                 lower = array(numbers(table.column("revision")) < revision)
                 return _python_rows(table.filter(lower))
-        return [row for row in self.rows if row["revision"] < revision]
+        return []
 
     def _sound(self, read: Callable[[], _T]) -> _T:
         """What `read` gives; from an older checkpoint, if a piece turns out to be damaged.

@@ -26,7 +26,7 @@ from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files
 from .history import History
-from .known_schemas import KnownSchemas, check_table_range
+from .known_schemas import KnownSchemas, check_schemas, check_table_range
 from .part import Part, check_range, check_revisions
 
 if TYPE_CHECKING:
@@ -313,6 +313,8 @@ class State:
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
+            assert self.base is not None
+            check_schemas(rows, piece.where, self.base.message.revision)
             self._schema_rows[_place(piece)] = rows
         for piece in wanted:
             schemas.load(self._schema_rows[_place(piece)], piece.where, only)

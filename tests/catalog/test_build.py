@@ -6,11 +6,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.format.frame import LogIdentity
+from lakelog.catalog.format.names import LogObject, successor_uuid
 from lakelog.catalog.format.objects import decode_transaction
-from lakelog.catalog.log.build import BATCH_FROM_FILES, Intent, build_transaction
-from lakelog.catalog.log.replay import apply
-from lakelog.catalog.log.state import empty_state
+from lakelog.catalog.log.build import BATCH_FROM_FILES, Intent, build_transaction, identity_action
+from lakelog.catalog.log.replay import apply, empty_state
+from lakelog.catalog.read.statistics import table_statistics
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
 from lakelog.testing.logs import (
@@ -40,11 +41,23 @@ def log():
 
 def build(state, *intents, now_us=START_US, epoch=1, guest=False):
     uuid = state.next_uuid
+    log = state.log or LogIdentity(b"\x04" * 16, 1)
     body, _ = build_transaction(
-        state, intents, uuid=uuid, successor=b"\x05" * 16, epoch=epoch, guest=guest, now_us=now_us
+        state,
+        intents,
+        log=log,
+        uuid=uuid,
+        slot_seed=b"\x05" * 16,
+        epoch=epoch,
+        guest=guest,
+        now_us=now_us,
     )
-    name = LogObject(state.revision + 1, uuid[:4].hex(), "transaction").name
+    name = LogObject(1, state.revision + 1, uuid[:4].hex(), "transaction").name
     return decode_transaction(body, name)
+
+
+def said(state, *, row_groups=False):
+    return table_statistics(state, "t", row_groups=row_groups).to_pylist()
 
 
 def intent(number, *actions, **more):
@@ -63,7 +76,7 @@ def test_many_adds_become_one_batch_with_the_same_meaning(log, count):
     else:
         assert kinds(found) == ["add"] * count
     assert log.live() == {"t": paths(count)}
-    table = log.state.tables["t"].table()
+    table = log.state.files.table("t")
     assert table.column("row_count").to_pylist() == [10] * count
     assert set(table.column("revision").to_pylist()) == {1}
     row = log.state.history.table().slice(1).to_pylist()[0]
@@ -79,13 +92,13 @@ def test_batches_of_several_tables(log):
         schema_action("u"),
         *(add_action(path, "u" if number % 2 else "t") for number, path in enumerate(paths(600))),
     )
-    assert kinds(log.transactions[-1]) == ["schema", "add_batch", "add_batch"]
+    assert kinds(log.transactions[-1]) == ["schema", "add_batch"]
     assert log.live() == {"t": paths(600)[::2], "u": paths(600)[1::2]}
 
 
 def test_an_unsorted_commit_becomes_a_sorted_batch(log):
     log.commit(*map(add_action, paths(300)[::-1]))
-    assert log.state.tables["t"].table().column("path").to_pylist() == paths(300)
+    assert log.state.files.table("t").column("path").to_pylist() == paths(300)
 
 
 def test_many_statistics_are_batched_too(log):
@@ -96,9 +109,12 @@ def test_many_statistics_are_batched_too(log):
     assert sum(action.ByteSize() for action in adds) > 1 << 20
     found = log.commit(*adds)
     assert kinds(found) == ["add_batch"]
-    groups_table = log.state.tables["t"].row_groups_table(log.state.arrow_schemas("t"))
-    assert groups_table.num_rows == 250
-    assert set(groups_table.column("min:string:s").to_pylist()) == {"a" * 60}
+    assert said(log.state, row_groups=True) == [], "a column that is named twice is unknown"
+    once = [wire.RowGroup(row_count=1, columns=[text])] * 40
+    log.commit(*(add_action(path, row_groups=once) for path in paths(300, first=1000)))
+    told = said(log.state, row_groups=True)
+    assert len(told) == 300 * 40
+    assert {row["min"] for row in told} == {b"a" * 60}
 
 
 @pytest.mark.parametrize("removed_in", ["the same transaction", "an earlier one", "a checkpoint"])
@@ -113,7 +129,7 @@ def test_a_removed_path_comes_back_with_a_large_commit(log, removed_in):
         assert log.live() == {"t": []}
         log.commit(*again)
     assert log.live() == {"t": every}
-    table = log.state.tables["t"].table()
+    table = log.state.files.table("t")
     assert set(table.column("row_count").to_pylist()) == {99}
     log.commit(*map(remove_action, every[::2]))
     assert log.live() == {"t": every[1::2]}
@@ -177,7 +193,8 @@ def test_several_intents_share_one_object_in_their_order(log):
     assert dict(members[1].summary) == {"why": "test"}
     apply(log.state, found)
     assert live_paths(log.state) == {"t": ["data/b"]}
-    assert log.state.transaction_ids == (b"\x01" * 16, b"\x02" * 16, b"\x03" * 16)
+    assert found.transaction_ids == {b"\x01" * 16, b"\x02" * 16, b"\x03" * 16}
+    assert log.state.transaction_id == b"\x03" * 16
 
 
 def test_the_operation_given_stands(log):
@@ -202,6 +219,19 @@ def test_the_first_transaction_links_to_nothing():
     message = build(state, intent(1)).message
     assert (message.revision, message.previous_uuid, message.previous_digest) == (0, b"", b"")
     assert message.uuid == state.next_uuid
+    assert message.commit.slot_seed == b"\x05" * 16
+    assert message.commit.successor_uuid == successor_uuid(b"\x05" * 16, 0)
+    assert message.actions[0].identity == wire.Identity(writer="w", database="db")
+    assert message.commit.members[0].action_count == 1
+
+
+def test_an_identity_that_is_asked_for_is_not_said_twice():
+    state = empty_state("w", "db")
+    found = build(state, intent(1, identity_action("w", "db"), schema_action()))
+    assert kinds(found) == ["identity", "schema"]
+    batch = build(state, intent(1, schema_action(), *map(add_action, paths(300))))
+    assert kinds(batch) == ["identity", "schema", "add_batch"]
+    assert batch.message.commit.members[0].action_count == 3
 
 
 def test_the_next_one_links_to_uuid_and_digest(log):
@@ -230,5 +260,5 @@ def test_statistics_of_a_schema_of_the_same_transaction_are_kept(log):
     groups = [wire.RowGroup(row_count=1, columns=[wire.ColumnStatistics(column=0, min=low)])]
     adds = [add_action(path, schema=schema, row_groups=groups) for path in paths(300)]
     log.commit(schema_action("t", schema), *adds)
-    table = log.state.tables["t"].table(log.state.arrow_schemas("t"))
-    assert set(table.column("min:int64:z").to_pylist()) == {7}
+    assert {row["min"] for row in said(log.state)} == {low}
+    assert len(said(log.state)) == 300

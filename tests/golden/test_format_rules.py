@@ -21,7 +21,7 @@ from lakelog.catalog.format.segments import (
 )
 from lakelog.catalog.format.statistics import decode_bounds
 from lakelog.catalog.format.statistics_form import unpack_statistics
-from lakelog.catalog.log.known_schemas import KnownSchemas
+from lakelog.catalog.log.known_schemas import KnownSchemas, check_schemas
 from lakelog.catalog.log.listing import plan_read, read_listing
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import State
@@ -337,7 +337,8 @@ def a_schema(**changes: object) -> pa.Table:
 def take_in(rows: pa.Table, newest: int = 3) -> KnownSchemas:
     known = KnownSchemas()
     decoded = decode_segment(encode_ipc(rows), wire_kinds.SCHEMAS, rows.num_rows, "k")
-    known.load(decoded, "k", frozenset({"another table"}), newest)
+    check_schemas(decoded, "k", newest)
+    known.load(decoded, "k", frozenset({"another table"}))
     return known
 
 
