@@ -155,7 +155,7 @@ def identity_action(writer: str, database: str) -> wire.Action:
 def _batched(
     state: State, actions: Sequence[wire.Action], attachments: Attachments
 ) -> list[wire.Action]:
-    """The same actions with adds in columns: the others first, in their order, then one batch of all
+    """The same actions with adds in columns: the others first, in order, then one batch of all
     tables. A file that is removed again later is no part of it."""
     removed: set[tuple[str, str]] = set()
     adds: list[wire.Add] = []

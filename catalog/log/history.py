@@ -171,7 +171,7 @@ class History:
             below = rows[0]["revision"]
 
     def _rows_below(self, revision: int) -> list[Row]:
-        """Rows of lower revisions: those since the checkpoint, else of the newest piece with some."""
+        """Rows of lower revisions: those since the checkpoint, else of the newest such piece."""
         recent = [row for row in self.rows if row["revision"] < revision]
         if recent:
             return recent

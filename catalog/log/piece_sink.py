@@ -45,6 +45,12 @@ class PieceSink:
         part: int = -1,
         run: int = -1,
     ) -> None:
+        """Write rows as a new piece.
+
+        Args:
+            columns: The names of the columns that statistics are of.
+            part, run: See `Piece`.
+        """
         data = encode_ipc(rows)
         segment = describe(kind, rows, columns)
         if self._spills(len(data)):

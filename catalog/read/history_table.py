@@ -11,6 +11,7 @@ from ..format.columns import column
 
 
 def history_for_users(table: pa.Table, writer: str) -> pa.Table:
+    """Rows of HISTORY with the columns of `Catalog.history`: ids as hex."""
     columns = {
         "writer": column([writer] * table.num_rows, pa.string()),
         "revision": table.column("revision"),

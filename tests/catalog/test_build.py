@@ -10,7 +10,8 @@ from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.names import LogObject, successor_uuid
 from lakelog.catalog.format.objects import decode_transaction
 from lakelog.catalog.log.build import BATCH_FROM_FILES, Intent, build_transaction, identity_action
-from lakelog.catalog.log.replay import apply, empty_state
+from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.state import empty_state
 from lakelog.catalog.read.statistics import table_statistics
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
