@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.objects import frame_segment
-from lakelog.catalog.log import checkpoint as checkpoint_module
+from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
@@ -53,7 +53,7 @@ def values(store, as_of=None):
 @pytest.fixture
 def spilling():
     """Every segment becomes an object of its own."""
-    with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
         yield
 
 
@@ -337,7 +337,7 @@ def test_a_checkpoint_of_the_future_is_refused_and_not_passed_over(catalog, stor
 
 @pytest.mark.parametrize("spill", [False, True])
 def test_a_checkpoint_loads_with_every_earlier_transaction_deleted(catalog, store, spill):
-    with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0 if spill else 1 << 20):
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0 if spill else 1 << 20):
         fill(catalog, 5, checkpoint_every=5)
     before = LogReader(store, "w", "db").load()
     store.delete(keys(store, ".transaction"))

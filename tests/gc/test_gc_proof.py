@@ -12,7 +12,7 @@ from lakelog.catalog.format.segments import (
     SCHEMAS_COLUMNS,
 )
 from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
-from lakelog.catalog.log import checkpoint
+from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.errors import CorruptObject, ForeignLog
 from lakelog.gc import execute_prune, plan_prune
 
@@ -37,7 +37,7 @@ def log(lake):
 
 def put_lie(lake, monkeypatch, kind, change):
     """Write the checkpoint of the newest revision anew, with other rows of one kind."""
-    honest = checkpoint._Sink.write
+    honest = piece_sink.PieceSink.write
 
     def write(self, found, rows, *rest, **named):
         honest(self, found, change(rows) if found == kind else rows, *rest, **named)
@@ -45,7 +45,7 @@ def put_lie(lake, monkeypatch, kind, change):
     lake.store.delete([lake.log_key("c3")])
     state = lake.log().load(3)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint._Sink, "write", write)
+        patch.setattr(piece_sink.PieceSink, "write", write)
         encoded = checkpoint.encode_state(state)
     lake.store.put(LOG + encoded.name, encoded.body)
     assert not encoded.segments
