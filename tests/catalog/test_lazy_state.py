@@ -26,7 +26,7 @@ from lakelog.catalog.format.wire_kinds import (
     SCHEMAS,
     STATISTICS,
 )  # fmt: skip
-from lakelog.catalog.log import checkpoint as checkpoint_module
+from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.validate import validate
@@ -83,7 +83,7 @@ def commit(log, table, count=3, *, app=("", 0), gone=()):
 
 @pytest.fixture
 def spilling():
-    with mock.patch.object(checkpoint_module, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
         yield
 
 
