@@ -27,7 +27,7 @@ class Stop:
 
 @pytest.fixture
 def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
 
 
 def build(lake):

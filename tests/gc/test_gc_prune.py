@@ -246,7 +246,7 @@ def test_a_store_without_times_is_young_at_execution(lake, hooked):
 
 @pytest.fixture
 def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
 
 
 def test_segments_go_last(lake, spilling):

@@ -273,7 +273,7 @@ def check_checkpoints(lake):
 @pytest.mark.parametrize("who", ["old", "new"])
 def test_a_checkpoint_at_each_boundary_of_a_prune(make_memory_lake, hooked, monkeypatch, who):
     """A writer of long ago, or of now, writes one while prune takes segments of checkpoint 1."""
-    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
     for number in range(200):
         lake, writers = with_segments(make_memory_lake)
         hook = Interposed()
@@ -290,7 +290,7 @@ def test_a_checkpoint_at_each_boundary_of_a_prune(make_memory_lake, hooked, monk
 @pytest.mark.parametrize("who", ["old", "new"])
 def test_a_prune_at_each_boundary_of_a_checkpoint(make_memory_lake, hooked, monkeypatch, who):
     """The whole prune runs before one of the requests of somebody else's checkpoint."""
-    monkeypatch.setattr("lakelog.catalog.log.checkpoint.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
     for number in range(100):
         lake, writers = with_segments(make_memory_lake)
         inner, hook = lake.store, Interposed()

@@ -26,7 +26,7 @@ from lakelog.catalog.format.names import LogObject, rebuilt_slot_uuid
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.format.schema import GENERATION, encode_schema
 from lakelog.catalog.format.statistics import bound_type, encode_bound
-from lakelog.catalog.log import build, checkpoint, merge
+from lakelog.catalog.log import build, merge, piece_sink
 from lakelog.catalog.log.build import Intent, build_transaction
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.replay import apply
@@ -267,7 +267,7 @@ def make_objects(folder: Path) -> None:
     log.commit("forget", log.intent(wire.Action(forget=forget)))
     # The run of the checkpoint before stays, with dead rows; what is new becomes objects.
     with (
-        tuned(checkpoint, "SPILL_FROM_BYTES", 0),
+        tuned(piece_sink, "SPILL_FROM_BYTES", 0),
         tuned(merge, "GROWTH", 0),
         tuned(merge, "DEAD_PART", 0),
     ):

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pyarrow as pa
 from lakelog.catalog.format.frame import FrameKind, decode_frame
-from lakelog.catalog.log import build, checkpoint
+from lakelog.catalog.log import build, piece_sink
 from lakelog.catalog.log.checkpoint import EncodedCheckpoint, encode_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
@@ -108,7 +108,7 @@ def build_corpus() -> Corpus:
         )
     batch_seed = Seed(FrameKind.TRANSACTION, batch.key, log.objects[-1][1], base)
     inline = encode_state(log.state)
-    with mock.patch.object(checkpoint, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
         spilled = encode_state(log.state)
     assert batch.batches
     assert spilled.spilled

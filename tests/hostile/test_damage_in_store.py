@@ -10,7 +10,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.log import checkpoint
+from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning
 from lakelog.errors import BrokenChain, CorruptError, CorruptObject, MissingTransaction
 from lakelog.store import open_store
@@ -119,7 +119,7 @@ def test_a_checkpoint_that_is_gone_costs_nothing(lake):
 @pytest.mark.parametrize("what", ["missing", *DAMAGE])
 def test_a_spoiled_segment_of_a_checkpoint_falls_back_and_warns(lake, what):
     with (
-        mock.patch.object(checkpoint, "SPILL_FROM_BYTES", 0),
+        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
         lake.catalog.writer("w", "db", checkpoint_every=0) as writer,
     ):
         writer.checkpoint()
