@@ -70,7 +70,7 @@ def decode_segment(
     required = COLUMNS[kind]
     wanted = [name for name in required.names if columns is None or name in columns]
     check_ipc_sizes(data, rows, key, row_bytes=_ROW_BYTES.get(kind, ROW_BYTES))
-    table = _read(data, wanted, f"{key} ({NAMES[kind]})", exact=exact)
+    table = _read(data, wanted, key, NAMES[kind], exact=exact)
     _check_columns(table, required, rows, key)
     table = pa.Table.from_arrays(
         [table.column(name) for name in wanted],
@@ -81,24 +81,25 @@ def decode_segment(
 
 
 def _read(
-    data: memoryview | bytes, wanted: Sequence[str], where: str, *, exact: bool = False
+    data: memoryview | bytes, wanted: Sequence[str], key: str, kind: str, *, exact: bool = False
 ) -> pa.Table:
     """The columns of these names, each buffer checked."""
+    where = f"{key} ({kind})"
     try:
         source = pa.py_buffer(data)
         with pa.ipc.open_file(source) as reader:
             names = reader.schema.names
             if any(_has_dictionary(field.type) for field in reader.schema):
-                raise CorruptObject(f"{where} has a column with a dictionary", key=where)
+                raise CorruptObject(f"{where} has a column with a dictionary", key=key)
             places = [place for place, name in enumerate(names) if name in set(wanted)]
             if len(places) == len(names):
                 table = pa.Table.from_batches([reader.get_batch(0)])
-        if len(places) != len(wanted):
-            raise CorruptObject(f"{where} has a column missing or twice", key=where)
+        if sorted(names[place] for place in places) != sorted(wanted):
+            raise CorruptObject(f"{where} has a column missing or twice", key=key)
         if exact and len(names) > len(wanted):
             raise UnsupportedFeature(
                 f"{where} holds columns that this lakelog doesn't know, so it writes no checkpoint",
-                key=where,
+                key=key,
                 hint="Upgrade lakelog. Nothing is lost: the log can be read and committed to",
             )
         if len(places) != len(names):
@@ -108,7 +109,7 @@ def _read(
         table.validate(full=True)  # offsets inside their buffers, text that is UTF-8
         return table
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise CorruptObject(f"{where} is not sound Arrow IPC: {error}", key=where) from error
+        raise CorruptObject(f"{where} is not sound Arrow IPC: {error}", key=key) from error
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:

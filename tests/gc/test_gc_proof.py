@@ -124,7 +124,9 @@ def test_a_checkpoint_that_lies_in_one_value_is_found(log, monkeypatch, kind, na
     assert good.objects == 3
     put_lie(log, monkeypatch, kind, with_value(name, LIES[kind][name]))
     before = log.log_names()
-    with pytest.raises(CorruptObject, match=f"doesn't hold what the log .*{NAMES[kind]}"):
+    # A revision above its own is not even read: the checkpoint's rules forbid it.
+    told = f"doesn't hold what the log .*{NAMES[kind]}|of revisions to come"
+    with pytest.raises(CorruptObject, match=told):
         plan_prune(log.catalog, W, D, keep_revisions=1)
     with pytest.raises(CorruptObject):
         execute_prune(log.catalog, good)
