@@ -4,18 +4,16 @@ where there is Go."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import independent_messages as messages
-import pyarrow as pa
 import pytest
 from hand_log import Hooks
-from hand_objects import Header, Tree, encode, frame, raw_value
+from hand_objects import Tree
 from hand_small import ARROW, MARK, Small, add, remove, schema
 from independent_transaction import fingerprint
-from independent_wire import BIG, Shape
-from three_readers import differences, text, verdicts
+from independent_wire import BIG
+from rule_outcome import by_name, put_in, told_by_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,21 +24,15 @@ OK, DAMAGED, TOO_NEW, UNFIT = "ok", "damaged", "too-new", "files damaged"
 
 
 class Last(Hooks):
-    """Alters the message or the header of a transaction once it is armed."""
+    """Alters the message of a transaction once it is armed."""
 
     def __init__(self) -> None:
         self.change: Callable[[Tree], Any] | None = None
-        self.framed: dict[str, Any] = {}
 
     def message(self, what: str, message: Tree) -> Tree:
         if self.change is not None and what == "transaction":
             return self.change(message) or message
         return message
-
-    def header(self, what: str, header: Header) -> Header:
-        for name, value in self.framed.items():
-            setattr(header, name, value)
-        return header
 
 
 def trial() -> tuple[Small, Last]:
@@ -53,46 +45,11 @@ def trial() -> tuple[Small, Last]:
     return log, hooks
 
 
-def outcome(log: Small, go: GoReader | None = None) -> str:
-    """What all readers say of a log, in a word."""
-    found = verdicts(log.log.transactions, log.log.segments, go)
-    base = found["independent"]
-    for reader, other in found.items():
-        assert text(other) == text(base), (reader, list(differences(base, other)))
-    if base["verdict"] != "ok":
-        return str(base["verdict"])
-    parts = [(name, base[name]) for name in ("history", "applications")]
-    for table in base["tables"].values():
-        parts += [(name, table[name]) for name in ("files", "schemas")]
-    bad = {f"{name} {word}" for name, word in parts if word in ("damaged", "too-new")}
-    return ", ".join(sorted(bad)) or OK
-
-
 # --- Altering a message ---------------------------------------------------------------------------
 
 
 def put(where: str, *values: Any) -> Callable[[Tree], None]:
-    """Set a field, by its path (`commit.members.0.operation`), to these values; to none: clear."""
-
-    def change(message: Tree) -> None:
-        shape: Shape = messages.TRANSACTION
-        *path, last = where.split(".")
-        for step in path:
-            if step.isdigit():
-                continue
-            number, field = by_name(shape, step)
-            place = next((int(s) for s in path[path.index(step) + 1 :][:1] if s.isdigit()), 0)
-            message = [item for item in message if item[0] == number][place][2]
-            shape = field.kind
-        number, field = by_name(shape, last)
-        message[:] = [item for item in message if item[0] != number]
-        message += [[number, field.wire(), raw_value(field.kind, value)] for value in values]
-
-    return change
-
-
-def by_name(shape: Shape, name: str) -> tuple[int, Any]:
-    return next((n, field) for n, field in shape.fields.items() if field.name == name)
+    return put_in(messages.TRANSACTION, where, *values)
 
 
 def extended(*fields: list[Any]) -> Callable[[Tree], None]:
@@ -197,7 +154,7 @@ def test_a_message(case: str, maybe_go: GoReader | None) -> None:
     change, expected = MESSAGES[case]
     log, hooks = trial()
     hooks.change = change
-    assert outcome(log.commit(add("data/c")), maybe_go) == expected
+    assert told_by_all(log.commit(add("data/c")), maybe_go) == expected
 
 
 def in_member(*fields: list[Any]) -> Callable[[Tree], None]:
@@ -229,7 +186,7 @@ def in_member(*fields: list[Any]) -> Callable[[Tree], None]:
 def test_an_entry_of_a_map(fields: list[Any], expected: str, maybe_go: GoReader | None) -> None:
     log, hooks = trial()
     hooks.change = in_member(*fields)
-    assert outcome(log.commit(add("data/c")), maybe_go) == expected
+    assert told_by_all(log.commit(add("data/c")), maybe_go) == expected
 
 
 PATHS = {
@@ -261,10 +218,10 @@ PATHS = {
 @pytest.mark.parametrize(("path", "expected"), PATHS.items(), ids=[p[:20] for p in PATHS])
 def test_a_path(path: str, expected: str, maybe_go: GoReader | None) -> None:
     log, _ = trial()
-    assert outcome(log.commit(add(path)), maybe_go) == expected
+    assert told_by_all(log.commit(add(path)), maybe_go) == expected
     log, _ = trial()
     one, two = (remove(path), add(path)) if expected == DAMAGED else (add(path), remove(path))
-    assert outcome(log.commit(one, two), maybe_go) == expected
+    assert told_by_all(log.commit(one, two), maybe_go) == expected
 
 
 # --- Actions --------------------------------------------------------------------------------------
@@ -357,7 +314,7 @@ ACTIONS: dict[str, tuple[list[Any], str]] = {
 def test_actions(case: str, maybe_go: GoReader | None) -> None:
     actions, expected = ACTIONS[case]
     log, _ = trial()
-    assert outcome(log.commit(*actions), maybe_go) == expected
+    assert told_by_all(log.commit(*actions), maybe_go) == expected
 
 
 def test_only_an_identity_begins_a_log(maybe_go: GoReader | None) -> None:
@@ -372,122 +329,4 @@ def test_only_an_identity_begins_a_log(maybe_go: GoReader | None) -> None:
         log = Small()
         log.log.transactions.clear()
         log.log.begin()
-        assert outcome(log.commit(*actions), maybe_go) == expected
-
-
-# --- Frames ---------------------------------------------------------------------------------------
-
-
-def zstd(stored: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """A frame whose header says codec 1, with any stored bytes."""
-
-    def reframe(raw: bytes) -> bytes:
-        head = bytearray(frame(Header(1, b"L" * 16), stored(raw))[:48])
-        head[6], head[12:16] = 1, len(raw).to_bytes(4, "little")
-        body = stored(raw)
-        return bytes(head) + hashlib.sha256(bytes(head) + body).digest() + body
-
-    return reframe
-
-
-def framed(**header: Any) -> Callable[[bytes], bytes]:
-    return lambda raw: frame(Header(**{"kind": 1, "log_id": b"L" * 16} | header), raw)
-
-
-def packed(raw: bytes) -> bytes:
-    return bytes(pa.Codec("zstd").compress(raw, asbytes=True))
-
-
-def raw_block(raw: bytes, descriptor: int, *between: int) -> bytes:
-    """A Zstandard frame of one raw block, its content size in 4 bytes."""
-    size = len(raw).to_bytes(4, "little")
-    block = (len(raw) << 3 | 1).to_bytes(3, "little")
-    return b"\x28\xb5\x2f\xfd" + bytes([descriptor, *between]) + size + block + raw
-
-
-def padded(raw: bytes, length: int) -> bytes:
-    """The message with an unknown field behind, so that it has this length."""
-    room = length - len(raw) - 6
-    lengths = bytes([room & 127 | 128, room >> 7 & 127 | 128, room >> 14 & 127 | 128, room >> 21])
-    return raw + b"\xa2\x06" + lengths + bytes(room)
-
-
-SKIPPABLE = b"\x50\x2a\x4d\x18\x01\0\0\0x"
-FRAMES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "plain": (framed(), OK),
-    "zstd": (framed(codec=1), OK),
-    "zstd longer": (framed(codec=1, decoded=1 << 20), DAMAGED),
-    "zstd shorter": (framed(codec=1, decoded=7), DAMAGED),
-    "zstd of nothing of it": (zstd(bytes), DAMAGED),
-    "zstd, one raw block": (zstd(lambda raw: raw_block(raw, 0xA0)), OK),
-    "zstd, dictionary 0": (zstd(lambda raw: raw_block(raw, 0xA1, 0)), OK),
-    "zstd, dictionary 0 in four bytes": (zstd(lambda raw: raw_block(raw, 0xA3, 0, 0, 0, 0)), OK),
-    "zstd, dictionary 7": (zstd(lambda raw: raw_block(raw, 0xA1, 7)), DAMAGED),
-    "zstd, dictionary 2^24": (zstd(lambda raw: raw_block(raw, 0xA3, 0, 0, 0, 1)), DAMAGED),
-    "zstd, a reserved bit": (zstd(lambda raw: raw_block(raw, 0xA8)), DAMAGED),
-    "zstd, a window of 8 MiB": (zstd(lambda raw: raw_block(raw, 0x80, 13 << 3)), OK),
-    "zstd, a window of more": (zstd(lambda raw: raw_block(raw, 0x80, 13 << 3 | 1)), DAMAGED),
-    "zstd, a wrong checksum": (zstd(lambda raw: raw_block(raw, 0xA4) + bytes(4)), DAMAGED),
-    "zstd, two frames": (zstd(lambda raw: packed(raw[:9]) + packed(raw[9:])), DAMAGED),
-    "zstd and a skippable frame": (zstd(lambda raw: packed(raw) + SKIPPABLE), DAMAGED),
-    "a skippable frame and zstd": (zstd(lambda raw: SKIPPABLE + packed(raw)), DAMAGED),
-    "zstd and a byte": (zstd(lambda raw: packed(raw) + b"\0"), DAMAGED),
-    "two lengths": (framed(decoded=7), DAMAGED),
-    "codec 2": (framed(codec=2), TOO_NEW),
-    "codec 2, another incarnation": (framed(codec=2, incarnation=2), DAMAGED),
-    "codec 2, another kind": (framed(codec=2, kind=2), DAMAGED),
-    "codec 2, absurd sizes": (framed(codec=2, decoded=(1 << 23) + 1), DAMAGED),
-    "version 2": (framed(version=2), TOO_NEW),
-    "version 0": (framed(version=0), TOO_NEW),
-    "version 2 of all unknown": (
-        framed(version=2, kind=77, zero=1, zeros=1, codec=9, incarnation=0),
-        TOO_NEW,
-    ),
-    "version 2, damaged": (lambda raw: framed(version=2)(raw)[:-1] + b"!", DAMAGED),
-    "kind of a checkpoint": (framed(kind=2), DAMAGED),
-    "kind of a ref": (framed(kind=4), DAMAGED),
-    "byte 7": (framed(zero=1), DAMAGED),
-    "bytes 44 to 47": (framed(zeros=1 << 31), DAMAGED),
-    "another incarnation": (framed(incarnation=2), DAMAGED),
-    "another log": (framed(log_id=b"M" * 16), DAMAGED),
-    "magic": (framed(magic=b"lklg"), DAMAGED),
-    "attachments that nobody names": (
-        lambda raw: frame(Header(1, b"L" * 16), raw, b"x" * 100),
-        OK,
-    ),
-    "longer than it says": (lambda raw: framed()(raw) + b"\0", DAMAGED),
-    "shorter than it says": (lambda raw: framed()(raw)[:-1], DAMAGED),
-    "shorter than a header": (lambda raw: framed()(raw)[:79], DAMAGED),
-    "empty": (lambda raw: b"", DAMAGED),
-    "field cut": (lambda raw: framed()(raw + b"\xa2\x06\x05ab"), DAMAGED),
-    "varint cut": (lambda raw: framed()(raw + b"\xa0\x06\xff"), DAMAGED),
-    "varint of 10 bytes": (lambda raw: framed()(raw + b"\xa0\x06" + b"\xff" * 9 + b"\x7f"), OK),
-    "varint too long": (
-        lambda raw: framed()(raw + b"\xa0\x06" + b"\xff" * 10 + b"\x01"),
-        DAMAGED,
-    ),
-    "tag of 5 bytes": (lambda raw: framed()(raw + b"\xa0\x86\x80\x80\x00\x07"), OK),
-    "tag of 6 bytes": (lambda raw: framed()(raw + b"\xa0\x86\x80\x80\x80\x00\x07"), DAMAGED),
-    "length of 5 bytes": (lambda raw: framed()(raw + b"\xa2\x06\x81\x80\x80\x80\x00x"), OK),
-    "length of 6 bytes": (
-        lambda raw: framed()(raw + b"\xa2\x06\x81\x80\x80\x80\x80\x00x"),
-        DAMAGED,
-    ),
-    "message cut": (lambda raw: framed()(raw[:-1]), DAMAGED),
-    "message as long as may be": (lambda raw: framed()(padded(raw, 1 << 23)), OK),
-    "message too long": (lambda raw: framed()(padded(raw, (1 << 23) + 1)), DAMAGED),
-    "as long as may be, packed": (lambda raw: framed(codec=1)(padded(raw, 1 << 23)), OK),
-    "too long, packed": (lambda raw: framed(codec=1)(padded(raw, (1 << 23) + 1)), DAMAGED),
-}
-
-
-@pytest.mark.parametrize("case", FRAMES)
-def test_a_frame(case: str, maybe_go: GoReader | None) -> None:
-    reframe, expected = FRAMES[case]
-    log, hooks = trial()
-    seen: list[Tree] = []
-    hooks.change = seen.append
-    log.commit(add("data/c"))
-    name = min(log.log.transactions)
-    log.log.transactions[name] = reframe(encode(seen[0]))
-    assert outcome(log, maybe_go) == expected
+        assert told_by_all(log.commit(*actions), maybe_go) == expected
