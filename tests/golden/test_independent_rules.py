@@ -3,17 +3,14 @@ reader. Each case is a small log written by hand."""
 
 from __future__ import annotations
 
-import base64
-import zlib
 from typing import Any
 
-import hand_objects
-import independent_messages as messages
 import pyarrow as pa
 import pytest
 from hand_log import Hooks
 from hand_random import RandomLog
 from hand_small import MARK, Change, Small, add, forget, remove, schema
+from hand_tokens import token_of
 from independent_cut import Entry, parse_footer, parse_token, read_entry
 from independent_log import Log
 from independent_messages import FILES, HISTORY, REFERENCES, SCHEMAS, STATISTICS
@@ -208,13 +205,6 @@ def test_incarnations() -> None:
 
 
 # --- Tokens and footers ---------------------------------------------------------------------------
-
-
-def token_of(database: str, *writers: dict[str, Any]) -> str:
-    values = {"database": database, "writers": writers}
-    body = hand_objects.encode(hand_objects.tree(messages.CUT, values))
-    body += zlib.crc32(body).to_bytes(4, "little")
-    return "ll1-" + base64.urlsafe_b64encode(body).decode().rstrip("=")
 
 
 W: dict[str, Any] = {"writer": "w", "revision": 3, "digest": b"12345678", "log_id": b"L" * 16}
