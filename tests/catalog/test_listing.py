@@ -438,7 +438,11 @@ def test_what_cannot_be_read_says_why(found, goal):
         assert goal < min(found.checkpoints)
         assert 0 not in found.transactions
     except MissingTransaction as error:
-        lost = max(r for r in range(goal + 1) if r not in found.transactions)
-        assert int(error.key.rsplit("-", 1)[1]) == lost
-        bases = [*found.checkpoints, *([-1] if 0 in found.transactions else [])]
-        assert not bases or goal >= min(bases)
+        check_missing(found, goal, error)
+
+
+def check_missing(found, goal, error):
+    lost = max(r for r in range(goal + 1) if r not in found.transactions)
+    assert int(error.key.rsplit("-", 1)[1]) == lost
+    bases = [*found.checkpoints, *([-1] if 0 in found.transactions else [])]
+    assert not bases or goal >= min(bases)
