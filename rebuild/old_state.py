@@ -57,7 +57,7 @@ def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
     Requests: 1 GET a piece of the checkpoint.
     """
     try:
-        return state and read_whole(state, own)
+        return None if state is None else read_whole(state, own)
     except CorruptError:
         return None
 
