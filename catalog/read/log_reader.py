@@ -19,7 +19,6 @@ from ...errors import (
     CorruptError,
     CorruptObject,
     ForkError,
-    LakelogError,
     MissingTransaction,
     ObjectNotFound,
     RevisionNotFound,
@@ -108,8 +107,8 @@ class LogReader(LogFolder):
         Args:
             final: A base that is not there is taken for a damaged one: it was looked for before.
         """
-        fallen: LakelogError | None = None
-        for place, base in enumerate(plan.bases):
+        fallen: list[CorruptError] = []
+        for base in plan.bases:
             tail = plan.tail_after(base)
             try:
                 state, found = self._fetch(base, tail, listing, final=final)
@@ -119,24 +118,23 @@ class LogReader(LogFolder):
             except CorruptError as error:
                 if base is None or not self._is_about(error, base):
                     raise
-                more = plan.bases[place + 1 :] or listing.lowest > 0
-                if more:
-                    self._warn(error)
-                fallen = fallen or error
+                fallen.append(error)
                 continue
+            for error in fallen:
+                self._warn(error)
             state.older = partial(self._older, plan=plan, listing=listing)
             return state
-        assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
             return self.load(plan.target, self.names(listing.incarnation))
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
-        if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
-            raise fallen  # only the beginning, or one checkpoint: the chain breaks here
+        first = fallen[0]
+        if isinstance(first, BrokenChain) and len(plan.bases) == 1:
+            raise first  # only the beginning, or one checkpoint: the chain breaks here
         raise CorruptObject(
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
-            f"{fallen.message}",
-            key=fallen.key,
+            f"{first.message}",
+            key=first.key,
             hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
         )
 
