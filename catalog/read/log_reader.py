@@ -108,8 +108,8 @@ class LogReader(LogFolder):
         Args:
             final: A base that is not there is taken for a damaged one: it was looked for before.
         """
-        fallen: LakelogError | None = None
-        for place, base in enumerate(plan.bases):
+        fallen: list[CorruptError] = []
+        for base in plan.bases:
             tail = plan.tail_after(base)
             try:
                 state, found = self._fetch(base, tail, listing, final=final)
@@ -118,25 +118,23 @@ class LogReader(LogFolder):
                 raise
             except CorruptError as error:
                 if base is None or not self._is_about(error, base):
+                    self._warn(fallen)
                     raise
-                more = plan.bases[place + 1 :] or listing.lowest > 0
-                if more:
-                    self._warn(error)
-                fallen = fallen or error
+                fallen.append(error)
                 continue
-            state.older = partial(self._older, plan=plan, listing=listing)
+            self._warn(fallen)
+            state.older = partial(self._older, plan=plan, listing=listing, warned=set())
             return state
-        assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
             return self.load(plan.target, self.names(listing.incarnation))
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
-        if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
-            raise fallen  # only the beginning, or one checkpoint: the chain breaks here
+        if isinstance(fallen[0], BrokenChain) and len(plan.bases) == 1:
+            raise fallen[0]  # only the beginning, or one checkpoint: the chain breaks here
         raise CorruptObject(
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
-            f"{fallen.message}",
-            key=fallen.key,
+            f"{fallen[0].message}",
+            key=fallen[0].key,
             hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
         )
 
@@ -144,18 +142,27 @@ class LogReader(LogFolder):
         """Whether a base may be at fault, and a lower one do."""
         return error.key == self.folder + base.name or is_right_above(error, base)
 
-    def _warn(self, error: CorruptError) -> None:
-        warnings.warn(
-            f"{error.message}; reading an older checkpoint and more of the log instead",
-            CheckpointWarning,
-            stacklevel=3,
-        )
+    def _warn(self, errors: Iterable[CorruptError]) -> None:
+        for error in errors:
+            warnings.warn(
+                f"{error.message}; reading an older checkpoint and more of the log instead",
+                CheckpointWarning,
+                stacklevel=3,
+            )
 
     def _older(
-        self, state: State, error: CorruptError, *, plan: ReadPlan, listing: Listing
+        self,
+        state: State,
+        error: CorruptError,
+        *,
+        plan: ReadPlan,
+        listing: Listing,
+        warned: set[str],
     ) -> tuple[DecodedCheckpoint | None, list[DecodedTransaction]]:
         """Another base and tail for a state whose base turned out to be damaged.
 
+        Args:
+            warned: What was warned of already: each part of a state comes here by itself.
         Raises:
             CorruptError: There is none: the given error.
         """
@@ -181,7 +188,8 @@ class LogReader(LogFolder):
             except _Vanished:
                 continue
             if other.digest == state.digest:
-                self._warn(error)
+                self._warn([error] if error.message not in warned else [])
+                warned.add(error.message)
                 return other.base, other.tail
         error.hint = f"Revisions {listing.readable()} are listed. {REPAIR}"
         raise error
