@@ -225,8 +225,8 @@ class State:
         """
         if self.base is None or self.older is None:
             raise error
-        self.base, self.tail = self.older(self, error)
-        self._pieces, self._schema_rows = None, {}
+        base, tail = self.older(self, error)
+        self.base, self.tail, self._pieces, self._schema_rows = base, tail, None, {}
 
     def start_from(self, base: DecodedCheckpoint | None, tail: Tail) -> None:
         """Base the state on another checkpoint and the transactions after it; all parts are read

@@ -111,12 +111,14 @@ class LogReader(LogFolder):
                 raise
             except CorruptError as error:
                 if base is None or not self.is_about(error, base):
+                    for earlier in fallen:
+                        self.warn(earlier)
                     raise
                 fallen.append(error)
                 continue
-            for error in fallen:
-                self.warn(error)
-            state.older = partial(other_base, self)
+            for earlier in fallen:
+                self.warn(earlier)
+            state.older = partial(other_base, self, warned=set())
             return state
         if listing.lowest > 0:  # there may be older bases than were listed
             return self.load(plan.target, self.names(listing.incarnation))

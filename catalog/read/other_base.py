@@ -48,7 +48,7 @@ class Log(Protocol):
 
 
 def other_base(
-    log: Log, state: State, error: CorruptError
+    log: Log, state: State, error: CorruptError, *, warned: set[str]
 ) -> tuple[DecodedCheckpoint | None, list[DecodedTransaction]]:
     """Another base and tail for a state, of the same revision.
 
@@ -57,6 +57,7 @@ def other_base(
 
     Args:
         error: What failed at the highest base.
+        warned: What was warned of already: each part of a state comes here by itself.
     Raises:
         SnapshotPruned: The state's revision can't be read any more: its base was pruned.
         CorruptError: There is no other base: the given error.
@@ -80,7 +81,8 @@ def other_base(
             break
         if found is None:
             break
-        if not pruned:
+        if not pruned and error.message not in warned:
+            warned.add(error.message)
             log.warn(error)
         return found.base, found.tail
     error.hint = f"Revisions {listing.readable()} are listed. {REPAIR}"
