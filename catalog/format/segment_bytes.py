@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ...errors import CorruptObject, UnsupportedFeature
+from ...errors import CorruptObject, LakelogError, UnsupportedFeature
 from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_partitions, check_paths, check_tables
@@ -111,7 +111,9 @@ def _read(
                 table = pa.Table.from_batches([reader.get_batch(0)])
         table.validate(full=True)  # offsets inside their buffers, text that is UTF-8
         return table
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+    except LakelogError:
+        raise
+    except Exception as error:  # extension types run code of whoever registered them
         raise CorruptObject(f"{where} is not sound Arrow IPC: {error}", key=key) from error
 
 
