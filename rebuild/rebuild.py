@@ -1,7 +1,7 @@
 """Plan a log from the footers of its Parquet files, and from what is left of the old log: scan
 first, plan, write last.
 
-Source: docs/format.md, sections 8 and 10.6; seed 002, sections 1.3 and 2.6.
+Source: docs/format.md, sections 8 and 10.6.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ Source: docs/format.md, section 6.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import CorruptObject
@@ -127,8 +126,3 @@ def _dead_fits(piece: Piece) -> bool:
         return True
     spare = len(piece.dead) * 8 - piece.rows
     return 0 <= spare < 8 and piece.dead[-1] >> (8 - spare) == 0
-
-
-def inline_at(piece: Piece, offset: int, length: int) -> Piece:
-    """A piece as it is referred to once it lies in the attachments of a checkpoint."""
-    return replace(piece, offset=offset, length=length, digest=b"", inline=None)
