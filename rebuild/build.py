@@ -96,10 +96,10 @@ def _intent(
     intent.actions += [_remove(table, path) for table, path in item.removed]
     known: set[tuple[str, bytes]] = set()
     for file in item.files:
-        mark = (file.table, file.fingerprint)
-        if mark not in known and mark not in state.schemas:
-            known.add(mark)
-            intent.actions.append(_schema(schemas[mark]))
+        name = (file.table, file.fingerprint)
+        if name not in known and name not in state.schemas:
+            known.add(name)
+            intent.actions.append(_schema(schemas[name]))
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
     return intent

@@ -16,6 +16,7 @@ from ..format.names import base_folder, check_path, data_path, escape_name, pars
 from ..format.schema import encode_schema
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
+from .data_file import put_data
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -80,6 +81,7 @@ class Transaction:
         Raises:
             InvalidSchema, InvalidName: Nothing was written.
             StorageError: Files written so far are orphans; gc takes them.
+            ObjectExists: Another process draws the same random ids.
         Requests: 1 PUT a file.
         """
         self._check_open()
@@ -115,7 +117,7 @@ class Transaction:
             path = self._path(replace(meta, number=self._files))
             self._files += 1
             self._named = len(self._removed)
-            self._session.store.put(self._key(path), encoded.body.to_pybytes())
+            put_data(self._session, self._key(path), encoded.body.to_pybytes())
             add = encoded.facts
             add.path, add.table, add.partition = path, table, partition
             add.first_clock, add.last_clock = first, last

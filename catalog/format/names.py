@@ -91,12 +91,6 @@ def parse_segment_name(name: str) -> bytes | None:
     return None if match is None else bytes.fromhex(match["digest"])
 
 
-def revision_of(key: str) -> int:
-    """The revision that the key of a log object names; -1 for another key."""
-    item = parse_log_object(key.rsplit("/", 1)[-1])
-    return -1 if item is None else item.revision
-
-
 def check_id(value: str, what: str) -> str:
     """`value` if it may name a writer or database.
 

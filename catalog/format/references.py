@@ -6,7 +6,6 @@ Source: docs/format.md, section 6.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import CorruptObject
@@ -60,10 +59,13 @@ def decode_references(
         UnsupportedFeature: A kind of segment of the future.
         CorruptObject: Not sound.
     """
-    kinds = decode_segment(data, REFERENCES, rows, key, columns=["kind"])
-    for kind in kinds.column("kind").to_pylist():
-        check_kind(kind, key)
-    table = decode_segment(data, REFERENCES, rows, key)
+    try:
+        table = decode_segment(data, REFERENCES, rows, key)
+    except CorruptObject:
+        # What is wrong may be a rule of the future: "too new" goes before "damaged".
+        _check_kinds(decode_segment(data, REFERENCES, rows, key, columns=["kind"]), key)
+        raise
+    _check_kinds(table, key)
     pieces = []
     for row in table.to_pylist():
         digest = row["digest"] or b""
@@ -83,6 +85,11 @@ def decode_references(
         )  # fmt: skip
     _check(pieces, key)
     return tuple(pieces)
+
+
+def _check_kinds(table: pa.Table, key: str) -> None:
+    for kind in table.column("kind").to_pylist():
+        check_kind(kind, key)
 
 
 def _check(pieces: Sequence[Piece], key: str) -> None:
@@ -119,8 +126,3 @@ def _dead_fits(piece: Piece) -> bool:
         return True
     spare = len(piece.dead) * 8 - piece.rows
     return 0 <= spare < 8 and piece.dead[-1] >> (8 - spare) == 0
-
-
-def inline_at(piece: Piece, offset: int, length: int) -> Piece:
-    """A piece as it is referred to once it lies in the attachments of a checkpoint."""
-    return replace(piece, offset=offset, length=length, digest=b"", inline=None)

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import Checkpointer
-from lakelog.catalog.format.names import revision_of
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
@@ -22,6 +21,7 @@ from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, StorageError, UnsupportedFeature
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore
+from lakelog.testing.keys import revision_in
 from lakelog.testing.logs import live_paths
 
 
@@ -50,11 +50,11 @@ def keys(store, kind):
         for item in store.list(folder)
         if item.key.endswith(kind)
     ]
-    return sorted(found, key=lambda key: 0 if kind == ".segment" else revision_of(key))
+    return sorted(found, key=lambda key: 0 if kind == ".segment" else revision_in(key))
 
 
 def revisions(store, kind="checkpoint"):
-    return [revision_of(key) for key in keys(store, kind)]
+    return [revision_in(key) for key in keys(store, kind)]
 
 
 def values(store, as_of=None):

@@ -182,7 +182,6 @@ def test_applications_and_history_read_their_own_pieces(log, reader, store):
     store.read.clear()
     assert state.history.table()["revision"].to_pylist() == [0, 1, 2, 3, 4]
     assert set(store.segments) == {SEGMENTS + piece.name for piece in pieces(log, HISTORY)}
-    assert next(reader.load().history.newest_first())["revision"] == 4
 
 
 def test_a_copy_and_the_state_go_their_own_ways(log, reader):
@@ -200,8 +199,8 @@ def everything(state):
     files = {t: sorted(state.files_of(t).table(t)["path"].to_pylist()) for t in TABLES}
     return (
         files, sorted(state.schemas.entries), state.applications.versions(),
-        state.history.table().to_pylist(), list(state.history.newest_first())[::-1],
-        state.history.revision_at(START_US + 2_000_000), state.history.after(1),
+        state.history.table().to_pylist(), state.history.revision_at(START_US + 2_000_000),
+        state.history.after(1),
     )  # fmt: skip
 
 
