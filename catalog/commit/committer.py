@@ -97,7 +97,7 @@ class Committer:
         )  # why: a log that is sealed takes nothing more
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._based_at_s = seen_at_s  # the same of a time when nobody had a newer base than ours
-        # The revision before a put or rebase that something interrupted: `state` can't be relied on.
+        # The revision before a put or rebase that was interrupted: `state` can't be relied on.
         self._interrupted_revision: int | None = None
 
     def current_epoch(self) -> int:

@@ -19,7 +19,6 @@ from ...errors import (
     CorruptError,
     CorruptObject,
     ForkError,
-    LakelogError,
     MissingTransaction,
     ObjectNotFound,
     RevisionNotFound,

@@ -170,7 +170,7 @@ def ways(moto):
 
 @pytest.fixture
 def lake(ways, monkeypatch):
-    """Checkpoints here have their segments as objects, which are read one by one."""
+    """Its checkpoints have their segments as objects, which are read one by one."""
     monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
     lake = Lake(*ways, f"db-{secrets.token_hex(4)}")
     yield lake
@@ -313,6 +313,11 @@ def test_readers_get_the_right_rows_or_an_error(lake, fault, kind):
     assert read(lake) == states[-1]
 
 
+def flipping(target, position):
+    spoil = altered(lambda body: flip(body, position))
+    return lambda request: spoil(request) if request.target == target else None
+
+
 def test_a_bit_flipped_anywhere_in_what_is_read(lake):
     """Each object in turn. All carry digests; what a segment or checkpoint said is read from an
     older one, or from the log."""
@@ -325,8 +330,7 @@ def test_a_bit_flipped_anywhere_in_what_is_read(lake):
     assert len(targets) > 4, "a checkpoint, its segments, and transactions"
     told = set()
     for target in [*targets, *targets]:
-        spoil = altered(lambda body, at=chance.randrange(1_000_000): flip(body, at))
-        lake.fail({"get"}, lambda one, at=target: spoil(one) if one.target == at else None, STORM)
+        lake.fail({"get"}, flipping(target, chance.randrange(1_000_000)), STORM)
         try:
             assert read(lake) == states[-1]
         except CorruptError:
