@@ -211,7 +211,7 @@ class State:
                     first = first or error
                     self.fall_back(first)
                     continue
-                if stay and first is not None:
+                if stay or first is None:
                     own = (self.base, self.tail, self._pieces, self._schema_rows)
                 return found
         finally:

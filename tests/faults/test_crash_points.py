@@ -22,6 +22,7 @@ from operations import (
     Notebook,
     W,
     catalog,
+    digest_of,
     everything,
     gc,
     memory,
@@ -97,8 +98,17 @@ def check_legal(name, store, notes):
     return seen
 
 
+_passed: set[bytes] = set()
+
+
 def check_next_commit(store, seen):
-    """A new owner needs no repair: it opens, commits, checkpoints, and reads its commit."""
+    """A new owner needs no repair: it opens, commits, checkpoints, and reads its commit.
+
+    What it does follows from what it finds: the same store is tried once.
+    """
+    digest = digest_of(store)
+    if digest in _passed:
+        return
     with catalog(store, 50).writer(W, D, checkpoint_every=1) as writer:
         writer.adopt_name()  # for a log that is not its folder's yet; nothing for all others
         with writer.transaction() as tx:
@@ -109,6 +119,7 @@ def check_next_commit(store, seen):
     values = catalog(store, 51).snapshot(D).to_arrow("hourly").column("n").to_pylist()
     assert values.count(77) == 1
     assert len(values) == sum("/hourly/" in one for one in now.live)
+    _passed.add(digest)
 
 
 def check_again(name, store):
@@ -217,10 +228,8 @@ def lost_and_damaged(name):
 
 @pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
 def test_one_lost_request_or_answer(name):
-    """Of a commit each; of commits with more about them, and of all else, some."""
-    operation = BY_NAME[name]
-    one_in = 1 if operation.exactly_once else 3 if operation.commits else 10
-    for plan in some(one_fault(name), one_in):
+    """Of a commit each; of all else some."""
+    for plan in some(one_fault(name), 1 if BY_NAME[name].commits else 4):
         check_faults(name, plan)
 
 
@@ -232,7 +241,7 @@ COMMITS = ["first commit", "first guest", "commit", "files", "guest", "plain com
 @pytest.mark.parametrize("plans", PLANS, ids=lambda plans: plans.__name__)
 def test_some_plans_of_several_faults(name, plans):
     found = plans(name)
-    for plan in some(found, len(found) // 12):
+    for plan in some(found, len(found) // 40):
         check_faults(name, plan)
 
 
