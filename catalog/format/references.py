@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptObject
 from ..wire import lakelog_segment_pb2 as wire
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+_AT_ONCE: Final = 1_024  # rows as Python's objects take many times their bytes
 _SEGMENT_FIELDS = (
     "kind", "row_count", "total_rows", "total_bytes", "first_table", "first_path", "last_table",
     "last_path", "columns", "first_revision", "last_revision",
@@ -61,11 +62,12 @@ def decode_references(
         CorruptObject: Not sound.
     """
     kinds = decode_segment(data, REFERENCES, rows, key, columns=["kind"])
-    for kind in kinds.column("kind").to_pylist():
+    for kind in kinds.column("kind").unique().to_pylist():
         check_kind(kind, key)
     table = decode_segment(data, REFERENCES, rows, key)
     pieces = []
-    for row in table.to_pylist():
+    batches = table.to_batches(max_chunksize=_AT_ONCE)
+    for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
         digest = row["digest"] or b""
         inline = None
         if not digest:
