@@ -152,7 +152,7 @@ class Inputs:
             return table
 
         body, objects = loose.build(spill=source.random() < 0.5, lie=lie, table=spoil)
-        # Which rows are dead is said nowhere else; and a piece whose range leaves a table out is not
+        # Which rows are dead is said nowhere else; a piece whose range leaves a table out is not
         # read for it (docs/format.md, section 4.7). Nothing else may change what is live.
         believed = ("dead", "first_table", "last_table")
         truth = None if any(what.endswith(believed) for what in told) else self._truth
