@@ -163,8 +163,7 @@ class Session:
             self._log,
             state,
             exclusive=self.capabilities.put_if_absent,
-            new_id=self._ambient.new_id,
-            max_age_s=self._margins.idle_limit_s,
+            salt=self._ambient.new_id(),
             retained_from=max(0, self._log.names().oldest_readable()) if trim else 0,
             is_stale=lambda: self._committer.is_idle(seen_at_s),
         )
