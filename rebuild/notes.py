@@ -74,6 +74,14 @@ def notes(
     return tuple(found)
 
 
+def back_note(incarnation: int) -> str:
+    """What it means to go back to an earlier incarnation."""
+    return (
+        f"The live files will be those that incarnation {incarnation} ended with. What was "
+        "committed since is left out"
+    )
+
+
 def _cant_be_taken_over(lost: Sequence[str]) -> list[str]:
     if not lost:
         return []

@@ -56,24 +56,31 @@ def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
         own: All files with lakelog metadata.
     Requests: 1 GET a piece of the checkpoint.
     """
-    if state is None:
-        return None
     try:
-        history = state.history.table()
-        times = history.column("committed_at").cast(pa.int64()).to_pylist()
-        revisions = history.column("revision").to_pylist()
-        ids = history.column("transaction_ids").to_pylist()
-        live = set()
-        for table in state.files.tables():
-            rows = state.files.table(table)
-            live |= {(table, path) for path in rows.column("path").to_pylist()}
-        for table in state.files.broken:
-            state.files.check(table)
-        for _, error in state.files.broken_ranges:
-            raise error
-        assert state.schemas is not None
+        return None if state is None else read_whole(state, own)
     except CorruptError:
         return None
+
+
+def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
+    """The same.
+
+    Raises:
+        CorruptError: A part of it can't be read.
+    """
+    history = state.history.table()
+    times = history.column("committed_at").cast(pa.int64()).to_pylist()
+    revisions = history.column("revision").to_pylist()
+    ids = history.column("transaction_ids").to_pylist()
+    live = set()
+    for table in state.files.tables():
+        rows = state.files.table(table)
+        live |= {(table, path) for path in rows.column("path").to_pylist()}
+    for table in state.files.broken:
+        state.files.check(table)
+    for _, error in state.files.broken_ranges:
+        raise error
+    assert state.schemas is not None
     committed = {
         transaction_id: (revision, time)
         for revision, time, members in zip(revisions, times, ids, strict=True)

@@ -140,7 +140,7 @@ class Checkpointer:
 
     def wait(self) -> None:
         """Until none is under way."""
-        if self._thread is not None:
+        if self._thread is not None and self._thread.ident is not None:  # else never begun
             self._thread.join()
 
     def _try(self, revision: int) -> None:

@@ -59,10 +59,13 @@ def decode_references(
         UnsupportedFeature: A kind of segment of the future.
         CorruptObject: Not sound.
     """
-    kinds = decode_segment(data, REFERENCES, rows, key, columns=["kind"])
-    for kind in kinds.column("kind").to_pylist():
-        check_kind(kind, key)
-    table = decode_segment(data, REFERENCES, rows, key)
+    try:
+        table = decode_segment(data, REFERENCES, rows, key)
+    except CorruptObject:
+        # What is wrong may be a rule of the future: "too new" goes before "damaged".
+        _check_kinds(decode_segment(data, REFERENCES, rows, key, columns=["kind"]), key)
+        raise
+    _check_kinds(table, key)
     pieces = []
     for row in table.to_pylist():
         digest = row["digest"] or b""
@@ -82,6 +85,11 @@ def decode_references(
         )  # fmt: skip
     _check(pieces, key)
     return tuple(pieces)
+
+
+def _check_kinds(table: pa.Table, key: str) -> None:
+    for kind in table.column("kind").to_pylist():
+        check_kind(kind, key)
 
 
 def _check(pieces: Sequence[Piece], key: str) -> None:

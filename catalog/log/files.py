@@ -34,7 +34,6 @@ _CORE: Final = [name for name in CORE_COLUMNS if name != "table"]
 
 
 Added = dict[str, tuple["wire.Add", int]]
-Identity = tuple[str, bytes]
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class Files:
         added: Per table and path what was added since, with the revision; in order of the commits.
         broken: Per table why it can't be used.
         broken_ranges: The same for ranges of tables that a damaged piece may have held.
-        known: The schemas that are known at this point, by table and fingerprint; None: not asked.
+        known: Per table the fingerprints that are known at this point; None: not asked.
     """
 
     only: frozenset[str] | None = None
@@ -55,7 +54,7 @@ class Files:
     added: dict[str, Added] = field(default_factory=dict)
     broken: dict[str, CorruptError] = field(default_factory=dict)
     broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
-    known: set[Identity] | None = None
+    known: dict[str, set[bytes]] | None = None
     _checked: set[str] = field(default_factory=set)
 
     def copy(self) -> Files:
@@ -66,7 +65,7 @@ class Files:
             added={table: dict(files) for table, files in self.added.items()},
             broken=dict(self.broken),
             broken_ranges=list(self.broken_ranges),
-            known=None if self.known is None else set(self.known),
+            known=None if self.known is None else {t: set(f) for t, f in self.known.items()},
             _checked=set(self._checked),
         )
 
@@ -90,7 +89,7 @@ class Files:
     def _check_once(self, table: str) -> None:
         """Each file's schema is known, and no path stands twice in the pieces of a checkpoint."""
         for fingerprint in self.fingerprints(table):
-            if self.known is not None and (table, fingerprint) not in self.known:
+            if not self._knows(table, fingerprint):
                 raise CorruptObject(
                     f"A file of table {table!r} has the schema {fingerprint.hex()}, which the log "
                     "doesn't know",
@@ -207,7 +206,7 @@ class Files:
                     problem = f"removes {action.remove.path}, which is not live"
                     self._break(action.remove.table, transaction.key, problem)
             elif kind == "schema" and self.known is not None:
-                self.known.add((action.schema.table, action.schema.fingerprint))
+                self.known.setdefault(action.schema.table, set()).add(action.schema.fingerprint)
             elif kind == "forget":
                 self._forget(action.forget, transaction.key)
             elif kind == "add_batch":
@@ -225,21 +224,29 @@ class Files:
                 return True
         return False
 
+    def _knows(self, table: str, fingerprint: bytes) -> bool:
+        return self.known is None or fingerprint in self.known.get(table, ())
+
     def _check_known(self, table: str, fingerprint: bytes, key: str) -> None:
-        if self.known is not None and (table, fingerprint) not in self.known:
+        if not self._knows(table, fingerprint):
             self._break(table, key, "adds a file with a schema that the log doesn't know")
 
     def _forget(self, forget: wire.Forget, key: str) -> None:
         gone = {(item.table, item.fingerprint) for item in forget.schemas}
-        for table in forget.tables:
-            if self._wants(table) and self.fingerprints(table):
+        lost = set(forget.tables)
+        named = lost | {table for table, _ in gone}
+        held = {table: self.fingerprints(table) for table in named if self._wants(table)}
+        for table in lost:
+            if held.get(table):
                 self._break(table, key, f"forgets table {table!r}, which has files")
         for table, fingerprint in gone:
-            if self._wants(table) and fingerprint in self.fingerprints(table):
+            if fingerprint in held.get(table, ()):
                 self._break(table, key, f"forgets a schema of table {table!r} that files have")
         if self.known is not None:
-            lost = set(forget.tables)
-            self.known = {one for one in self.known if one not in gone and one[0] not in lost}
+            for table, fingerprint in gone:
+                self.known.get(table, set()).discard(fingerprint)
+            for table in lost:
+                self.known.pop(table, None)
 
     def _wants(self, table: str) -> bool:
         return self.only is None or table in self.only

@@ -343,13 +343,18 @@ def test_a_broken_newest_checkpoint_falls_back_with_a_warning(catalog, store, ho
     fill(catalog, 8, checkpoint_every=3)
     assert revisions(store) == [2, 5]
     damage(store, keys(store, "checkpoint")[1], how)
-    with pytest.warns(CheckpointWarning, match=r"-5\.\w+\.checkpoint") as caught:
+    instead = "reading an older checkpoint and more of the log instead"
+    with pytest.warns(CheckpointWarning) as caught:
         assert values(store) == list(range(8))
-    assert len({str(warning.message) for warning in caught}) == 1
+    (text,) = (str(warning.message) for warning in caught)
+    assert text.startswith("w/db/transactions/998-999999999994-5.")
+    assert text.endswith(instead)
     damage(store, keys(store, "checkpoint")[0], how)
     with pytest.warns(CheckpointWarning) as caught:
         assert values(store) == list(range(8))
-    assert len({str(warning.message) for warning in caught}) == 2
+    both = [str(warning.message) for warning in caught]
+    assert [text.split(".")[0].rsplit("-", 1)[1] for text in both] == ["5", "2"]
+    assert all(text.endswith(instead) for text in both)
 
 
 @pytest.mark.parametrize("how", [*HOW, "lost"])
@@ -375,10 +380,11 @@ def test_the_only_checkpoint_of_a_pruned_log_broken_says_so(catalog, store, how)
     assert values(store) == list(range(8))
     (key,) = keys(store, "checkpoint")
     damage(store, key, how)
-    with pytest.raises(CorruptObject) as caught:
+    with pytest.raises(CorruptObject, match="No usable checkpoint of w/db up to") as caught:
         values(store)
     assert caught.value.key == key
     assert caught.value.exit_code == 5
+    assert "Revisions 5-7 are listed" in caught.value.hint
     assert "rebuild" in caught.value.hint
 
 
@@ -429,6 +435,21 @@ def test_a_checkpoint_alone_is_enough_to_exist_and_to_go_on(catalog, store):
     with catalog.writer("w", "db") as writer:
         assert write(writer, 5).revision == 5
     assert values(store) == list(range(6))
+
+
+def test_a_writer_of_a_pruned_log_leaves_the_pruned_history_out(catalog, store, spilling):
+    """A piece of history goes once all of it was pruned."""
+    fill(catalog, 6, checkpoint_every=3)
+    store.delete(keys(store, ".transaction")[:3] + keys(store, "checkpoint")[:1])
+    with catalog.writer("w", "db") as writer:
+        for value in range(6, 12):
+            write(writer, value)
+            writer.checkpoint()
+        store.delete(keys(store, ".transaction") + keys(store, "checkpoint")[:-1])
+        writer_rows = LogReader(store, "w", "db").load().history.table()
+    revisions_left = writer_rows.column("revision").to_pylist()
+    assert revisions_left == list(range(revisions_left[0], 12))
+    assert 0 < revisions_left[0] <= 5, "what was pruned goes, what was left stays"
 
 
 def test_what_a_checkpoint_costs(catalog, store, spilling):

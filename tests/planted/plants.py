@@ -124,9 +124,9 @@ def checkpoint_fails_the_commit() -> Any:
 @plant("tests/catalog/test_damaged_log.py")
 def chain_unchecked() -> Any:
     """A transaction that follows another object is applied."""
-    from lakelog.catalog.log import state
+    from lakelog.catalog.log import replay
 
-    return mock.patch.object(state, "check_link", return_value=None)
+    return mock.patch.object(replay, "check_link", return_value=None)
 
 
 @plant("tests/catalog/test_damaged_log.py")
