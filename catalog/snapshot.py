@@ -10,17 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import TableNotFound, UsageError
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
+from .format import compute as pc
 from .format.columns import column
 from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
 from .read.log_reader import LogReader
-from .read.statistics import table_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,6 +157,8 @@ class Snapshot:
             TableNotFound, CorruptObject: As for `files`.
         Requests: 1 GET for each piece of statistics that may hold the table.
         """
+        from .read.statistics import table_statistics
+
         self._check_table(table)
         parts = []
         for state in self._states:

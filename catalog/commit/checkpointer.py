@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from ...errors import ObjectExists, StorageError
 from ..format.names import segments_folder
-from ..log.checkpoint import EncodedCheckpoint, encode_state
 from ..read.log_reader import CheckpointWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..log.checkpoint import EncodedCheckpoint
     from ..log.state import State
     from ..read.log_reader import LogReader
 
@@ -108,6 +108,8 @@ def write_segments(
 
     Requests: 1 PUT for each new segment; a GET for each piece of the runs that are merged.
     """
+    from ..log.checkpoint import encode_state  # most processes write none
+
     encoded = encode_state(state, retained_from=retained_from)
     if not _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s):
         encoded = encode_state(state, retained_from=retained_from, salt=new_id())

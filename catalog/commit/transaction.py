@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
-from ..data.dataframes import to_batches
 from ..data.parquet import FILE_BYTES, encode_files
 from ..format.footer import FooterMetadata
 from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
@@ -82,6 +81,8 @@ class Transaction:
             StorageError: Files written so far are orphans; gc takes them.
         Requests: 1 PUT a file.
         """
+        from ..data.dataframes import to_batches
+
         self._check_open()
         escape_name(table, "table")
         schema, batches = to_batches(data)
@@ -144,6 +145,7 @@ class Transaction:
         Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
             to learn the store's time.
         """
+        from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_footer
 
         self._check_open()
@@ -152,6 +154,7 @@ class Transaction:
             escape_name(partition, "partition")
         check_path(path)
         first, last = check_clock(clock or self._session.clock())
+        footer_pool().start()  # while the file is asked for
         info = self._session.store.head(self._key(path))
         self._check_adoptable(path, info)
         parsed = read_footer(self._session.store, info.key, info.size_bytes)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import InvalidSchema
 from ..format.footer import FooterMetadata, encode_footer
@@ -127,6 +126,8 @@ def encode_files(
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
     """
+    import pyarrow.parquet as pq  # with the file systems of Arrow: what only adds files needs none
+
     fingerprint = encode_schema(schema).fingerprint
     groups = _row_groups(batches)
     number = meta.number
