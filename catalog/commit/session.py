@@ -21,6 +21,7 @@ from .arguments import make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .committer import Committer
 from .queue import CommitQueue
+from .uploads import Uploads
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -207,6 +208,10 @@ class Session:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""
         return self._queue.commit(intent)
+
+    def uploads(self) -> Uploads:
+        """The way of a transaction's data files into the store."""
+        return Uploads(self.store.put, in_background=self._ambient.in_background)
 
     def base(self) -> tuple[int, bytes]:
         """The head's revision and the id of the last transaction in it: what a transaction begun
