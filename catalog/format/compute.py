@@ -15,6 +15,7 @@ _PLAIN: Final = {
     "all": "all",
     "and_": "and",
     "any": "any",
+    "binary_join_element_wise": "binary_join_element_wise",
     "binary_length": "binary_length",
     "count_distinct": "count_distinct",
     "equal": "equal",

@@ -291,8 +291,12 @@ class State:
             if piece.kind in OF_A_PART:
                 described.setdefault(piece.part, []).append(piece)
 
-        def part(found: tuple[Piece, memoryview]) -> Part:
-            piece, data = found
+        held: list[memoryview | None] = [*self.bytes_of(wanted)]
+
+        def part(place: int) -> Part:
+            piece, data = wanted[place], held[place]
+            assert data is not None
+            held[place] = None  # what is decoded needs the bytes no more
             again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
             run = Run.of_segment(data, piece.rows, piece.where, again)
             check_range(run, piece)
@@ -300,7 +304,7 @@ class State:
             check_revisions(run, self.base.message.revision)
             return Part(run, tuple(described.get(piece.part, ())), dead_rows(piece), piece.run)
 
-        return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
+        return list(self.map_large(part, range(len(wanted))))
 
     def load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         """The schemas (of some tables), read anew; to be called within `sound`."""

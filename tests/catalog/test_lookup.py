@@ -14,9 +14,10 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import segments_folder
 from lakelog.catalog.format.wire_kinds import FILES, SCHEMAS
 from lakelog.catalog.log import merge, piece_sink
+from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.lookup import files_with, schemas_with
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
-from lakelog.errors import DuplicateFile, FileNotLive
+from lakelog.errors import CorruptObject, DuplicateFile, FileNotLive
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
@@ -127,6 +128,32 @@ def test_a_path_costs_the_pieces_whose_range_it_is_in(large):
     assert counting.reset()["get"] == wanted
     assert files_with(state, [one]).is_live("t", one)
     assert counting.reset()["get"] == 0, "it is kept"
+
+
+def test_a_checkpoint_after_foreign_names_reads_only_what_may_hold_them(large):
+    built, counting = large
+    built.commit(add_action("data/zz.parquet", "t"))
+    built.put_into(counting.inner)
+    state = LogReader(counting, "w", "db").load()
+    counting.reset()
+    encoded = encode_state(state)
+    assert encoded.decoded.message.counts.files == 402
+    assert not state.has_files
+    read = counting.reset()["get"]
+    assert 0 < read < len(built.state.pieces)
+
+
+@pytest.mark.parametrize("removed_again", [False, True])
+def test_no_checkpoint_after_a_file_that_the_base_has_already(large, removed_again):
+    built, counting = large
+    one = path_of(7)
+    built.commit(add_action(one, "t"))
+    if removed_again:
+        built.commit(remove_action(one, "t"))
+    built.put_into(counting.inner)
+    state = LogReader(counting, "w", "db").load()
+    with pytest.raises(CorruptObject, match=f"adds {one} again"):
+        encode_state(state)
 
 
 def test_schemas_cost_the_pieces_that_may_hold_the_table(spilling):
