@@ -97,7 +97,7 @@ class Committer:
         )  # why: a log that is sealed takes nothing more
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._based_at_s = seen_at_s  # the same of a time when nobody had a newer base than ours
-        # The revision before a put whose end something interrupted: `state` can't be relied on.
+        # That before an interrupted put or rebase: `state` can't be relied on then.
         self._interrupted_revision: int | None = None
 
     def current_epoch(self) -> int:
@@ -161,12 +161,16 @@ class Committer:
         Args:
             seen_at_s: When its revision was seen to be the head.
         """
+        if self._interrupted_revision is not None:
+            return
         state, head = self.state, encoded.decoded.message
         if state.log != encoded.decoded.log or state.revision < head.revision:
             return
         if state.base is not None and state.base.message.revision >= head.revision:
             return
+        self._interrupted_revision = state.revision
         state.rebase(encoded.decoded, encoded.pieces, encoded.files)
+        self._interrupted_revision = None
         self._based_at_s = seen_at_s
 
     def checkpointable(self) -> tuple[State, float]:
@@ -351,9 +355,9 @@ class Committer:
         """A newer state, as the log showed it to a request that was begun then."""
         if self.state.log is None and fresh.log is not None:
             self.identity = fresh.log  # whoever began the log, it has the id that stands there
+        self._check_fencing(fresh, before)  # first: what was taken in is not judged again
         self.state = fresh
         self._seen_at_s = asked_at_s
-        self._check_fencing(before)
 
     # --- After a lost race ------------------------------------------------------------------------
 
@@ -368,21 +372,18 @@ class Committer:
             self._publisher.pause(attempt)
         self._take_in(fresh, before, asked_at_s)
 
-    def _check_fencing(self, before: int) -> None:
+    def _check_fencing(self, fresh: State, before: int) -> None:
         if self._fenced is not None:
             return
-        if self.guest:
-            self._fenced = replaced_reason(self.state, self.identity)
-            return
-        why = replaced_reason(self.state, self.identity) or fencing_reason(
-            self.state,
-            before,
-            epoch=self.epoch,
-            own=self._attempts.own,
-            committed=self._attempts.has_stood,
-        )
-        if why is not None:
-            self._fenced = why
+        self._fenced = replaced_reason(fresh, self.identity)
+        if self._fenced is None and not self.guest:
+            self._fenced = fencing_reason(
+                fresh,
+                before,
+                epoch=self.epoch,
+                own=self._attempts.own,
+                committed=self._attempts.has_stood,
+            )
 
     def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
         """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""

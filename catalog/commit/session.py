@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ...errors import CapabilityMissing, LakelogError, UsageError
-from ...store import Capabilities, Store, probe
+from ...store import Capabilities, Store, probe, store_time
 from ..format.names import check_id
 from ..log.build import identity_action
 from ..log.features import check_writer_features
@@ -21,7 +21,6 @@ from .arguments import make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .committer import Committer
 from .queue import CommitQueue
-from .uploads import Uploads
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -58,7 +57,7 @@ class Session:
         self.database = check_id(database, "database")
         self.store = store
         self.capabilities: Capabilities = probe(
-            store, f"{writer_id}/", new_name=lambda: f"{ambient.new_id().hex()}"
+            store, f"{writer_id}/", new_name=lambda: ambient.new_id().hex()
         )
         exclusive = self.capabilities.put_if_absent
         if shared and not exclusive:
@@ -166,8 +165,7 @@ class Session:
             self._log,
             state,
             exclusive=self.capabilities.put_if_absent,
-            new_id=self._ambient.new_id,
-            max_age_s=self._margins.idle_limit_s,
+            salt=self._ambient.new_id(),
             retained_from=max(0, self._log.names().oldest_readable()) if trim else 0,
             is_stale=lambda: self._committer.is_idle(seen_at_s),
         )
@@ -204,14 +202,23 @@ class Session:
         """From which the names of this session's commits follow."""
         return self._committer.slot_seed
 
+    def refuse_fenced(self) -> None:
+        """Raise if the writer is known to be taken over: what is written could never be committed.
+
+        Raises:
+            FencedError: It is.
+        """
+        self._committer.refuse_fenced()
+
+    @property
+    def in_background(self) -> bool:
+        """Whether threads may put data files."""
+        return self._ambient.in_background
+
     def commit(self, intent: Intent) -> CommitInfo:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""
         return self._queue.commit(intent)
-
-    def uploads(self) -> Uploads:
-        """The way of a transaction's data files into the store."""
-        return Uploads(self.store.put, in_background=self._ambient.in_background)
 
     def base(self) -> tuple[int, bytes]:
         """The head's revision and the id of the last transaction in it: what a transaction begun
@@ -247,12 +254,7 @@ class Session:
         """
         ambient = self._ambient
         if self._store_ahead_s is None:
-            key = f"{self.writer_id}/_probe/{ambient.new_id().hex()}"
-            self.store.put(key, b"lakelog: what time is it?")
-            try:
-                there = self.store.head(key).modified_at
-            finally:
-                self.store.delete([key])
+            there = store_time(self.store, f"{self.writer_id}/", lambda: ambient.new_id().hex())
             here_s = ambient.now_us() / 1e6
             self._store_ahead_s = 0.0 if there is None else max(0.0, there.timestamp() - here_s)
         now_s = ambient.now_us() / 1e6 + self._store_ahead_s

@@ -6,6 +6,7 @@ Source: docs/format.md, sections 4 and 8.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
@@ -15,6 +16,8 @@ from ..format.names import base_folder, check_path, data_path, escape_name, pars
 from ..format.schema import encode_schema
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
+from .data_file import put_data
+from .uploads import Uploads
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -46,7 +49,7 @@ class Transaction:
         self._named = 0  # how many of them stand in the footer of a file written before
         self._schemas: set[tuple[str, bytes]] = set()
         self._files = 0
-        self._uploads = session.uploads()
+        self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
         self._sent = False
         self.commit_info: CommitInfo | None = None
@@ -77,15 +80,18 @@ class Transaction:
             Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
             file, but its schema becomes the table's.
         Raises:
+            FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
                 second file on files are put while the next ones are encoded, so that this call,
                 a later one or the commit may tell of the failure; the transaction is lost then.
+            ObjectExists: Another process draws the same random ids.
         Requests: 1 PUT a file.
         """
         from ..data.dataframes import to_batches
 
         self._check_open()
+        self._session.refuse_fenced()
         escape_name(table, "table")
         schema, batches = to_batches(data)
         encoded_schema = encode_schema(schema)
@@ -154,6 +160,7 @@ class Transaction:
         from ..data.footers.read import read_footer
 
         self._check_open()
+        self._session.refuse_fenced()
         escape_name(table, "table")
         if partition != "":
             escape_name(partition, "partition")

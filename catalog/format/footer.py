@@ -1,7 +1,7 @@
 """What lakelog writes into the footer of each Parquet file, so that a lost log can be rebuilt from
 the files. Pure.
 
-Source: docs/format.md, section 8; seed 002, section 2.6.
+Source: docs/format.md, section 8.
 """
 
 from __future__ import annotations

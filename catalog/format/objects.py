@@ -27,6 +27,7 @@ from .wire_kinds import FILES, REFERENCES
 MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
 MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
+MAX_REFERENCES: Final = 1 << 20  # each takes half a kilobyte of memory, however small its bytes are
 MAX_FEATURE_CHARS: Final = 64
 _OPTIONAL: Final = 15
 READER_FEATURES: Final[frozenset[str]] = frozenset()
@@ -97,9 +98,8 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
         UnsupportedFeature: A format version, feature, or kind of action or segment of the future.
     """
     name = _name(key, "transaction")
-    frame = decode_frame(data, FrameKind.TRANSACTION, key)
+    frame = decode_frame(data, FrameKind.TRANSACTION, key, incarnation=name.incarnation)
     message = wire.Transaction()
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     parse_message(message, frame.message, key)
     newer = has_unknown_fields(message)
     for action in message.actions:
@@ -292,8 +292,7 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
         UnsupportedFeature: Of a format version or with a kind of segment of the future.
     """
     name = _name(key, "checkpoint")
-    frame = decode_frame(data, FrameKind.CHECKPOINT, key)
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
+    frame = decode_frame(data, FrameKind.CHECKPOINT, key, incarnation=name.incarnation)
     message = checkpoint_wire.Checkpoint()
     parse_message(message, frame.message, key)
     unknown = set(message.required_reader_features) - READER_FEATURES
@@ -322,7 +321,8 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
         ascending = all(low < high for low, high in itertools.pairwise(ordered))
         sane = ascending and len(ordered) <= MAX_FEATURES
         _require(sane, key, "requires features out of order, or too many")
-    _require(references.kind == REFERENCES, key, "doesn't refer to its segments")
+    sane = references.kind == REFERENCES and references.rows <= MAX_REFERENCES
+    _require(sane, key, "doesn't refer to its segments, or to too many")
     return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)
 
 

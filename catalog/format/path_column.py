@@ -149,7 +149,10 @@ class PathIndex:
 
     def __init__(self, column: pa.StringArray) -> None:
         _, offsets, data = column.buffers()
-        self._ends = memoryview(offsets).cast("B").cast("i")
+        # A buffer may be longer than its offsets are.
+        self._ends = (
+            memoryview(offsets).cast("B")[: 4 * (column.offset + len(column) + 1)].cast("i")
+        )
         self._text = memoryview(data if data is not None else b"").cast("B")
         self._shift = column.offset
 

@@ -169,8 +169,8 @@ def column_statistics(
     if found is None or kind is None or not found.has_min_max:
         return result
     try:
-        low = _raw_bound(found, "min", column, field.type, kind)
-        high = _raw_bound(found, "max", column, field.type, kind)
+        low = _raw_bound(found, "min", column, kind)
+        high = _raw_bound(found, "max", column, kind)
     except (
         ValueError,
         TypeError,
@@ -193,9 +193,7 @@ def column_statistics(
     return result
 
 
-def _raw_bound(
-    found: Any, which: str, column: Any, file_type: pa.DataType, kind: pa.DataType
-) -> bytes | None:
+def _raw_bound(found: Any, which: str, column: Any, kind: pa.DataType) -> bytes | None:
     types = pa.types
     if types.is_unsigned_integer(kind) or types.is_boolean(kind):
         return encode_bound(getattr(found, which), kind)

@@ -75,11 +75,17 @@ class Applications:
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in what one more transaction says."""
         commit = transaction.message.commit
-        for action in transaction.message.actions:
-            if action.WhichOneof("kind") == "forget" and action.forget.applications_before_us:
-                before = action.forget.applications_before_us
-                self.forgotten_before_us = max(self.forgotten_before_us, before)
-                self.recent = {a: found for a, found in self.recent.items() if found[1] >= before}
+        before = max(
+            (
+                action.forget.applications_before_us
+                for action in transaction.message.actions
+                if action.WhichOneof("kind") == "forget"
+            ),
+            default=0,
+        )
+        if before > 0:
+            self.forgotten_before_us = max(self.forgotten_before_us, before)
+            self.recent = {a: found for a, found in self.recent.items() if found[1] >= before}
         for member in commit.members:
             if member.app_id and member.app_version >= self.version(member.app_id):
                 self.recent[member.app_id] = (member.app_version, commit.committed_at_us)

@@ -102,7 +102,7 @@ def _recent_files(state: State) -> Files | None:
         if not untouched:
             return None
         return Files(None, [part for part in files.parts if part.in_run is None], files.added)
-    files = Files(known=set(state.base_schemas().entries))
+    files = Files(known=state.base_schemas().fingerprints())
     for transaction in state.tail:
         files.apply(transaction)
     if files.broken or files.broken_ranges:

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
-from ..format.columns import column, empty_table
+from ..format.columns import column
 from ..format.run import CORE_COLUMNS, Run, files_rows
-from ..format.segments import FILES_COLUMNS
 from .part import Part, batch_parts
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ _CORE: Final = [name for name in CORE_COLUMNS if name != "table"]
 
 
 Added = dict[str, tuple["wire.Add", int]]
-Identity = tuple[str, bytes]
 
 
 @dataclass(slots=True)
@@ -48,7 +46,7 @@ class Files:
         added: Per table and path what was added since, with the revision; in order of the commits.
         broken: Per table why it can't be used.
         broken_ranges: The same for ranges of tables that a damaged piece may have held.
-        known: The schemas that are known at this point, by table and fingerprint; None: not asked.
+        known: Per table the fingerprints that are known at this point; None: not asked.
     """
 
     only: frozenset[str] | None = None
@@ -56,8 +54,9 @@ class Files:
     added: dict[str, Added] = field(default_factory=dict)
     broken: dict[str, CorruptError] = field(default_factory=dict)
     broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
-    known: set[Identity] | None = None
+    known: dict[str, set[bytes]] | None = None
     _checked: set[str] = field(default_factory=set)
+    _held: dict[str, set[bytes]] = field(default_factory=dict)  # `fingerprints`, till files change
 
     def copy(self) -> Files:
         """An independent copy; rows are shared, being immutable."""
@@ -67,8 +66,9 @@ class Files:
             added={table: dict(files) for table, files in self.added.items()},
             broken=dict(self.broken),
             broken_ranges=list(self.broken_ranges),
-            known=None if self.known is None else set(self.known),
+            known=None if self.known is None else {t: set(f) for t, f in self.known.items()},
             _checked=set(self._checked),
+            _held={},
         )
 
     # --- Reading ----------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Files:
     def _check_once(self, table: str) -> None:
         """Each file's schema is known, and no path stands twice in the pieces of a checkpoint."""
         for fingerprint in self.fingerprints(table):
-            if self.known is not None and (table, fingerprint) not in self.known:
+            if not self._knows(table, fingerprint):
                 raise CorruptObject(
                     f"A file of table {table!r} has the schema {fingerprint.hex()}, which the log "
                     "doesn't know",
@@ -199,6 +199,7 @@ class Files:
                 self._check_known(action.add.table, action.add.schema_fingerprint, transaction.key)
                 if self.is_live(action.add.table, action.add.path):
                     self._break(action.add.table, transaction.key, f"adds {action.add.path} again")
+                self._held.clear()
                 self.added.setdefault(action.add.table, {})[action.add.path] = (
                     action.add,
                     revision,
@@ -208,7 +209,7 @@ class Files:
                     problem = f"removes {action.remove.path}, which is not live"
                     self._break(action.remove.table, transaction.key, problem)
             elif kind == "schema" and self.known is not None:
-                self.known.add((action.schema.table, action.schema.fingerprint))
+                self.known.setdefault(action.schema.table, set()).add(action.schema.fingerprint)
             elif kind == "forget":
                 self._forget(action.forget, transaction.key)
             elif kind == "add_batch":
@@ -217,6 +218,7 @@ class Files:
 
     def remove(self, table: str, path: str) -> bool:
         """Take a file out; False if it is not live."""
+        self._held.clear()
         if self.added.get(table, {}).pop(path, None) is not None:
             return True
         for part in self.parts:
@@ -226,21 +228,31 @@ class Files:
                 return True
         return False
 
+    def _knows(self, table: str, fingerprint: bytes) -> bool:
+        return self.known is None or fingerprint in self.known.get(table, ())
+
     def _check_known(self, table: str, fingerprint: bytes, key: str) -> None:
-        if self.known is not None and (table, fingerprint) not in self.known:
+        if not self._knows(table, fingerprint):
             self._break(table, key, "adds a file with a schema that the log doesn't know")
 
     def _forget(self, forget: wire.Forget, key: str) -> None:
         gone = {(item.table, item.fingerprint) for item in forget.schemas}
-        for table in forget.tables:
-            if self._wants(table) and self.fingerprints(table):
+        lost = set(forget.tables)
+        named = lost | {table for table, _ in gone}
+        for table in named.difference(self._held):
+            self._held[table] = self.fingerprints(table) if self._wants(table) else set()
+        held = self._held
+        for table in lost:
+            if held.get(table):
                 self._break(table, key, f"forgets table {table!r}, which has files")
         for table, fingerprint in gone:
-            if self._wants(table) and fingerprint in self.fingerprints(table):
+            if fingerprint in held.get(table, ()):
                 self._break(table, key, f"forgets a schema of table {table!r} that files have")
         if self.known is not None:
-            lost = set(forget.tables)
-            self.known = {one for one in self.known if one not in gone and one[0] not in lost}
+            for table, fingerprint in gone:
+                self.known.get(table, set()).discard(fingerprint)
+            for table in lost:
+                self.known.pop(table, None)
 
     def _wants(self, table: str) -> bool:
         return self.only is None or table in self.only
@@ -264,6 +276,7 @@ class Files:
                 self._check_known(table, fingerprint, transaction.key)
             if self._any_live(table, paths):
                 self._break(table, transaction.key, "adds a file in a batch that is live already")
+        self._held.clear()
         self.parts.append(part)
 
     def _any_live(self, table: str, paths: pa.ChunkedArray) -> bool:
@@ -285,16 +298,6 @@ class Files:
                 hint="Read an earlier point in time, or rebuild the log; other tables are sound",
             ),
         )
-
-
-def empty_files(only: frozenset[str] | None = None) -> Files:
-    """No files."""
-    return Files(only)
-
-
-def no_rows() -> pa.Table:
-    """The core columns of no files."""
-    return empty_table(FILES_COLUMNS).select(_CORE)
 
 
 def _tables_with(run: Run, path: str) -> list[str]:

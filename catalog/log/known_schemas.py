@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..format.pieces import Piece
 
 Identity = tuple[str, bytes]
+_AT_ONCE: Final = 1_024  # rows as Python's objects take many times their bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class KnownSchemas:
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in the Schema and Forget actions of one more transaction."""
+        by_table: dict[str, set[bytes]] | None = None  # made once a table is forgotten
         for action in transaction.message.actions:
             kind = action.WhichOneof("kind")
             if kind == "schema":
@@ -121,14 +123,16 @@ class KnownSchemas:
                         transaction.key,
                     )
                 )  # fmt: skip
+                if by_table is not None:
+                    by_table.setdefault(item.table, set()).add(item.fingerprint)
             elif kind == "forget":
-                gone = set(action.forget.tables)
-                lost = {(item.table, item.fingerprint) for item in action.forget.schemas}
-                self.entries = {
-                    identity: entry
-                    for identity, entry in self.entries.items()
-                    if identity not in lost and entry.table not in gone
-                }
+                for gone in action.forget.schemas:
+                    self.entries.pop((gone.table, gone.fingerprint), None)
+                if action.forget.tables and by_table is None:
+                    by_table = self.fingerprints()
+                for table in action.forget.tables:
+                    for name in (by_table or {}).pop(table, ()):
+                        self.entries.pop((table, name), None)
 
     def _learn(self, entry: SchemaEntry) -> None:
         identity = (entry.table, entry.fingerprint)
@@ -149,6 +153,13 @@ class KnownSchemas:
         """Schemas of a table, oldest first."""
         found = [entry for entry in self.entries.values() if entry.table == table]
         return sorted(found, key=lambda entry: (entry.revision, entry.fingerprint))
+
+    def fingerprints(self) -> dict[str, set[bytes]]:
+        """Per table the fingerprints of its schemas."""
+        found: dict[str, set[bytes]] = {}
+        for table, name in self.entries:
+            found.setdefault(table, set()).add(name)
+        return found
 
     def tables(self) -> set[str]:
         """Names of the tables that have a schema."""
@@ -180,7 +191,8 @@ def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
     Raises:
         CorruptObject: One doesn't.
     """
-    for row in rows.to_pylist():
+    batches = rows.to_batches(max_chunksize=_AT_ONCE)
+    for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
         generations = _generations(row)
         names = [name.encode() for name, _ in generations]
         sound = (

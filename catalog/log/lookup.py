@@ -71,15 +71,11 @@ def schemas_with(state: State, tables: Iterable[str]) -> KnownSchemas:
     Raises:
         CorruptError: A piece that may hold them is damaged, and no older checkpoint serves.
     """
-    wanted = frozenset(tables)
-    return state.sound(lambda: _schemas(state, wanted), stay=True)
-
-
-def _schemas(state: State, wanted: frozenset[str]) -> KnownSchemas:
     seen = _of_base(state)
-    missing = wanted - seen.tables
+    missing = frozenset(tables) - seen.tables
     if missing:
-        found = state.load_schemas(missing).entries
+        # The base stays, whichever gave them: files that were read are of its pieces.
+        found = state.sound(lambda: state.load_schemas(missing)).entries
         seen.schemas.entries |= {key: entry for key, entry in found.items() if key[0] in missing}
         seen.tables |= missing
     return seen.schemas

@@ -206,7 +206,7 @@ class State:
         Raises:
             CorruptError: What failed at the highest base.
         """
-        own = (self.base, self.tail, self._pieces, self._schema_rows)
+        own = None  # what was read of the present base stays read; set once another one is tried
         first: CorruptError | None = None
         try:
             while True:
@@ -215,14 +215,17 @@ class State:
                 except UnsupportedFeature:
                     raise
                 except CorruptError as error:
-                    first = first or error
+                    if first is None:
+                        first = error
+                        own = (self.base, self.tail, self._pieces, self._schema_rows)
                     self.fall_back(first)
                     continue
-                if stay and first is not None:
-                    own = (self.base, self.tail, self._pieces, self._schema_rows)
+                if stay:
+                    own = None
                 return found
         finally:
-            self.base, self.tail, self._pieces, self._schema_rows = own
+            if own is not None:
+                self.base, self.tail, self._pieces, self._schema_rows = own
 
     def fall_back(self, error: CorruptError) -> None:
         """Base the state on an older checkpoint.
@@ -232,8 +235,8 @@ class State:
         """
         if self.base is None or self.older is None:
             raise error
-        self.base, self.tail = self.older(self, error)
-        self._pieces, self._schema_rows = None, {}
+        base, tail = self.older(self, error)
+        self.base, self.tail, self._pieces, self._schema_rows = base, tail, None, {}
 
     def start_from(self, base: DecodedCheckpoint | None, tail: Tail) -> None:
         """Base the state on another checkpoint and the transactions after it; all parts are read
@@ -275,7 +278,7 @@ class State:
             piece for piece in self.of_kind(FILES) if only is None or any(map(piece.may_hold, only))
         ]
         known = self.base_schemas(only)
-        files = Files(only, self.parts_of(wanted), known=set(known.entries))
+        files = Files(only, self.parts_of(wanted), known=known.fingerprints())
         for transaction in self.tail:
             files.apply(transaction)
         return files

@@ -288,8 +288,8 @@ def _judge_identity(state: State, listing: Listing) -> list[Finding]:
             "begins, is not there: nobody can commit"
         )
         to_do = (
-            "If no rebuild is under way, make it again, which goes on with that one: `lakelog "
-            f"rebuild URL {state.database} --writer {state.writer} --replace`"
+            "If no rebuild is under way, run it again; it goes on where it ended: "
+            f"`lakelog rebuild URL {state.database} --writer {state.writer} --execute`"
         )
         found.append(Finding("problem", what, state.tail[-1].key, to_do))
     if listing.others:

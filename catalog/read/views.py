@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import (
-    BrokenChain,
-    CorruptError,
-)
+from ...errors import BrokenChain, CorruptError
 from ..format.names import LogObject, parse_log_object
 
 if TYPE_CHECKING:
     from ..log.listing import Listing
     from ..log.state import State
-
-    pass
 
 
 def is_older_view(fresh: State, state: State) -> bool:

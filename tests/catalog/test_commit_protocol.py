@@ -770,4 +770,4 @@ def test_a_leader_far_back_in_the_queue_serves_those_before_it_first():
         info = queue.commit(Intent(b"\xff" * 16, 1))
     assert info.revision == 3
     assert [mark[0] for marks in served for mark in marks] == [0, 1, 2, 3, 4, 255]
-    assert all(waiter.done.is_set() for waiter in waiting)
+    assert all(waiter.result is not None for waiter in waiting)

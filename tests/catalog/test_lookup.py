@@ -194,6 +194,29 @@ def test_a_damaged_piece_is_had_from_an_older_checkpoint(large):
     assert {w.category for w in caught} == {CheckpointWarning}
 
 
+def test_damaged_schemas_leave_the_base_alone(spilling):
+    """Files that were read are of the pieces of that base."""
+    built = LogBuilder()
+    for table in ("a", "b"):
+        built.commit(schema_action(table), add_action(f"data/{table}.parquet", table))
+        built.checkpoint()
+    store = MemoryStore("schemas")
+    built.put_into(store)
+    for piece in built.state.pieces:
+        if piece.kind == SCHEMAS and piece.may_hold("b"):
+            body = bytearray(store.get(SEGMENTS + piece.name))
+            body[200] ^= 4
+            store.put(SEGMENTS + piece.name, bytes(body))
+    state = LogReader(store, "w", "db").load()
+    base = state.base
+    with pytest.warns(CheckpointWarning):
+        assert "b" in schemas_with(state, ["b"]).tables()
+    assert state.base is base
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "b" in schemas_with(state, ["b"]).tables(), "it is kept"
+
+
 # --- By a writer ----------------------------------------------------------------------------------
 
 

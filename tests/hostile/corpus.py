@@ -1,46 +1,53 @@
-"""Sound objects of every kind, which the fuzzer then spoils, and the states they apply to."""
+"""Sound objects of every kind, which tests then spoil, and the states they apply to."""
 
 from __future__ import annotations
 
+import decimal
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import pyarrow as pa
-from lakelog.catalog.format.frame import FrameKind, decode_frame
+from lakelog.catalog.format.frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from lakelog.catalog.format.names import log_folder, segments_folder
 from lakelog.catalog.log import build, piece_sink
-from lakelog.catalog.log.checkpoint import EncodedCheckpoint, encode_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
+from loose import Loose
 
 if TYPE_CHECKING:
+    from lakelog.catalog.format.pieces import Piece
     from lakelog.catalog.log.state import State
 
-FOLDER = "w/db/transactions/"
-SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
+FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
+SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(30, 2))])
 OTHER = pa.schema(
     [("a", pa.int32()), ("t", pa.timestamp("ns", "UTC")), ("l", pa.list_(pa.struct([("x", "f8")])))]
 )
 
 
 def statistics(column: int, number: int) -> wire.ColumnStatistics:
-    """Bounds around a number."""
-    low, high = (struct.pack("<q", number - 3), struct.pack("<q", number + 3))
-    if column:
-        low, high = b"aa", "üü".encode()
+    """Bounds around a number; those of text and decimals don't fit into their keys."""
+    low, high = struct.pack("<q", number - 3), struct.pack("<q", number + 3)
+    if column == 1:
+        low, high = f"from {number:06d}".encode(), b"\xc3\xbc" * 9
+    elif column == 2:
+        low, high = (int(decimal.Decimal(n)).to_bytes(16, "little") for n in ("7e3", "8e25"))
     return wire.ColumnStatistics(
-        column=column, null_count=number % 3, min=low, max=high, min_exact=True, bloom_offset=4
-    )
+        column=column, null_count=number % 3, min=low, max=high, min_exact=True,
+        bloom_offset=4, bloom_bytes=32,
+    )  # fmt: skip
 
 
-def some_add(path: str, number: int, schema: pa.Schema = SCHEMA) -> wire.Action:
-    """An added file of some row groups."""
+def some_add(path: str, number: int, table: str = "t", schema: pa.Schema = SCHEMA) -> wire.Action:
+    """An added file of some row groups, with statistics."""
+    columns = range(1 if schema is OTHER else 3)
     groups = [
-        wire.RowGroup(row_count=9, columns=[statistics(0, number), statistics(1, number)])
+        wire.RowGroup(row_count=9, columns=[statistics(column, number) for column in columns])
         for _ in range(number % 3)
     ]
-    return add_action(path, schema=schema, partition=f"p{number % 2}", row_groups=groups)
+    return add_action(path, table, schema=schema, partition=f"p{number % 2}", row_groups=groups)
 
 
 @dataclass(frozen=True)
@@ -51,18 +58,24 @@ class Seed:
         kind: What it is.
         key: Where it would lie.
         body: Its bytes.
+        log: The log it belongs to.
         base: The state that a transaction applies to.
     """
 
     kind: FrameKind
     key: str
     body: bytes
+    log: LogIdentity
     base: State | None = None
 
     def parts(self) -> tuple[bytes, bytes]:
         """Its message and its attachments."""
         frame = decode_frame(self.body, self.kind, self.key)
         return frame.message, bytes(frame.attachments)
+
+    def signed(self, message: bytes, attachments: bytes) -> bytes:
+        """Another content in its place, with a right digest."""
+        return encode_frame(self.kind, self.log, message, attachments)[0]
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,10 @@ class Corpus:
 
     Attributes:
         adds, batch: Transactions.
-        inline, spilled: Checkpoints of the same state.
-        segments: The objects that `spilled` refers to.
+        inline, spilled: Checkpoints of the same state, pieces inside and as objects.
+        segments: The objects that `spilled` refers to, by name.
+        pieces: Their references, of each kind one or more.
+        loose: The checkpoint taken apart.
         state: What both checkpoints say.
     """
 
@@ -80,43 +95,76 @@ class Corpus:
     batch: Seed
     inline: Seed
     spilled: Seed
-    segments: list[Seed]
+    segments: dict[str, Seed]
+    pieces: list[Piece]
+    loose: Loose
     state: State
+
+    def one_of_each_kind(self) -> dict[int, tuple[Piece, Seed]]:
+        """A segment of each kind, by its number."""
+        return {piece.kind: (piece, self.segments[piece.name]) for piece in self.pieces}
+
+
+def grown_log(spill_from: int) -> LogBuilder:
+    """Two tables; two runs of files, some of them dead; all kinds of pieces, of some two. The same
+    transactions in each process, whatever is spilled."""
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", spill_from):
+        log = LogBuilder()
+        paths = [f"data/p/{number:02d}.parquet" for number in range(14)]
+        log.commit(
+            schema_action(schema=SCHEMA), schema_action("u", OTHER),
+            *(some_add(path, number) for number, path in enumerate(paths)),
+            *(some_add(f"data/u/{number}.parquet", number, "u", OTHER) for number in range(4)),
+            app=("app", 3),
+        )  # fmt: skip
+        log.commit(app=("other", 1))
+        log.commit(app=("third", 1))
+        log.checkpoint()
+        log.commit(
+            some_add("data/q/00.parquet", 2), some_add("data/q/01.parquet", 1),
+            remove_action(paths[3]), remove_action(paths[9]), app=("app", 4),
+        )  # fmt: skip
+        log.checkpoint()
+    return log
 
 
 def build_corpus() -> Corpus:
     """The same objects in each process."""
-    log = LogBuilder()
-    log.commit(schema_action(schema=SCHEMA), some_add("data/a.parquet", 1))
-    log.commit(
-        *(some_add(f"data/p/{number}.parquet", number) for number in range(3)), app=("app", 3)
-    )
-    base = log.state.copy()
+    log = grown_log(0)
+    spilled = Seed(FrameKind.CHECKPOINT, FOLDER + log.checkpoints[-1][0], b"", log.log)
+    loose = Loose.of_checkpoint(log.checkpoints[-1][1], spilled.key, log.segments)
+    body, objects = loose.build(spill=True)
+    pieces = [*log.state.pieces, loose.references(body, spilled.key)]
+    held = {
+        name: Seed(FrameKind.SEGMENT, SEGMENTS + name, one, log.log)
+        for name, one in objects.items()
+    }
+    state = log.copy()
+    base = log.copy()
     adds = log.commit(
         schema_action(schema=OTHER),
-        some_add("data/p/t/b.parquet", 2, OTHER),
-        some_add("data/p/t/c.parquet", 1),
-        remove_action("data/a.parquet"),
+        some_add("data/r/b.parquet", 2, "t", OTHER),
+        some_add("data/r/c.parquet", 1),
+        remove_action("data/p/00.parquet"),
+        remove_action("data/q/01.parquet"),
+        wire.Action(upgrade=wire.Upgrade(required_writer_features=["later"])),
+        wire.Action(forget=wire.Forget(applications_before_us=1, tables=["gone"])),
+        wire.Action(identity=wire.Identity(writer="w", database="db")),
         app=("app", 7),
     )
-    adds_seed = Seed(FrameKind.TRANSACTION, adds.key, log.objects[-1][1], base)
-    base = log.state.copy()
+    adds_seed = Seed(FrameKind.TRANSACTION, adds.key, log.objects[-1][1], log.log, base)
+    base = log.copy()
     with mock.patch.object(build, "BATCH_FROM_FILES", 2):
         batch = log.commit(
-            *(some_add(f"data/q/{number:02d}.parquet", number) for number in range(6)),
-            remove_action("data/p/1.parquet"),
+            *(some_add(f"data/s/{number:02d}.parquet", number) for number in range(6)),
+            remove_action("data/p/01.parquet"),
         )
-    batch_seed = Seed(FrameKind.TRANSACTION, batch.key, log.objects[-1][1], base)
-    inline = encode_state(log.state)
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
-        spilled = encode_state(log.state)
+    batch_seed = Seed(FrameKind.TRANSACTION, batch.key, log.objects[-1][1], log.log, base)
     assert batch.batches
-    assert spilled.spilled
-    segments = [Seed(FrameKind.SEGMENT, FOLDER + name, body) for name, body in spilled.spilled]
+    inline = grown_log(1 << 30).checkpoints[-1]
     return Corpus(
-        adds_seed, batch_seed, _checkpoint(inline), _checkpoint(spilled), segments, log.state
-    )
-
-
-def _checkpoint(encoded: EncodedCheckpoint) -> Seed:
-    return Seed(FrameKind.CHECKPOINT, FOLDER + encoded.name, encoded.body)
+        adds_seed, batch_seed,
+        Seed(FrameKind.CHECKPOINT, FOLDER + inline[0], inline[1], log.log),
+        Seed(FrameKind.CHECKPOINT, spilled.key, body, log.log),
+        held, pieces, loose, state,
+    )  # fmt: skip

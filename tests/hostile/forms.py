@@ -87,3 +87,25 @@ def _extras(rows: int) -> Iterator[pa.Array]:
         )
         inner = pa.array(["z"] * rows).dictionary_encode()
         yield pa.ListArray.from_arrays(pa.array(range(rows + 1), pa.int32()), inner)
+
+
+def odd_fields() -> list[pa.Field]:
+    """Columns of types that few think of."""
+    kinds = [
+        pa.null(), pa.float16(), pa.decimal256(70, 3), pa.duration("ns"),
+        pa.month_day_nano_interval(),
+        pa.dictionary(pa.int8(), pa.string()), pa.map_(pa.string(), pa.list_(pa.int8())),
+        pa.run_end_encoded(pa.int32(), pa.string()), pa.sparse_union([pa.field("u", pa.int8())]),
+        pa.timestamp("s", "Mars/Olympus"), pa.binary(3), pa.string_view(), pa.list_(pa.int8(), 3),
+        pa.struct([]), pa.time64("ns"), pa.date64(), pa.bool_(), pa.list_view(pa.int8()),
+        pa.dictionary(pa.int8(), pa.timestamp("ns", "UTC")), pa.decimal128(38, -38),
+    ]  # fmt: skip
+    fields = [pa.field(f"c{number}", kind) for number, kind in enumerate(kinds)]
+    known = [("arrow.uuid", "\xff"), ("pandas.period", "{}"), ("pandas.interval", "[]")]
+    return fields + [
+        pa.field(
+            name, pa.binary(16),
+            metadata={"ARROW:extension:name": name, "ARROW:extension:metadata": meta},
+        )
+        for name, meta in known
+    ]  # fmt: skip

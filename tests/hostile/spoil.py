@@ -3,6 +3,7 @@ input can be made again from its number."""
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -93,20 +94,37 @@ def unparse(fields: list[Field]) -> bytes:
     return b"".join(out)
 
 
-def spoil_message(data: bytes, random: random.Random, attached: list[bytes]) -> bytes:
+def spoil_message(
+    data: bytes, random: random.Random, attached: list[bytes], *, strict: bool = False
+) -> bytes:
     """A message with one to four things wrong.
 
     Args:
         attached: Bytes that may take the place of a field, beside those of `TEXTS`.
+        strict: Only other numbers, so that it is still a message.
     """
     fields = parse(data)
     assert fields
+    if strict:
+        _other_number(fields, random)
+        return unparse(fields)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         _spoil_tree(fields, random, attached)
     out = unparse(fields)
     if random.random() < 0.08:
         out = spoil_bytes(out, random)
     return out
+
+
+def _other_number(fields: list[Field], random: random.Random) -> None:
+    places = [(fields, at) for at, field in enumerate(fields) if isinstance(field.value, int)]
+    for field in fields:
+        if isinstance(field.value, list):
+            inner = field.value
+            places += [(inner, at) for at, one in enumerate(inner) if isinstance(one.value, int)]
+    if places:
+        place, at = random.choice(places)
+        _spoil_value(place, at, random, [])
 
 
 def _spoil_tree(fields: list[Field], random: random.Random, attached: list[bytes]) -> None:
@@ -220,4 +238,23 @@ def spoil_ipc(data: bytes, random: random.Random) -> bytes:
             _number(out, at, random)
         else:
             out[at] = random.choice((out[at] ^ 1 << random.randrange(8), 0, 1, 2, 3, 4, 8, 255))
+    return bytes(out)
+
+
+def spoil_header(body: bytes, random: random.Random) -> bytes:
+    """An object with another header, under a digest that is right again. Its message may be zstd of
+    an odd form: several frames, skippable ones, trailing bytes, a size that is not declared."""
+    out = bytearray(body)
+    if random.random() < 0.3:
+        out[80:] = spoil_bytes(bytes(out[80:]), random)
+        attached = struct.unpack_from("<Q", out, 16)[0]
+        struct.pack_into("<I", out, 8, max(0, len(out) - 80 - attached) & 0xFFFF_FFFF)
+    for _ in range(random.choice((1, 1, 2))):
+        at = random.choice((4, 5, 6, 7, 8, 12, 12, 16, 24, 40, 44))
+        if random.random() < 0.6:
+            out[at] = random.choice((0, 1, 2, 3, 4, 255, out[at] ^ 1 << random.randrange(8)))
+        else:
+            value = random.choice(NUMBERS) & 0xFFFF_FFFF
+            struct.pack_into("<I", out, at & ~3, value)
+    out[48:80] = hashlib.sha256(bytes(out[:48]) + bytes(out[80:])).digest()
     return bytes(out)

@@ -1,40 +1,43 @@
-"""Every bit flipped, every byte cut off, bytes appended, for each kind of object: all of it is
-seen, has the right type and names the object."""
+"""Flipped bits, cut ends, bytes appended, objects in the place of others, for each kind of object:
+all of it is seen, has the right type and names the object. Also what is signed anew: a digest says
+that the bytes are whole, not that they are right."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from corpus import build_corpus
+from lakelog.catalog.format import wire_kinds
 from lakelog.catalog.format.cut import Cut, Position, parse_token
-from lakelog.catalog.format.frame import FrameKind, decode_frame
-from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction, open_segment
+from lakelog.catalog.format.frame import HEADER_BYTES, FrameKind, LogIdentity, encode_frame
+from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
+from lakelog.catalog.format.pieces import open_segment
 from lakelog.errors import CorruptObject, InvalidToken, LakelogError
 
 CORPUS = build_corpus()
+SEGMENTS = CORPUS.one_of_each_kind()
+assert set(SEGMENTS) == set(wire_kinds.NAMES)
 OBJECTS = {
     "transaction with adds": CORPUS.adds,
     "transaction with a batch": CORPUS.batch,
     "checkpoint inline": CORPUS.inline,
-    "checkpoint spilled": CORPUS.spilled,
-    "segment of files": CORPUS.segments[0],
-    "segment of row groups": CORPUS.segments[1],
-    "segment of schemas": CORPUS.segments[2],
-    "segment of history": CORPUS.segments[3],
+    "checkpoint by reference": CORPUS.spilled,
+    **{f"segment {wire_kinds.NAMES[kind]}": seed for kind, (_, seed) in SEGMENTS.items()},
 }
+PIECES = {piece.where: piece for piece in CORPUS.pieces}
 
 
 def opener(seed):
-    """How a reader opens this kind of object."""
+    """How a reader opens this object."""
     if seed.kind == FrameKind.TRANSACTION:
         return lambda data: decode_transaction(data, seed.key)
     if seed.kind == FrameKind.CHECKPOINT:
         return lambda data: decode_checkpoint(data, seed.key)
-    digest = decode_frame(seed.body, seed.kind, seed.key).digest
-    return lambda data: open_segment(data, digest, seed.key)
+    return lambda data: open_segment(data, PIECES[seed.key], seed.log)
 
 
 def refused(read, data, key):
@@ -45,16 +48,22 @@ def refused(read, data, key):
     return False
 
 
+def places(seed):
+    """Every bit of header and message; of the attachments one bit of each byte."""
+    message = HEADER_BYTES + int.from_bytes(seed.body[8:12], "little")
+    for at in range(len(seed.body)):
+        yield from ((at, bit) for bit in (range(8) if at < message else [at * 5 % 8]))
+
+
 @pytest.mark.parametrize("name", OBJECTS)
 def test_every_flipped_bit_is_seen(name):
     seed = OBJECTS[name]
     read, data = opener(seed), bytearray(seed.body)
     read(bytes(data))
-    for at in range(len(data)):
-        for bit in range(8):
-            data[at] ^= 1 << bit
-            assert refused(read, bytes(data), seed.key), f"bit {bit} of byte {at}"
-            data[at] ^= 1 << bit
+    for at, bit in places(seed):
+        data[at] ^= 1 << bit
+        assert refused(read, bytes(data), seed.key), f"bit {bit} of byte {at}"
+        data[at] ^= 1 << bit
     read(bytes(data))
 
 
@@ -64,7 +73,7 @@ def test_every_truncation_and_every_appendix_is_seen(name):
     read = opener(seed)
     for length in range(len(seed.body)):
         assert refused(read, seed.body[:length], seed.key), f"cut at {length}"
-    for more in (b"\0", b"x", bytes(56), seed.body, bytes(1 << 20)):
+    for more in (b"\0", b"x", bytes(80), seed.body, bytes(1 << 20)):
         assert refused(read, seed.body + more, seed.key)
         assert refused(read, more + seed.body, seed.key)
 
@@ -77,7 +86,71 @@ def test_an_object_in_the_place_of_another_is_seen(name):
             assert refused(opener(seed), held.body, seed.key), other
 
 
-TOKEN = Cut("weather", {"EWR": Position(17, b"12345678"), "JFK": Position(3, b"abcdefgh")}).token
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize(
+    "log",
+    [LogIdentity(b"another log's id", 1), LogIdentity(CORPUS.adds.log.log_id, 2)],
+)
+def test_an_object_of_another_log_with_the_same_content_is_seen(name, log):
+    """A transaction's id is a matter of the chain: its incarnation is in its name."""
+    seed = OBJECTS[name]
+    body, _ = encode_frame(seed.kind, log, *seed.parts())
+    if seed.kind == FrameKind.SEGMENT or log.incarnation != seed.log.incarnation:
+        assert refused(opener(seed), body, seed.key)
+    else:
+        assert opener(seed)(body).log == log
+
+
+def read_signed(seed, message, attachments):
+    """Open another content in the place of an object. Its digest is right, and who refers to a
+    segment means these very bytes."""
+    body = seed.signed(message, attachments)
+    if seed.kind == FrameKind.SEGMENT:
+        piece = replace(PIECES[seed.key], digest=body[48:HEADER_BYTES], length=len(body))
+        return open_segment(body, piece, seed.log)
+    return opener(seed)(body)
+
+
+def is_sound(seed, message, attachments):
+    """Whether such a content is taken; else it is refused by type, naming the object."""
+    try:
+        read_signed(seed, message, attachments)
+    except LakelogError as error:
+        if (error.exit_code, error.key) != (5, seed.key):
+            raise AssertionError(f"{error!r} of {error.key}") from error
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_each_byte_of_a_message_changed_and_signed_anew_is_refused_by_type_or_sound(name):
+    seed = OBJECTS[name]
+    message, attachments = seed.parts()
+    assert is_sound(seed, message, attachments)
+    taken = 0
+    for at in range(len(message)):
+        for change in {message[at] ^ 1 << at % 8, 0, 0x7F, 0x80, 0xFF} - {message[at]}:
+            changed = message[:at] + bytes([change]) + message[at + 1 :]
+            taken += is_sound(seed, changed, attachments)
+    assert bool(taken) == (seed.kind != FrameKind.SEGMENT), "a segment says what its reference says"
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_message_or_attachments_cut_short_and_signed_anew(name):
+    seed = OBJECTS[name]
+    message, attachments = seed.parts()
+    for length in range(len(message)):
+        assert not is_sound(seed, message[:length], attachments), f"the first {length} are enough"
+    pieces_inside = seed in (CORPUS.batch, CORPUS.inline)
+    for length in range(0, len(attachments), 97):  # of a segment: found where the piece is used
+        taken = is_sound(seed, message, attachments[:length])
+        assert not (taken and pieces_inside), f"a piece ends behind {length}"
+
+
+LOG = LogIdentity(b"0123456789abcdef", 2)
+TOKEN = Cut(
+    "weather", {"EWR": Position(17, b"12345678", LOG), "JFK": Position(3, b"abcdefgh")}
+).token
 
 
 def test_every_flipped_bit_of_a_token_is_seen():

@@ -124,9 +124,9 @@ def checkpoint_fails_the_commit() -> Any:
 @plant("tests/catalog/test_damaged_log.py")
 def chain_unchecked() -> Any:
     """A transaction that follows another object is applied."""
-    from lakelog.catalog.log import state
+    from lakelog.catalog.log import replay
 
-    return mock.patch.object(state, "check_link", return_value=None)
+    return mock.patch.object(replay, "check_link", return_value=None)
 
 
 @plant("tests/catalog/test_damaged_log.py")
@@ -137,7 +137,7 @@ def features_unchecked() -> Any:
     return mock.patch.object(objects, "READER_FEATURES", frozenset({"time-machine"}))
 
 
-@plant("tests/hostile/test_paths_and_bombs.py")
+@plant("tests/hostile/test_paths.py")
 def paths_unchecked() -> Any:
     """A path may climb out of the writer's prefix."""
     from lakelog.catalog.format import names

@@ -189,10 +189,7 @@ def test_a_zombies_checkpoint_lands_in_the_old_incarnation_and_harms_nobody():
     head = world.load().digest
     before = {info.key for info in world.store.list(LOG)}
     session = world.zombie._session
-    write_checkpoint(
-        session._log, session._committer.state.copy(), exclusive=True,
-        new_id=world.fake.ambient.new_id, max_age_s=1e9,
-    )  # fmt: skip
+    write_checkpoint(session._log, session._committer.state.copy(), exclusive=True, salt=bytes(16))
     assert new_names(world, before) == {1}
     assert world.load().digest == head
     assert world.load().log.incarnation == 2

@@ -16,7 +16,7 @@ from lakelog.catalog.commit import checkpointer, committer
 from lakelog.catalog.commit.committer import Committer
 from lakelog.catalog.commit.publish import Publisher
 from lakelog.catalog.format import frame
-from lakelog.catalog.log import listing, state
+from lakelog.catalog.log import listing, replay
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
 from lakelog.gc import collect, prune, prune_choice
@@ -122,7 +122,7 @@ def gap_is_skipped() -> Iterator[None]:
 
     with (
         mock.patch.object(log_reader, "plan_read", plan),
-        mock.patch.object(state, "check_link", return_value=None),
+        mock.patch.object(replay, "check_link", return_value=None),
     ):
         yield
 
