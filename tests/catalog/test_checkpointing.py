@@ -13,6 +13,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import Checkpointer
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
+from lakelog.catalog.format.wire_kinds import FILES
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
@@ -360,7 +361,9 @@ def test_a_broken_newest_checkpoint_falls_back_with_a_warning(catalog, store, ho
 @pytest.mark.parametrize("how", [*HOW, "lost"])
 def test_a_broken_segment_is_a_broken_checkpoint(catalog, store, how, spilling):
     fill(catalog, 8, checkpoint_every=3)
-    damage(store, keys(store, ".segment")[-1], how)
+    pieces = LogReader(store, "w", "db").load().pieces
+    segment = next(piece.name for piece in pieces if piece.kind == FILES)
+    damage(store, f"w/db/segments/{segment}", how)
     with pytest.warns(CheckpointWarning, match="segment"):
         assert values(store) == list(range(8))
 
