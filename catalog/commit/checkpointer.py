@@ -59,7 +59,7 @@ def write_checkpoint(
 
     Args:
         exclusive: Whether the store has put-if-absent.
-        salt: Random: makes the names of new segments new.
+        salt: 16 bytes that nobody has used before: they make the names of segments new.
         retained_from: The oldest revision that can still be read; older history is left out.
         is_stale: Asked before the checkpoint itself is put: whether the view of the log is so old
             that prune may have taken this revision, and the segments with it.

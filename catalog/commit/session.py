@@ -6,6 +6,8 @@ Source: docs/format.md, section 10.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import threading
 from typing import TYPE_CHECKING
 
@@ -101,6 +103,7 @@ class Session:
         self._clock_us = 0
         self._store_ahead_s: float | None = None
         self._closed = False
+        self._salts = itertools.count()
         self.last_checkpoint: CheckpointInfo | None = None
 
     # --- For the writer ---------------------------------------------------------------------------
@@ -165,7 +168,7 @@ class Session:
             self._log,
             state,
             exclusive=self.capabilities.put_if_absent,
-            salt=self._ambient.new_id(),
+            salt=self._new_salt(),
             retained_from=max(0, self._log.names().oldest_readable()) if trim else 0,
             is_stale=lambda: self._committer.is_idle(seen_at_s),
         )
@@ -174,6 +177,11 @@ class Session:
         self._checkpointer.written(info.revision)
         self.last_checkpoint = info
         return info
+
+    def _new_salt(self) -> bytes:
+        """Random as the slot seed is, and another one each time."""
+        number = next(self._salts).to_bytes(8, "little")
+        return hashlib.sha256(self._committer.slot_seed + number).digest()[:16]
 
     def adopt_name(self) -> None:
         """Commit that the log is this writer's and database's, if it says otherwise."""
