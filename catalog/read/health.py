@@ -290,7 +290,7 @@ def _judge_identity(state: State, listing: Listing) -> list[Finding]:
         )
         to_do = (
             "If no rebuild is under way, make it again, which goes on with that one: `lakelog "
-            f"rebuild URL {state.database} --writer {state.writer} --replace`"
+            f"rebuild URL {state.database} --writer {state.writer} --execute`"
         )
         found.append(Finding("problem", what, state.tail[-1].key, to_do))
     if listing.others:
