@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Of revision 0: a digest of the whole plan. Of two rebuilds that would write other logs under the
 # same names, the first put tells which one stands.
-_CONTENT: Final = "rebuilt_content"
+CONTENT: Final = "rebuilt_content"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
         intent = _intent(plan, item, schemas, state)
         if item.revision == 0:
             intent.actions.insert(0, identity_action(plan.writer, plan.database))
-            intent.summary[_CONTENT] = _content(plan)
+            intent.summary[CONTENT] = content_of(plan)
         intents = [intent, *_applications(item, plan.epoch, rebuild_id)]
         validate(state, intent.actions, {intent.transaction_id})
         uuid = rebuilt_slot_uuid(rebuild_id, item.revision)
@@ -140,7 +140,7 @@ def _schema(schema: KnownSchema) -> wire.Action:
     return wire.Action(schema=item)
 
 
-def _content(plan: RebuildPlan) -> str:
+def content_of(plan: RebuildPlan) -> str:
     """A digest of all that follows from a plan."""
     digest = hashlib.sha256(repr((plan.writer, plan.database, plan.log, plan.epoch)).encode())
     for schema in plan.schemas:

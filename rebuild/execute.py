@@ -31,6 +31,7 @@ from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, CorruptObject, NotFoundError, ObjectNotFound, PlanOutdated
 from ..plans import check_source, open_source
 from ..store import probe
+from .begun import begun_error
 from .build import LogBytes, build_objects, compare
 from .plan import RebuildInfo, RebuildPlan, check_plan
 from .rebuild import data_digest
@@ -200,15 +201,7 @@ def _put_all(
 ) -> None:
     def put(item: LogBytes) -> None:
         if not put_once(log.store, item.key, item.body, exclusive=exclusive):
-            begun = base_folder(plan.writer, plan.database) + "transactions/"
-            prefix = begun + name_prefix(plan.incarnation)
-            raise PlanOutdated(
-                f"Another rebuild of {plan.writer}/{plan.database} began incarnation "
-                f"{plan.incarnation}, from other files or with other options",
-                key=item.key,
-                hint="Let it finish, or plan again as it was planned. If none runs and it can't be "
-                f"finished, delete the objects {prefix}*, and plan again",
-            )
+            raise begun_error(log, plan, item.key)
 
     def told(done: int) -> None:
         if progress is not None:

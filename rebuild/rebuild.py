@@ -17,6 +17,7 @@ from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source
 from .assemble import SKEW_US, Assembled, assemble, take_foreign
+from .begun import begun_note
 from .evidence import Evidence, Transaction, group, prove, rule_out
 from .known_log import KnownLog, known_log, read_whole
 from .notes import back_note, notes
@@ -108,7 +109,8 @@ def plan_rebuild(
     log_id = old.log_id or _log_id(scan) or ambient.new_id()
     names = (writer, database)
     plan = _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
-    return plan if back_to is None else replace(plan, notes=(back_note(back_to), *plan.notes))
+    more = (begun_note(store, plan), "" if back_to is None else back_note(back_to))
+    return replace(plan, notes=(*(note for note in more if note), *plan.notes))
 
 
 def _check_incarnation(number: object) -> None:

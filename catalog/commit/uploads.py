@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
@@ -117,7 +118,7 @@ class Uploads:
                 hint="Open the writer, and begin the transaction, in the process that uses it",
             )
         if self._failure is not None:
-            raise self._failure
+            raise copy(self._failure)  # a new one each time: tracebacks would pile up in it
 
     def _threads(self) -> Any:
         if self._pool is None:

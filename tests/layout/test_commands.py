@@ -1,16 +1,21 @@
-"""A command that a message or a document names is one that there is, and so are its options."""
+"""A command that a message or a document names is one that there is, with options that it has."""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
+import shlex
 
-from lakelog.cli.command_list import COMMANDS
+import pytest
+from lakelog.cli.command_list import COMMANDS, find
+from lakelog.cli.main import _parser
+from lakelog.errors import UsageError
 
 # In backticks, in a text of the package or the prose of a document; and in a document at the start
 # of a line of a shell's block. Words in capitals and options stand for no one command.
 IN_TICKS = re.compile(r"`lakelog ([a-z][\w-]*)[^`]*`")
+WHOLE = re.compile(r"`lakelog ([a-z][^`]*)`")
+LINE = re.compile(r"^\s*(?:\$ )?lakelog ([a-z].*)$", re.MULTILINE)
 IN_BLOCK = re.compile(r"^\s*(?:\$ )?lakelog ([a-z][\w-]*)", re.MULTILINE)
 BLOCK = re.compile(r"^```(?:sh|text)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -33,50 +38,67 @@ def named(text: str) -> set[str]:
     return {*IN_TICKS.findall(text), *IN_BLOCK.findall(blocks)} - {"help"}
 
 
-def test_every_command_that_is_named_exists(root, modules, text_files):
-    known = {entry.name for entry in COMMANDS}
-    unknown = set()
-    for module in modules:
-        for text in texts(module):
-            unknown |= {f"{module.path}: {name}" for name in named(text) - known}
+def misnamed(text: str) -> set[str]:
+    """The commands in a text that the command line would refuse."""
+    lines = LINE.findall("".join(BLOCK.findall(text)))
+    return {found for found in (*WHOLE.findall(text), *lines) if not _is_taken(found)}
+
+
+def _is_taken(found: str) -> bool:
+    """Whether a command is taken as it stands; one that isn't whole, whether it has the options."""
+    alone = re.split(r" [#|] ?", found.replace("{}", "1"))[0]
+    name, *words = shlex.split(alone)
+    entry = find(name)
+    if entry is None:
+        return not re.fullmatch(r"[a-z][\w-]*", name) or name == "help"  # prose, or known missing
+    parser = _parser(entry)
+    options = {word.partition("=")[0] for word in words if word.startswith("--")}
+    if not options <= {o for action in parser._actions for o in action.option_strings}:
+        return False
+    if not words or words[0].startswith("-") or "..." in words:
+        return True
+    try:
+        parser.read(words)
+    except UsageError:
+        return False
+    return True
+
+
+@pytest.fixture
+def all_texts(root, modules, text_files):
+    """Every text of the package and every document, each with where it stands."""
+    found = [(str(module.path), text) for module in modules for text in texts(module)]
     for path in text_files:
         if str(path) == "README.md" or (path.parts[0] == "docs" and path.suffix == ".md"):
-            text = (root / path).read_text(encoding="utf-8")
-            unknown |= {f"{path}: {name}" for name in named(text) - known}
-    assert not unknown
+            found.append((str(path), (root / path).read_text(encoding="utf-8")))
+    return found
 
 
-def options(text: str) -> set[tuple[str, str]]:
-    """The options that a text gives to commands that it names: command and option."""
-    return {
-        (match[1], option)
-        for match in IN_TICKS.finditer(text)
-        for option in re.findall(r"(?<!\S)--[a-z][\w-]*", match[0].rstrip("`"))
-    }
+def test_every_command_that_is_named_exists(all_texts):
+    known = {entry.name for entry in COMMANDS}
+    assert not {f"{where}: {name}" for where, text in all_texts for name in named(text) - known}
 
 
-def test_every_option_that_is_named_exists(root, modules, text_files):
-    known = {entry.name: options_of(entry) for entry in COMMANDS}
-    unknown = set()
-    documents = [p for p in text_files if str(p) == "README.md" or p.parts[0] == "docs"]
-    places = [(module.path, text) for module in modules for text in texts(module)]
-    places += [(path, (root / path).read_text(encoding="utf-8")) for path in documents]
-    for path, text in places:
-        for command, option in options(text):
-            if option not in known.get(command, {option}):
-                unknown.add(f"{path}: lakelog {command} {option}")
-    assert not unknown
+def test_every_command_that_is_named_has_the_options_and_arguments(all_texts):
+    assert not {f"{where}: {line}" for where, text in all_texts for line in misnamed(text)}
 
 
-def options_of(entry) -> set[str]:
-    parser = argparse.ArgumentParser()
-    entry.load().configure(parser)
-    return {name for action in parser._actions for name in action.option_strings}
-
-
-def test_the_test_finds_options():
-    text = "run `lakelog rebuild URL {} --writer {} --replace`, or `lakelog log --limit 5`"
-    assert options(text) == {("rebuild", "--writer"), ("rebuild", "--replace"), ("log", "--limit")}
+@pytest.mark.parametrize(
+    ("line", "good"),
+    [
+        ("lakelog rebuild URL weather --writer EWR --execute", True),
+        ("lakelog rebuild URL weather --writer EWR --replace", False),
+        ("lakelog rebuild --back-to", True),
+        ("lakelog rebuild --replace", False),
+        ("lakelog rebuild URL", False),
+        ("lakelog doctor", True),
+        ("lakelog doctor a b c d", False),
+        ("lakelog rebuild URL {} --writer {} --back-to {}", True),
+    ],
+)
+def test_the_test_tells_commands_that_would_be_refused(line, good):
+    assert (not misnamed(f"see `{line}`")) == good
+    assert (not misnamed(f"```sh\n{line}\n```\n")) == good
 
 
 def test_the_test_finds_names():

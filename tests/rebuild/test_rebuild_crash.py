@@ -11,9 +11,11 @@ tries every one.
 from __future__ import annotations
 
 import contextlib
+import io
 import warnings
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import parse_log_object
@@ -315,8 +317,9 @@ def test_of_two_at_once_one_stands(lost):
         try:
             execute_rebuild(store, plan)
             outcomes["first"] += 1
-        except PlanOutdated:
+        except PlanOutdated as error:
             assert outcomes["second"]
+            assert "delete the objects" not in str(error), "they are in use"
         assert live_files(inner) == set(plan.live)
         assert sorted(names_of(inner)) in ([1, 2], [2]), "another incarnation was begun"
         assert names_of(inner)[2] == len(plan.transactions) + 1, "two logs stand side by side"
@@ -337,7 +340,47 @@ def test_two_that_go_on_from_one_seal_with_other_content_cant_mix(monkeypatch):
     plans = [plan_of(inner), plan_rebuild(inner, "EWR", "weather", exclude=[unproven])]
     assert plans[0].rebuild_id == plans[1].rebuild_id
     info = execute_rebuild(inner, plans[0])
-    with pytest.raises(PlanOutdated):
+    with pytest.raises(PlanOutdated, match="has changed"):
         execute_rebuild(inner, plans[1])
     assert live_files(inner) == set(plans[0].live)
     assert names_of(inner)[2] == info.revision + 2
+
+
+@pytest.mark.parametrize("lost", ["all", "nothing"])
+@pytest.mark.parametrize("why", ["a file came", "other options"])
+def test_a_broken_off_rebuild_with_other_content_says_so_and_its_way_out_works(lost, why):
+    if (lost, why) == ("nothing", "other options"):
+        pytest.skip("of a log that can be read nothing is unproven")
+    before = make_history(lost=lost)
+    store = fill(MemoryStore(), before)
+    first = plan_of(store)
+    with pytest.raises(Crash):
+        execute_rebuild(CrashingStore(store, len(first.seal.others) + 6), first)
+    assert not any("can't be executed" in note for note in plan_of(store).notes)
+    options = {}
+    if why == "a file came":
+        store.put(f"{BASE}data/_/hourly/new.parquet", parquet(pa.table({"n": [3]})))
+        options["include_foreign"] = True
+    else:
+        options["exclude"] = [first.unproven[-1].transaction_id]
+    plan = plan_rebuild(store, "EWR", "weather", **options)
+    note = plan.notes[0]
+    assert "can't be executed as it is" in note
+    assert f"memory://memory/{LOG}997-*" in note or "/EWR/weather/transactions/997-*" in note
+    assert "`lakelog rebuild URL weather --writer EWR --execute`" in note
+    with pytest.raises(PlanOutdated, match="began incarnation 2 with other content") as caught:
+        execute_rebuild(store, plan)
+    assert caught.value.hint in note
+    # As it says.
+    store.delete([info.key for info in list(store.list(f"{LOG}997-"))])
+    plan = plan_rebuild(store, "EWR", "weather", **options)
+    assert not any("can't be executed" in note for note in plan.notes)
+    execute_rebuild(store, plan)
+    assert live_files(store) == set(plan.live)
+    assert sorted(names_of(store)) == [1, 2]
+
+
+def parquet(table):
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
