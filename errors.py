@@ -189,10 +189,6 @@ class SameLogTwice(ConflictError):
     """Two folders of a cut hold one log: its rows would count twice."""
 
 
-class LogExists(ConflictError):
-    """A rebuild would write over an existing log."""
-
-
 class PlanOutdated(ConflictError):
     """The store changed since the plan was made, in a way that voids it."""
 

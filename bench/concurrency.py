@@ -1,4 +1,4 @@
-"""Concurrent writes, the table of seed 001: (threads, operations), failures and commits a second.
+"""Concurrent writes, one table: (threads, operations), failures and commits a second.
 
     python bench/concurrency.py [--rows 5x20 10x50 ...] [--where local moto] [--peer-limit 60]
 

@@ -10,5 +10,6 @@ A command's module has:
 
 `command_list.COMMANDS` lists them; a module is only imported when its command is called. Results
 go to stdout (`output`), progress (`progress`), warnings and errors (`errors`) to stderr. Heavy
-packages are imported inside functions, so that help is there at once.
+packages are imported inside functions, so that help is there at once. Why no library does this:
+docs/developing.md.
 """

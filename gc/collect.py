@@ -1,35 +1,39 @@
 """Garbage collection: delete data files that no retained revision names, nor a commit to come.
 
-A committer first puts its data files (F), then the transaction that names them (T). Collection
-lists the data files (D), then reads the log (L), then deletes (X). In this order, and here is why.
-An F that D does not show is no candidate. For one that it shows, F came before D ended, and T comes
+A committer first puts a data file, then the transaction that names it. Collection lists the data
+files, then reads the log, then deletes. In this order, and here is why. A file that the listing
+doesn't show is no candidate. One that it shows was put before the listing ended, and its
+transaction comes
 
-1. before L began: L sees T, so F is named and stays. This is what the order buys: with the log read
-   first, an F that was put and committed between L and D would look like an orphan.
-2. after L began, or never. Nobody can know which, so F goes only if "after" is impossible (rule A)
-   or is promised not to happen (rule B).
+1. before the reading of the log began: the reading sees it, so the file is named and stays. This is
+   what the order buys: with the log read first, a file that was put and committed between the two
+   would look like an orphan.
+2. after the reading began, or never. Nobody can know which, so the file goes only if "after" is
+   impossible (rule A) or is promised not to happen (rule B).
 
 Rule A, on stores with put-if-absent, for names made by lakelog: the epoch in the name is below that
-of the head that L saw. Every committer asks for the one name after the head it knows. If that head
-is older than L's, the name is taken: it replays and sees the higher epoch, by which an owner is
-fenced for good and a guest's files are void (`EpochChanged`). If it is L's head or a later one, it
-knew the epoch before it asked. (That a taken name might have been pruned meanwhile is what the
-prune floor rules out.) So T can't come after L: F is an orphan at once, and no clock is asked.
+of the head that was read. Every committer asks for the one name after the head it knows. If that
+head is older than ours, the name is taken: it replays and sees the higher epoch, by which an owner
+is fenced for good and a guest's files are void (`EpochChanged`). If it is our head or a later one,
+it knew the epoch before it asked. (That a taken name might have been pruned meanwhile is what the
+prune floor rules out.) So no transaction that names the file can come any more: it is an orphan at
+once, and no clock is asked.
 
 Rule B, for everything else (files of the live epoch or of one to come, foreign names, any name on a
-store without put-if-absent): F is at least `Margins.gc_grace_s` old by the store's clock. A file of
-unknown age, or from the future, is young. The promise is the committer's: it doesn't commit a file,
-nor add one that it found, that is older than half of that; the other half is for the put.
+store without put-if-absent): the file is at least `Margins.gc_grace_s` old by the store's clock. A
+file of unknown age, or from the future, is young. The promise is the committer's: it doesn't commit
+a file, nor add one that it found, that is older than half of that; the other half is for the put.
 
-L sees T also where T or a later transaction removes F again: what counts is every path that is live
-at the oldest readable revision or is added by any later one, since all of these can still be read.
-While prune runs beside us the oldest one moves up: L may then hold more than is needed, never less.
-While somebody commits, L may end before the newest transaction: that is case 2.
+A file counts as named also where a later transaction removes it again: what counts is every path
+that is live at the oldest readable revision or is added by any later one, since all of these can
+still be read. While prune runs beside us the oldest one moves up: what was read may then hold more
+than is needed, never less. While somebody commits, the reading may end before the newest
+transaction: that is case 2.
 
-Execution does all of it again, D and L and the rules, and keeps of the plan what is an orphan still
-and was not changed: a plan may be days old. It deletes in batches, and before each one reads what
-was committed since. What is committed between that look and the deletion is case 2 again, whose
-rules don't depend on how long that takes.
+Execution does all of it again, the listing, the reading and the rules, and keeps of the plan what
+is an orphan still and was not changed: a plan may be days old. It deletes in batches, and before
+each one reads what was committed since. What is committed between that look and the deletion is
+case 2 again, whose rules don't depend on how long that takes.
 
 Doubt is a refusal, and nothing is deleted: a log that is not there (it may be lost, and the data
 files are what it is rebuilt from), one that says it is another's, or whose live files are not there

@@ -16,7 +16,7 @@ from ..catalog.format.names import check_id
 from ..catalog.read.log_reader import LogReader
 from ..errors import AccessDenied, PlanOutdated, UnsupportedFeature
 from ..plans import check_source, open_source
-from ..store import probe
+from ..store import probe, store_time
 from .plan import Plan, check_plan
 
 if TYPE_CHECKING:
@@ -108,12 +108,7 @@ class MaintenanceContext:
 
         Requests: 1 PUT, 1 HEAD, 1 DELETE.
         """
-        key = f"{self.writer}/_probe/{self.ambient.new_id().hex()}"
-        self.store.put(key, b"lakelog: what time is it?")
-        try:
-            modified_at = self.store.head(key).modified_at
-        finally:
-            self.store.delete([key])
+        modified_at = store_time(self.store, f"{self.writer}/", lambda: self.ambient.new_id().hex())
         return _EPOCH if modified_at is None else min(modified_at, self.now())
 
 

@@ -23,8 +23,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..catalog.commit.checkpointer import write_segments
+from ..catalog.commit.checkpointer import put_segments
 from ..catalog.format.names import base_folder, name_prefix
+from ..catalog.log.checkpoint import encode_state
 from ..catalog.log.listing import fork_error
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, CorruptObject, NotFoundError, ObjectNotFound, PlanOutdated
@@ -95,13 +96,9 @@ def execute_rebuild(
     _seal(log, plan, exclusive=exclusive, now_us=ambient.now_us())
     _put_all(log, plan, objects, exclusive=exclusive, progress=progress)
     _read_back(log, plan, state)
-    encoded = write_segments(
-        log,
-        state,
-        exclusive=exclusive,
-        new_id=ambient.new_id,
-        max_age_s=place.margins.idle_limit_s,
-    )
+    # Not salted: a rebuild that is run again writes the same, and prune leaves a sealed log alone.
+    encoded = encode_state(state)
+    put_segments(log, encoded, exclusive=exclusive)
     log.read_pieces([piece for piece in encoded.pieces if piece.inline is None], state.log)
     _refuse_gone(log, plan)
     put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive)

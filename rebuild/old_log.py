@@ -97,6 +97,33 @@ def read_old_log(
     return old
 
 
+def last_state(
+    store: Store, writer: str, database: str, ambient: Ambient, incarnation: int
+) -> State:
+    """What an incarnation said at its end, before it was sealed.
+
+    Raises:
+        NotFoundError: It isn't there.
+        CorruptError, ForkError: It can't be read.
+        ForeignLog: It is the log of another writer or database.
+    Requests: 1 LIST per 1,000 names on S3, then as reading the newest state.
+    """
+    log = LogReader(store, writer, database, ambient)
+    listing = log.names(incarnation)
+    if listing.head < 0:
+        raise NotFoundError(
+            f"{writer}/{database} has no incarnation {incarnation}: it never had, or it was pruned",
+            key=log.folder,
+            hint="`lakelog doctor` shows which incarnations are there",
+        )
+    state = log.load(None, listing, incarnation)
+    if state.sealed_for:
+        state = log.load(state.revision - 1, listing, incarnation)
+    if state.is_foreign:
+        raise foreign_error(state)
+    return state
+
+
 def _whole(
     log: LogReader, listing: Listing, incarnation: int, target: int | None = None
 ) -> State | None:

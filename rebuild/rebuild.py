@@ -1,36 +1,40 @@
 """Plan a log from the footers of its Parquet files, and from what is left of the old log: scan
 first, plan, write last.
 
-Source: docs/format.md, sections 8 and 10.6; seed 002, sections 1.3 and 2.6.
+Source: docs/format.md, sections 8 and 10.6.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
+from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source
 from .assemble import SKEW_US, Assembled, assemble, take_foreign
 from .evidence import Evidence, Transaction, group, prove, rule_out
-from .notes import notes
-from .old_log import OldLog, read_old_log
-from .old_state import KnownLog, close, derived_id, known_log, prove_by_log
+from .known_log import KnownLog, known_log, read_whole
+from .notes import back_note, notes
+from .old_log import OldLog, last_state, read_old_log
+from .old_state import carry_over, close, prove_by_log
 from .order import Ordered, order
 from .plan import RebuildPlan
+from .remains import known_remains
 from .scan import scan_data
 from .seal_names import plan_seal
-from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind
+from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
+    from ..catalog.format.schema import EncodedSchema
     from ..plans import Progress
     from ..store import ObjectInfo, Store
     from .scanned import Scan
@@ -43,6 +47,7 @@ def plan_rebuild(
     *,
     include_foreign: bool = False,
     exclude: Collection[str] = (),
+    back_to: int | None = None,
     progress: Progress | None = None,
     ambient: Ambient | None = None,
 ) -> RebuildPlan:
@@ -54,12 +59,16 @@ def plan_rebuild(
         include_foreign: Also take in Parquet files without lakelog metadata, at the end, into the
             table and partition that their path names.
         exclude: Transaction ids (hex) to leave out: of those that the report calls unproven.
+        back_to: An incarnation that is there still: what it said at its end counts, and no later
+            commit does. The way back after a rebuild that wasn't wanted.
         progress: Called with (done, total, what), from this thread.
         ambient: Clock and identities; those of the catalog if not given.
     Raises:
         ForeignLog: The log is that of another writer or database.
-        NotFoundError: There is no data file to rebuild from.
-        UsageError: An excluded id that is no unproven transaction's, or the last incarnation.
+        NotFoundError: There is no data file to rebuild from, or no such incarnation.
+        CorruptObject: The incarnation to go back to can't be read whole.
+        UsageError: An excluded id that is no unproven transaction's, an incarnation that can't be,
+            or the last one is in use.
         UnsupportedFeature: A later version wrote the log.
         StorageError: The store failed.
     Requests: 2 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
@@ -68,6 +77,8 @@ def plan_rebuild(
     store, ambient = place.store, place.ambient
     check_id(writer, "writer")
     check_id(database, "database")
+    if back_to is not None:
+        _check_incarnation(back_to)
     old = read_old_log(store, writer, database, ambient)
     scan = scan_data(store, writer, database, progress)
     if not scan.objects:
@@ -79,7 +90,13 @@ def plan_rebuild(
     if scan.incarnation > old.incarnation:
         old = read_old_log(store, writer, database, ambient, scan.incarnation)
     rebuild_id = old.seal.rebuild_id if old.seal is not None else ambient.new_id()
-    known = known_log(old.state, scan.own)
+    if back_to is None:
+        known = known_log(old.state, scan.own)
+        log = LogReader(store, writer, database, ambient)
+        known = known or known_remains(log, old, scan.own)
+    else:
+        state = last_state(store, writer, database, ambient, back_to)
+        known = replace(read_whole(state, scan.own), is_whole=True)
     weighed = _weigh(
         scan,
         known,
@@ -90,7 +107,17 @@ def plan_rebuild(
     )
     log_id = old.log_id or _log_id(scan) or ambient.new_id()
     names = (writer, database)
-    return _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
+    plan = _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
+    return plan if back_to is None else replace(plan, notes=(back_note(back_to), *plan.notes))
+
+
+def _check_incarnation(number: object) -> None:
+    if type(number) is not int or not 1 <= number <= MAX_INCARNATION:
+        raise UsageError(
+            f"{number!r} is no incarnation: they are numbered from 1 to {MAX_INCARNATION}",
+            key=str(number),
+            hint="`lakelog doctor` shows which incarnations are there",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +166,8 @@ def _weigh(
         include=include_foreign,
         transaction_id=derived_id(rebuild_id, "foreign"),
     )
+    if known is not None and assembled.transactions:  # else there is nothing to rebuild
+        carry_over(assembled, known, scan.schemas, rebuild_id)
     found = [*scan.left_out, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
@@ -173,7 +202,7 @@ def _plan(
         left_out=weighed.left_out,
         lost=weighed.lost,
         old=old,
-        is_whole=weighed.known is not None and weighed.known.is_whole,
+        known=weighed.known,
     )
     now = dt.timedelta(microseconds=place.ambient.now_us())
     return RebuildPlan(
@@ -194,10 +223,17 @@ def _plan(
         bytes_seen=sum(info.size_bytes for info in scan.objects),
         data_digest=data_digest(scan.objects),
         schemas=tuple(
-            KnownSchema(table, schema.fingerprint, schema.message, schema.generations)
+            _known_schema(table, schema, weighed.known)
             for (table, _), schema in scan.schemas.items()
         ),
     )
+
+
+def _known_schema(table: str, schema: EncodedSchema, known: KnownLog | None) -> KnownSchema:
+    """With the key and sort order that the old log says."""
+    found = KnownSchema(table, schema.fingerprint, schema.message, schema.generations)
+    entry = known and known.schemas.get((table, schema.fingerprint))
+    return replace(found, key=entry.key, sort_order=entry.sort_order) if entry else found
 
 
 def _next_incarnation(old: OldLog, scan: Scan, where: str) -> int:

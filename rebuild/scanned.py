@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnFile:
-    """A file that lakelog wrote, at its place. Fields as in `FooterMetadata`, and of the object:
+class ScannedFile:
+    """A Parquet file that can be used.
 
     Attributes:
         path: Relative to `<writer>/<database>/`.
         size_bytes, modified_at_us: Of the object; the time is None where the store doesn't say.
         row_count: Of the file.
         add: Its `Add`, serialized.
+        table: Its table.
+        fingerprint: Of its schema.
     """
 
     path: str
@@ -34,6 +36,12 @@ class OwnFile:
     add: bytes = field(repr=False)
     table: str
     fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFile(ScannedFile):
+    """A file that lakelog wrote, at its place. Fields as in `FooterMetadata`."""
+
     transaction_id: bytes
     number: int
     base_revision: int
@@ -51,21 +59,10 @@ class OwnFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignFile:
-    """A Parquet file without lakelog metadata, in a table's folder.
-
-    Attributes:
-        path, table, size_bytes, modified_at_us, row_count, add, fingerprint: As of `OwnFile`; table
-            and partition are those of its path.
+class ForeignFile(ScannedFile):
+    """A file without lakelog metadata, in a table's folder: table and partition are those of its
+    path.
     """
-
-    path: str
-    size_bytes: int
-    modified_at_us: int | None
-    row_count: int
-    add: bytes = field(repr=False)
-    table: str
-    fingerprint: bytes
 
 
 @dataclass(slots=True)

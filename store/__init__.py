@@ -2,6 +2,6 @@
 
 from .base import Capabilities, ObjectInfo, Store
 from .open import open_store
-from .probe import probe
+from .probe import probe, store_time
 
-__all__ = ["Capabilities", "ObjectInfo", "Store", "open_store", "probe"]
+__all__ = ["Capabilities", "ObjectInfo", "Store", "open_store", "probe", "store_time"]

@@ -105,20 +105,10 @@ class AzureStore(ObjectStore):
         ]
         return found, following
 
-    async def _list_folders(self, prefix: str) -> set[str]:
-        full = self._base + prefix
+    async def _folders(self, full: str, token: str | None) -> tuple[list[str], str | None]:
         pager = self._container.walk_blobs(full, delimiter="/", **self._once)
-        folders: set[str] = set()
-        token: str | None = None
-        while True:
-            entries, following = await self._list_page(pager, token)
-            names = (entry.name for entry in entries if entry.name.endswith("/"))
-            folders.update(name[len(full) : -1] for name in names if name.startswith(full))
-            if following is None:
-                return folders
-            if following == token:
-                raise self._stuck()
-            token = following
+        entries, following = await self._list_page(pager, token)
+        return [entry.name for entry in entries if entry.name.endswith("/")], following
 
     async def _list_page(self, pager: Any, token: str | None) -> tuple[list[Any], str | None]:
         """One page of a listing, and the token of the next."""
@@ -137,15 +127,11 @@ class AzureStore(ObjectStore):
         found = await self._request(attempt)
         return ObjectInfo(key, found.size, _utc(found.last_modified))
 
-    async def _delete(self, key: str) -> None:
+    async def _remove(self, key: str) -> None:
         async def attempt() -> None:
             await self._blob(key).delete_blob(**self._once)
 
-        try:
-            await self._request(attempt)
-        except Exception as error:
-            if not answers.is_absent(self._answer_of(error)):
-                raise
+        await self._request(attempt)
 
     def _answer_of(self, error: BaseException) -> Answer | None:
         status = getattr(error, "status_code", None)

@@ -119,7 +119,7 @@ class Store(ABC):
         Returns:
             Sorted by key as UTF-8 bytes, without duplicates. Empty if nothing is there.
         Raises:
-            StorageError: While iterating: a page can't be had, or the store's pages are not in
+            StorageError: While iterating: a page can't be read, or the store's pages are not in
                 order.
             UsageError: At once: `first_page` is less than 1.
         Requests: 1 LIST per page that is reached (1,000 keys on S3). A store that doesn't promise

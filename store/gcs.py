@@ -142,19 +142,9 @@ class GcsStore(ObjectStore):
         ]
         return found, following
 
-    async def _list_folders(self, prefix: str) -> set[str]:
-        full = self._base + prefix
-        folders: set[str] = set()
-        token: str | None = None
-        while True:
-            page, following = await self._list_page(token, {"prefix": full, "delimiter": "/"})
-            names = page.get("prefixes", ())
-            folders.update(name[len(full) : -1] for name in names if name.startswith(full))
-            if following is None:
-                return folders
-            if following == token:
-                raise self._stuck()
-            token = following
+    async def _folders(self, full: str, token: str | None) -> tuple[list[str], str | None]:
+        page, following = await self._list_page(token, {"prefix": full, "delimiter": "/"})
+        return page.get("prefixes", []), following
 
     async def _list_page(
         self, token: str | None, parameters: Mapping[str, str]
@@ -178,12 +168,8 @@ class GcsStore(ObjectStore):
         item = json.loads(body)
         return ObjectInfo(key, int(item["size"]), _time(item.get("updated")))
 
-    async def _delete(self, key: str) -> None:
-        try:
-            await self._call("DELETE", self._path(key))
-        except GcsRefusal as error:
-            if not answers.is_absent(error.answer):
-                raise
+    async def _remove(self, key: str) -> None:
+        await self._call("DELETE", self._path(key))
 
     def _answer_of(self, error: BaseException) -> Answer | None:
         return error.answer if isinstance(error, GcsRefusal) else None

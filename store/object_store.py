@@ -99,17 +99,28 @@ class ObjectStore(Store):
         """
 
     @abstractmethod
-    async def _list_folders(self, prefix: str) -> set[str]: ...
+    async def _folders(self, full: str, token: str | None) -> tuple[list[str], str | None]:
+        """One page of the prefixes that end with the first `/` behind `full`, and the token of the
+        next page.
+        """
 
     @abstractmethod
     async def _head(self, key: str) -> ObjectInfo: ...
 
     @abstractmethod
-    async def _delete(self, key: str) -> None: ...
+    async def _remove(self, key: str) -> None:
+        """Delete an object; an error if the store says that there is none."""
 
     @abstractmethod
     def _answer_of(self, error: BaseException) -> Answer | None:
         """What the store said in a client's error; None if it said nothing."""
+
+    async def _delete(self, key: str) -> None:
+        try:
+            await self._remove(key)
+        except Exception as error:
+            if not answers.is_absent(self._answer_of(error)):
+                raise
 
     async def _delete_unordered(self, keys: Sequence[str]) -> None:
         await self._for_each(self._delete, keys)
@@ -280,6 +291,19 @@ class ObjectStore(Store):
             if following == token:
                 raise self._stuck()
             token, keys = following, None
+
+    async def _list_folders(self, prefix: str) -> set[str]:
+        full = self._base + prefix
+        folders: set[str] = set()
+        token: str | None = None
+        while True:
+            names, following = await self._folders(full, token)
+            folders.update(name[len(full) : -1] for name in names if name.startswith(full))
+            if following is None:
+                return folders
+            if following == token:
+                raise self._stuck()
+            token = following
 
     def _stuck(self) -> StorageError:
         """The error for a page that says that more follows, and not where."""

@@ -6,7 +6,7 @@ Put-if-absent can't be taken on trust: several stores accept the request header 
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 from typing import TYPE_CHECKING
 
 from ..errors import (
@@ -20,6 +20,7 @@ from ..errors import (
 from .base import Capabilities
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable
 
     from .base import Store
@@ -34,7 +35,7 @@ _TRIES = 3
 
 
 def probe(
-    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: secrets.token_hex(8)
+    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: os.urandom(8).hex()
 ) -> Capabilities:
     """Try put-if-absent twice on a new key of the probe's own, and remove it again.
 
@@ -65,6 +66,23 @@ def probe(
             "before you write anything",
         )
     return store.probed
+
+
+def store_time(store: Store, prefix: str, new_name: Callable[[], str]) -> dt.datetime | None:
+    """The store's own time, by an object of our own that is written and removed again; None if the
+    store gives no times.
+
+    Args:
+        prefix: Ends in `/`: where the caller may write.
+        new_name: Makes the random part of the key.
+    Requests: 1 PUT, 1 HEAD, 1 DELETE.
+    """
+    key = f"{prefix}_probe/{new_name()}"
+    store.put(key, b"lakelog: what time is it?")
+    try:
+        return store.head(key).modified_at
+    finally:
+        store.delete([key])
 
 
 def _try(store: Store, key: str) -> Capabilities | None:

@@ -55,6 +55,7 @@ class S3Store(ObjectStore):
             # Some servers send the whole object's checksum with a part of it; `_read` asks for
             # the check where it can be right.
             "response_checksum_validation": "when_required",
+            "user_agent": "lakelog",  # botocore's own takes a tenth of the time of a request
             **(options.pop("config_kwargs", None) or {}),
             "retries": {"mode": "standard", "total_max_attempts": 1},
         }
@@ -154,19 +155,9 @@ class S3Store(ObjectStore):
         ]
         return found, following
 
-    async def _list_folders(self, prefix: str) -> set[str]:
-        full = self._base + prefix
-        folders: set[str] = set()
-        token: str | None = None
-        while True:
-            page, following = await self._list_page(token, Prefix=full, Delimiter="/")
-            names = (entry["Prefix"] for entry in page.get("CommonPrefixes", ()))
-            folders.update(name[len(full) : -1] for name in names if name.startswith(full))
-            if following is None:
-                return folders
-            if following == token:
-                raise self._stuck()
-            token = following
+    async def _folders(self, full: str, token: str | None) -> tuple[list[str], str | None]:
+        page, following = await self._list_page(token, Prefix=full, Delimiter="/")
+        return [entry["Prefix"] for entry in page.get("CommonPrefixes", ())], following
 
     async def _list_page(
         self, token: str | None, **parameters: Any
@@ -191,12 +182,8 @@ class S3Store(ObjectStore):
         answer = await self._call("head_object", Key=self._base + key)
         return ObjectInfo(key, answer["ContentLength"], _utc(answer.get("LastModified")))
 
-    async def _delete(self, key: str) -> None:
-        try:
-            await self._call("delete_object", Key=self._base + key)
-        except Exception as error:
-            if not answers.is_absent(self._answer_of(error)):
-                raise
+    async def _remove(self, key: str) -> None:
+        await self._call("delete_object", Key=self._base + key)
 
     async def _delete_unordered(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), _DELETE_BATCH):

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..store.base import Store
 
 _ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
-MARK, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
+FINGERPRINT, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
 MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
 # A little of everything goes wrong; or much sleep, much death, much damage; or nothing.
 KINDS = (Faults(), Faults(nap=0.08), Faults(die=0.04), Faults(damage=0.1, miss=0.1), QUIET)
@@ -92,20 +92,20 @@ class Cast:
         """One transaction, of at least so many added files."""
         random = self.world.random
         tx = writer.transaction()
-        mark = tx._intent.transaction_id
-        self.truth.openings[mark] = writer
+        transaction_id = tx._intent.transaction_id
+        self.truth.openings[transaction_id] = writer
         actions = tx._intent.actions
-        if not writer._session.knows_schema(TABLE, MARK):
-            schema = wire.Schema(table=TABLE, fingerprint=MARK, arrow_schema=SCHEMA)
+        if not writer._session.knows_schema(TABLE, FINGERPRINT):
+            schema = wire.Schema(table=TABLE, fingerprint=FINGERPRINT, arrow_schema=SCHEMA)
             actions.append(wire.Action(schema=schema))
         paths = live_paths(writer._session._committer.state).get(TABLE, [])
         if paths and random.random() < 0.4:
             path = random.choice(paths)
             actions.append(wire.Action(remove=wire.Remove(path=path, table=TABLE)))
         for number in range(random.randint(adds if paths else 1, 2)):
-            path = data_path("", TABLE, tx._intent.epoch, mark, number)
+            path = data_path("", TABLE, tx._intent.epoch, transaction_id, number)
             store.put(BASE + path, b"rows")
-            add = wire.Add(path=path, table=TABLE, size_bytes=4, schema_fingerprint=MARK)
+            add = wire.Add(path=path, table=TABLE, size_bytes=4, schema_fingerprint=FINGERPRINT)
             actions.append(wire.Action(add=add))
         for _ in range(3):
             try:
@@ -115,10 +115,10 @@ class Cast:
                     return  # given up: it may stand or not, and nobody asks
                 continue
             except (DuplicateFile, FileNotLive) as error:
-                self.truth.refused(mark, error)
+                self.truth.refused(transaction_id, error)
                 raise
             if info is not None:
-                self.truth.told(mark, info)
+                self.truth.told(transaction_id, info)
             return
 
     def reader(self, store: Store, *, rounds: int) -> None:

@@ -103,7 +103,7 @@ class Truth:
             return
         hold(revision == max(self.slots, default=-1) + 1, f"I3 {key} leaves a gap")
         self._fencing(found.message, ids)
-        stood = {mark for slot in self.slots.values() for mark in slot.ids}
+        stood = {one for slot in self.slots.values() for one in slot.ids}
         hold(not stood & set(ids), f"I3 a transaction of {key} stands already")
         live = set(self.slots[revision - 1].live) if revision else set()
         for action in found.message.actions:
@@ -204,5 +204,5 @@ class Truth:
             self.read(log.load(revision, listing))
         for item in checkpoints:
             self.read(log.checkpoint_state(item))
-        for mark, revision in self.acknowledged.items():
-            hold(mark in self.slots[revision].ids, "I1 acknowledged and gone")
+        for transaction_id, revision in self.acknowledged.items():
+            hold(transaction_id in self.slots[revision].ids, "I1 acknowledged and gone")

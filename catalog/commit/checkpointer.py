@@ -1,7 +1,8 @@
 """Writing checkpoints: segments first, the checkpoint that names them last, beside the commits.
 
-A crash in between leaves segments that nobody refers to; prune takes them. Two processes may write
-the checkpoint of one revision: the first one stands.
+A crash in between leaves segments that nobody refers to; prune takes them, by name. So no name of a
+segment is used again: a salt makes it new. Two processes may write the checkpoint of one revision:
+the first one stands.
 
 Source: docs/format.md, sections 6 and 10.5.
 """
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from ...errors import ObjectExists, StorageError
 from ..format.names import segments_folder
-from ..log.checkpoint import EncodedCheckpoint, encode_state
 from ..read.log_reader import CheckpointWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..log.checkpoint import EncodedCheckpoint
     from ..log.state import State
     from ..read.log_reader import LogReader
 
@@ -50,8 +51,7 @@ def write_checkpoint(
     state: State,
     *,
     exclusive: bool,
-    new_id: Callable[[], bytes],
-    max_age_s: float,
+    salt: bytes,
     retained_from: int = 0,
     is_stale: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckpointInfo, EncodedCheckpoint]:
@@ -59,9 +59,7 @@ def write_checkpoint(
 
     Args:
         exclusive: Whether the store has put-if-absent.
-        new_id: Makes segments differ from old ones of the same content.
-        max_age_s: A segment that is there already is used up to this age: prune may be about to
-            take an older one that nobody refers to.
+        salt: 16 bytes that nobody has used before: they make the names of segments new.
         retained_from: The oldest revision that can still be read; older history is left out.
         is_stale: Asked before the checkpoint itself is put: whether the view of the log is so old
             that prune may have taken this revision, and the segments with it.
@@ -70,14 +68,10 @@ def write_checkpoint(
         UnsupportedFeature, CorruptObject: See `encode_state`.
     Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged.
     """
-    encoded = write_segments(
-        log,
-        state,
-        exclusive=exclusive,
-        new_id=new_id,
-        max_age_s=max_age_s,
-        retained_from=retained_from,
-    )
+    from ..log.checkpoint import encode_state  # most processes write none
+
+    encoded = encode_state(state, retained_from=retained_from, salt=salt)
+    put_segments(log, encoded, exclusive=exclusive)
     key = log.folder + encoded.name
     if is_stale():
         raise StorageError(
@@ -95,40 +89,15 @@ def write_checkpoint(
     return info, encoded
 
 
-def write_segments(
-    log: LogReader,
-    state: State,
-    *,
-    exclusive: bool,
-    new_id: Callable[[], bytes],
-    max_age_s: float,
-    retained_from: int = 0,
-) -> EncodedCheckpoint:
-    """All of a checkpoint but its own object. Arguments and errors as of `write_checkpoint`.
+def put_segments(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool) -> None:
+    """Put all of a checkpoint but its own object.
 
-    Requests: 1 PUT for each new segment; a GET for each piece of the runs that are merged.
+    Requests: 1 PUT for each new segment.
     """
-    encoded = encode_state(state, retained_from=retained_from)
-    if not _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s):
-        encoded = encode_state(state, retained_from=retained_from, salt=new_id())
-        _put_segments(log, encoded, exclusive=exclusive, max_age_s=max_age_s)
-    return encoded
-
-
-def _put_segments(
-    log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool, max_age_s: float
-) -> bool:
-    """Put the segments; False if one is there already and so old that prune may be after it."""
     folder = segments_folder(log.writer, log.database)
     for name, body in encoded.segments:
-        try:
+        with contextlib.suppress(ObjectExists):  # named by its content: these very bytes
             log.store.put(folder + name, body, if_absent=exclusive)
-        except ObjectExists:
-            there = log.store.head(folder + name).modified_at
-            now = log.store.server_time()
-            if there is None or now is None or (now - there).total_seconds() > max_age_s:
-                return False
-    return True
 
 
 class Checkpointer:
@@ -173,7 +142,7 @@ class Checkpointer:
 
     def wait(self) -> None:
         """Until none is under way."""
-        if self._thread is not None:
+        if self._thread is not None and self._thread.ident is not None:  # else never begun
             self._thread.join()
 
     def _try(self, revision: int) -> None:

@@ -3,6 +3,10 @@
 While one commit is under way the others queue; the next leader takes the whole queue into one
 transaction object. So thirty threads cost a few puts, not thirty, and no thread ever races another
 of its own process.
+
+A thread can be interrupted anywhere: `KeyboardInterrupt` comes between any two steps. Nobody waits
+for a result that an interrupted leader should have handed over: whoever has its turn and finds no
+result commits again, which is safe, and so learns what became of its transaction.
 """
 
 from __future__ import annotations
@@ -10,13 +14,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from ...errors import LakelogError
 from ..format.frame import MAX_MESSAGE_BYTES
 from ..log.build import Intent
-from ..log.outcome import CommitInfo, outcome_unknown_error
+from ..log.outcome import CommitInfo
 
 MAX_MEMBERS: Final = 1_000
 MAX_ACTIONS: Final = 50_000
@@ -27,9 +31,10 @@ CommitAll = Callable[[Sequence[Intent]], list[CommitInfo | LakelogError]]
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
+    """One who waits. Whoever has set the result has told everything: there is no second step."""
+
     intent: Intent
-    done: threading.Event = field(default_factory=threading.Event)
-    result: CommitInfo | LakelogError | BaseException | None = None
+    result: CommitInfo | LakelogError | None = None
 
 
 class CommitQueue:
@@ -37,7 +42,8 @@ class CommitQueue:
 
     Args:
         commit_all: Commits intents together and gives each its result, in order; never called
-            concurrently.
+            concurrently, nor twice with one transaction in it. Committing one again that was
+            committed, or interrupted in it, must be safe.
     """
 
     def __init__(self, commit_all: CommitAll) -> None:
@@ -54,64 +60,56 @@ class CommitQueue:
         """
         waiter = _Waiter(intent)
         try:
-            with self._guard:
-                self._queue.append(waiter)
+            self._enter(waiter)
+            # Locks are held by `with` alone: an interrupt can't come between it and its lock.
             with self._turn:
-                while not waiter.done.is_set():  # a long queue takes more than one turn
+                while waiter.result is None:  # a long queue takes more than one turn
+                    self._enter(waiter)  # who took it out of the queue was interrupted
                     self._lead()
         except BaseException:
             self._withdraw(waiter)  # once its caller has an error, it must not be committed
             raise
-        result = waiter.result
-        if isinstance(result, CommitInfo):
-            return result
-        assert result is not None
-        raise result
+        if isinstance(waiter.result, CommitInfo):
+            return waiter.result
+        assert waiter.result is not None
+        raise waiter.result
 
     def _lead(self) -> None:
-        batch: list[_Waiter] = []
-        try:
-            self._take(batch)
-            results = self._commit_all([waiter.intent for waiter in batch])
-        except BaseException as error:
-            for waiter in batch:
-                waiter.result = _for_others(error, waiter.intent)
-                waiter.done.set()
-            raise
+        """Commit the queue's head. An interrupt, and any error that is not a result, is the
+        leader's own: those whom it committed for have no result then, and look themselves."""
+        batch = self._take()
+        results = self._commit_all([waiter.intent for waiter in batch])
         for waiter, result in zip(batch, results, strict=True):
             waiter.result = result
-            waiter.done.set()
+
+    def _enter(self, waiter: _Waiter) -> None:
+        with self._guard:
+            if waiter not in self._queue:
+                self._queue.append(waiter)
 
     def _withdraw(self, waiter: _Waiter) -> None:
         with self._guard:
             if waiter in self._queue:
                 self._queue.remove(waiter)
 
-    def _take(self, batch: list[_Waiter]) -> None:
+    def _take(self) -> list[_Waiter]:
         """As much of the queue's head as one transaction object takes; never nothing."""
+        batch: list[_Waiter] = []
         with self._guard:
             actions = size_bytes = 0
+            taken: set[bytes] = set()
             while self._queue and len(batch) < MAX_MEMBERS:
-                if self._queue[0].done.is_set():  # taken before by one who was interrupted here
-                    self._queue.popleft()
-                    continue
-                intent = self._queue[0].intent
-                actions += len(intent.actions)
-                size_bytes += _message_bytes(intent)
+                waiter = self._queue[0]
+                actions += len(waiter.intent.actions)
+                size_bytes += _message_bytes(waiter.intent)
                 if batch and (actions > MAX_ACTIONS or size_bytes > MAX_BYTES):
                     break
-                batch.append(self._queue[0])
+                if waiter.intent.transaction_id in taken:
+                    break  # one that gave up and came back, while its first try still waited
+                taken.add(waiter.intent.transaction_id)
+                batch.append(waiter)
                 self._queue.popleft()
-
-
-def _for_others(error: BaseException, intent: Intent) -> BaseException:
-    """What the leader's error means to those whom it committed for: an interrupt is its own."""
-    if isinstance(error, Exception):
-        return error
-    transaction_id = intent.transaction_id
-    return outcome_unknown_error(
-        f"transaction {transaction_id.hex()}, which another thread was committing", transaction_id
-    )
+        return batch
 
 
 def _message_bytes(intent: Intent) -> int:

@@ -6,18 +6,20 @@ Source: docs/format.md, section 10.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import threading
 from typing import TYPE_CHECKING
 
 from ...errors import CapabilityMissing, LakelogError, UsageError
-from ...store import Capabilities, Store, probe
+from ...store import Capabilities, Store, probe, store_time
 from ..format.names import check_id
 from ..log.build import identity_action
 from ..log.features import check_writer_features
+from ..log.lookup import files_with, schemas_with
 from ..log.outcome import CommitInfo
 from ..read.log_reader import LogReader
 from .arguments import make_intent
-from .birth import check_birth
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .committer import Committer
 from .queue import CommitQueue
@@ -57,7 +59,7 @@ class Session:
         self.database = check_id(database, "database")
         self.store = store
         self.capabilities: Capabilities = probe(
-            store, f"{writer_id}/", new_name=lambda: f"{ambient.new_id().hex()}"
+            store, f"{writer_id}/", new_name=lambda: ambient.new_id().hex()
         )
         exclusive = self.capabilities.put_if_absent
         if shared and not exclusive:
@@ -74,6 +76,8 @@ class Session:
         asked_at_s = ambient.monotonic_s()
         listing = self._log.names_for()
         if listing.head < 0 and not listing.others:
+            from .birth import check_birth
+
             check_birth(store, writer_id, database)
         state = self._log.load(listing=listing)
         check_writer_features(state)
@@ -99,6 +103,7 @@ class Session:
         self._clock_us = 0
         self._store_ahead_s: float | None = None
         self._closed = False
+        self._salts = itertools.count()
         self.last_checkpoint: CheckpointInfo | None = None
 
     # --- For the writer ---------------------------------------------------------------------------
@@ -163,8 +168,7 @@ class Session:
             self._log,
             state,
             exclusive=self.capabilities.put_if_absent,
-            new_id=self._ambient.new_id,
-            max_age_s=self._margins.idle_limit_s,
+            salt=self._new_salt(),
             retained_from=max(0, self._log.names().oldest_readable()) if trim else 0,
             is_stale=lambda: self._committer.is_idle(seen_at_s),
         )
@@ -173,6 +177,11 @@ class Session:
         self._checkpointer.written(info.revision)
         self.last_checkpoint = info
         return info
+
+    def _new_salt(self) -> bytes:
+        """Random as the slot seed is, and another one each time."""
+        number = next(self._salts).to_bytes(8, "little")
+        return hashlib.sha256(self._committer.slot_seed + number).digest()[:16]
 
     def adopt_name(self) -> None:
         """Commit that the log is this writer's and database's, if it says otherwise."""
@@ -201,6 +210,19 @@ class Session:
         """From which the names of this session's commits follow."""
         return self._committer.slot_seed
 
+    def refuse_fenced(self) -> None:
+        """Raise if the writer is known to be taken over: what is written could never be committed.
+
+        Raises:
+            FencedError: It is.
+        """
+        self._committer.refuse_fenced()
+
+    @property
+    def in_background(self) -> bool:
+        """Whether threads may put data files."""
+        return self._ambient.in_background
+
     def commit(self, intent: Intent) -> CommitInfo:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""
@@ -223,12 +245,12 @@ class Session:
     def tables_of(self, path: str) -> list[str]:
         """The tables in which a path is live, in the newest state that is known."""
         with self._guard:
-            return self._committer.state.files.tables_of(path)
+            return files_with(self._committer.state, [path]).tables_of(path)
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
         with self._guard:
-            return (table, fingerprint) in self._committer.state.schemas
+            return (table, fingerprint) in schemas_with(self._committer.state, [table])
 
     def written_at_s(self, modified_at: dt.datetime) -> float:
         """When a file of that store time was written, on the clock that never jumps; rather too
@@ -240,12 +262,7 @@ class Session:
         """
         ambient = self._ambient
         if self._store_ahead_s is None:
-            key = f"{self.writer_id}/_probe/{ambient.new_id().hex()}"
-            self.store.put(key, b"lakelog: what time is it?")
-            try:
-                there = self.store.head(key).modified_at
-            finally:
-                self.store.delete([key])
+            there = store_time(self.store, f"{self.writer_id}/", lambda: ambient.new_id().hex())
             here_s = ambient.now_us() / 1e6
             self._store_ahead_s = 0.0 if there is None else max(0.0, there.timestamp() - here_s)
         now_s = ambient.now_us() / 1e6 + self._store_ahead_s

@@ -1,7 +1,7 @@
 """The one schema that a cut is read with: the widest type of each column, and files conformed to
 it. Pure.
 
-Source: docs/format.md, section 5.3; design of column identity from seed 003.
+Source: docs/format.md, section 5.3.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ installed. Nothing here does.
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +17,17 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_NUMPY = {
+_NUMBERS = {
     pa.int32(): np.int32,
     pa.int64(): np.int64,
     pa.uint8(): np.uint8,
     pa.uint64(): np.uint64,
     pa.float64(): np.float64,
 }
+# By the type's id: a type itself is slow to look up.
+_NUMPY = {kind.id: form for kind, form in _NUMBERS.items()} | {pa.timestamp("us").id: np.int64}
+_TEXT, _BINARY = pa.string().id, pa.binary().id
+_FIXED, _LIST, _BOOLEAN = pa.binary(1).id, pa.list_(pa.int32()).id, pa.bool_().id
 
 
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -34,26 +40,25 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             binary, or a list of one of these.
     """
     count = len(values)
-    nulls = sum(value is None for value in values)
+    nulls = sum(map(operator.is_, values, itertools.repeat(None)))
     validity = _bitmap(value is not None for value in values) if nulls else None
-    types = pa.types
-    if types.is_list(kind):
+    if kind.id == _LIST:
         return _lists(values, kind, validity, nulls)
-    if types.is_string(kind) or types.is_binary(kind):
-        encode = types.is_string(kind)
+    if kind.id in (_TEXT, _BINARY):
+        encode = kind.id == _TEXT
         raw = [b"" if v is None else v.encode() if encode else v for v in values]
         buffers = [validity, _offsets(map(len, raw), count), pa.py_buffer(b"".join(raw))]
         return pa.Array.from_buffers(kind, count, buffers, nulls)
-    if types.is_fixed_size_binary(kind):
+    if kind.id == _FIXED:
         empty = bytes(kind.byte_width)
         joined = b"".join(empty if value is None else value for value in values)
         if len(joined) != count * kind.byte_width:
             raise ValueError(f"values of another length than {kind.byte_width} bytes")
         return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(joined)], nulls)
-    if types.is_boolean(kind):
+    if kind.id == _BOOLEAN:
         data = _bitmap(bool(value) for value in values)
         return pa.Array.from_buffers(kind, count, [validity, data], nulls)
-    form = np.int64 if types.is_timestamp(kind) else _NUMPY[kind]
+    form = _NUMPY[kind.id]
     filled = [0 if value is None else value for value in values] if nulls else values
     data = pa.py_buffer(np.array(filled, form))
     return pa.Array.from_buffers(kind, count, [validity, data], nulls)
@@ -64,7 +69,7 @@ def array(values: np.ndarray) -> pa.Array:
     if values.dtype == np.bool_:
         data = pa.py_buffer(np.packbits(values, bitorder="little"))
         return pa.Array.from_buffers(pa.bool_(), len(values), [None, data])
-    kind = next(arrow for arrow, form in _NUMPY.items() if values.dtype == form)
+    kind = next(arrow for arrow, form in _NUMBERS.items() if values.dtype == form)
     whole = np.ascontiguousarray(values)
     return pa.Array.from_buffers(kind, len(whole), [None, pa.py_buffer(whole)])
 
@@ -77,12 +82,13 @@ def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
             return parts[0]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
     data, start, count = values.buffers()[1], values.offset, len(values)
-    if pa.types.is_boolean(values.type):
+    kind = values.type.id
+    if kind == _BOOLEAN:
         if not count:
             return np.zeros(0, np.bool_)
         bits = np.frombuffer(data, np.uint8)
         return np.unpackbits(bits, count=start + count, bitorder="little")[start:].astype(np.bool_)
-    form = np.int64 if pa.types.is_timestamp(values.type) else _NUMPY[values.type]
+    form = _NUMPY[kind]
     if data is None or not count:
         return np.zeros(0, form)
     size = np.dtype(form).itemsize
@@ -91,7 +97,11 @@ def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 def is_null(values: pa.Array) -> np.ndarray:
     """Per value whether it is null."""
-    return numbers(values.is_null())
+    bits, start, count = values.buffers()[0], values.offset, len(values)
+    if bits is None or not count:
+        return np.zeros(count, np.bool_)
+    there = np.unpackbits(np.frombuffer(bits, np.uint8), count=start + count, bitorder="little")
+    return ~there[start:].astype(np.bool_)
 
 
 def rows_to_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:

@@ -109,7 +109,9 @@ def encode_frame(
     return b"".join((head, digest.digest(), stored, attachments)), digest.digest()
 
 
-def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
+def decode_frame(
+    data: bytes, kind: FrameKind, key: str, *, incarnation: int | None = None
+) -> Frame:
     """Check and open a frame. Nothing is decompressed or parsed before the sizes and the digest are
     known to be right.
 
@@ -117,14 +119,15 @@ def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
         data: The whole object.
         kind: What its name says it is.
         key: Named in errors.
+        incarnation: What its name says; None where the name says none.
     Raises:
-        CorruptObject: Cut short, altered, or of another kind.
-        UnsupportedFeature: A format version of the future.
+        CorruptObject: Cut short, altered, or of another kind or incarnation.
+        UnsupportedFeature: A format version or codec of the future.
     """
     if len(data) < HEADER_BYTES:
         raise _corrupt(key, f"has {len(data)} bytes, fewer than a header")
     head = _HEAD.unpack_from(data)
-    magic, version, found, codec, zero, stored, decoded, attached, log_id, incarnation, rest = head
+    magic, version, found, codec, zero, stored, decoded, attached, log_id, own, rest = head
     if magic != MAGIC:
         raise _corrupt(key, "does not begin with the magic of lakelog")
     if len(data) != HEADER_BYTES + stored + attached:
@@ -144,14 +147,14 @@ def decode_frame(data: bytes, kind: FrameKind, key: str) -> Frame:
         )
     if found != kind or zero != 0 or rest != 0:
         raise _corrupt(key, f"is of kind {found}, its name says {kind.value} ({kind.name.lower()})")
-    if not 1 <= incarnation <= MAX_INCARNATION:
-        raise _corrupt(key, f"says it is of incarnation {incarnation}")
+    if not 1 <= own <= MAX_INCARNATION or incarnation not in (None, own):
+        raise _corrupt(key, f"says it is of incarnation {own}")
     if decoded > MAX_MESSAGE_BYTES or stored > MAX_MESSAGE_BYTES or attached > MAX_ATTACHMENT_BYTES:
         raise _corrupt(key, "declares sizes over the caps of the format")
     body = view[HEADER_BYTES : HEADER_BYTES + stored]
     message = _decode(body, codec, decoded, key)
     attachments = view[HEADER_BYTES + stored :]
-    return Frame(kind, message, attachments, digest.digest(), LogIdentity(log_id, incarnation))
+    return Frame(kind, message, attachments, digest.digest(), LogIdentity(log_id, own))
 
 
 def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
@@ -176,34 +179,38 @@ def _is_one_frame(body: memoryview, decoded: int) -> bool:
     """Whether zstd data is exactly one frame, without a dictionary, that declares its size and a
     window of at most 8 MiB (RFC 8878, section 3.1.1). Decoders take several frames for one."""
     try:
-        if bytes(body[:4]) != _ZSTD_MAGIC:
-            return False
-        descriptor = body[4]
-        single, has_checksum = descriptor >> 5 & 1, descriptor >> 2 & 1
-        size_bytes = (0, 2, 4, 8)[descriptor >> 6] or single
-        if descriptor & 0x0B or not size_bytes:  # reserved bit, dictionary; no content size
-            return False
-        at = 5
-        if not single:
-            exponent, mantissa = body[at] >> 3, body[at] & 7
-            if (8 + mantissa) << (7 + exponent) > MAX_WINDOW_BYTES:
-                return False
-            at += 1
-        size = int.from_bytes(body[at : at + size_bytes], "little") + (
-            256 if size_bytes == 2 else 0
-        )
-        if size != decoded:
-            return False
-        at += size_bytes
-        while True:
+        at = _end_of_header(body, decoded)
+        while at:
             block = int.from_bytes(body[at : at + 3], "little")
             at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
             if at > len(body):
                 return False
             if block & 1:
+                has_checksum = body[4] >> 2 & 1
                 return at + 4 * has_checksum == len(body)
     except IndexError:
-        return False
+        pass
+    return False
+
+
+def _end_of_header(body: memoryview, decoded: int) -> int:
+    """Where the blocks of a zstd frame begin; 0 if its header isn't as it must be."""
+    descriptor = body[4]
+    single, id_bytes = descriptor >> 5 & 1, (0, 1, 2, 4)[descriptor & 3]
+    size_bytes = (0, 2, 4, 8)[descriptor >> 6] or single
+    if bytes(body[:4]) != _ZSTD_MAGIC or descriptor & 0x08 or not size_bytes:
+        return 0  # no zstd, a reserved bit, or no content size
+    at = 5
+    if not single:
+        exponent, mantissa = body[at] >> 3, body[at] & 7
+        if (8 + mantissa) << (7 + exponent) > MAX_WINDOW_BYTES:
+            return 0
+        at += 1
+    if any(body[at : at + id_bytes]):  # a dictionary; 0 stands for none
+        return 0
+    at += id_bytes
+    size = int.from_bytes(body[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
+    return at + size_bytes if size == decoded else 0
 
 
 _codec: list[Any] = []

@@ -149,8 +149,8 @@ def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
     end = struct.unpack_from("<q", message, long_at)[0] if long_at else 0
     if end < 0 or body + end > len(view):
         raise ValueError("body outside the file")
-    for index in range(count):
-        at, length = struct.unpack_from("<qq", message, first + 16 * index)
+    places = struct.unpack_from(f"<{2 * count}q", message, first)
+    for at, length in zip(places[::2], places[1::2], strict=True):
         if length < 0 or at < 0 or at % 8 or at + length > end:
             raise ValueError("buffer outside the body")
         total += _decoded_bytes(view, body + at, length) if compressed else length
@@ -174,9 +174,9 @@ def _check_nodes(batch: _Table, message: memoryview) -> None:
     first, count = batch.vector(1)
     if count * 16 > len(message):
         raise ValueError("more columns than fit")
-    for index in range(count):
-        if min(struct.unpack_from("<qq", message, first + 16 * index)) < 0:
-            raise ValueError("column of a negative length")
+    numbers = struct.unpack_from(f"<{2 * count}q", message, first)
+    if min(numbers, default=0) < 0:
+        raise ValueError("column of a negative length")
 
 
 def _is_zstd(compression: _Table) -> bool:

@@ -91,12 +91,6 @@ def parse_segment_name(name: str) -> bytes | None:
     return None if match is None else bytes.fromhex(match["digest"])
 
 
-def revision_of(key: str) -> int:
-    """The revision that the key of a log object names; -1 for another key."""
-    item = parse_log_object(key.rsplit("/", 1)[-1])
-    return -1 if item is None else item.revision
-
-
 def check_id(value: str, what: str) -> str:
     """`value` if it may name a writer or database.
 
@@ -180,6 +174,12 @@ def check_path(path: str) -> str:
     Raises:
         InvalidPath: It breaks the grammar.
     """
+    if not isinstance(path, str):
+        raise InvalidPath(
+            f"A path is text, and {str(path)[:200]!r} is a {type(path).__name__}",
+            key=str(path)[:200],
+            hint="Give text: `.as_py()` of an Arrow value, `str()` of a path",
+        )
     problem = _path_problem(path)
     if problem:
         raise InvalidPath(
@@ -191,7 +191,7 @@ def check_path(path: str) -> str:
 
 
 def _path_problem(path: str) -> str:
-    if not isinstance(path, str) or not path.startswith("data/"):
+    if not path.startswith("data/"):
         return "is not below data/"
     try:
         raw = path.encode("utf-8")

@@ -98,9 +98,8 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
         UnsupportedFeature: A format version, feature, or kind of action or segment of the future.
     """
     name = _name(key, "transaction")
-    frame = decode_frame(data, FrameKind.TRANSACTION, key)
+    frame = decode_frame(data, FrameKind.TRANSACTION, key, incarnation=name.incarnation)
     message = wire.Transaction()
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
     parse_message(message, frame.message, key)
     newer = has_unknown_fields(message)
     for action in message.actions:
@@ -293,8 +292,7 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
         UnsupportedFeature: Of a format version or with a kind of segment of the future.
     """
     name = _name(key, "checkpoint")
-    frame = decode_frame(data, FrameKind.CHECKPOINT, key)
-    _require(frame.log.incarnation == name.incarnation, key, "is of another incarnation")
+    frame = decode_frame(data, FrameKind.CHECKPOINT, key, incarnation=name.incarnation)
     message = checkpoint_wire.Checkpoint()
     parse_message(message, frame.message, key)
     unknown = set(message.required_reader_features) - READER_FEATURES

@@ -6,11 +6,11 @@ Source: docs/format.md, section 6.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptObject
 from ..wire import lakelog_segment_pb2 as wire
+from . import compute as pc
 from .columns import rows_to_table
 from .names import segment_name
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, slice_of
@@ -61,10 +61,13 @@ def decode_references(
         UnsupportedFeature: A kind of segment of the future.
         CorruptObject: Not sound.
     """
-    kinds = decode_segment(data, REFERENCES, rows, key, columns=["kind"])
-    for kind in kinds.column("kind").unique().to_pylist():
-        check_kind(kind, key)
-    table = decode_segment(data, REFERENCES, rows, key)
+    try:
+        table = decode_segment(data, REFERENCES, rows, key)
+    except CorruptObject:
+        # What is wrong may be a rule of the future: "too new" goes before "damaged".
+        _check_kinds(decode_segment(data, REFERENCES, rows, key, columns=["kind"]), key)
+        raise
+    _check_kinds(table, key)
     pieces = []
     batches = table.to_batches(max_chunksize=_AT_ONCE)
     for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
@@ -85,6 +88,11 @@ def decode_references(
         )  # fmt: skip
     _check(pieces, key)
     return tuple(pieces)
+
+
+def _check_kinds(table: pa.Table, key: str) -> None:
+    for kind in pc.unique(table.column("kind")).to_pylist():
+        check_kind(kind, key)
 
 
 def _check(pieces: Sequence[Piece], key: str) -> None:
@@ -121,8 +129,3 @@ def _dead_fits(piece: Piece) -> bool:
         return True
     spare = len(piece.dead) * 8 - piece.rows
     return 0 <= spare < 8 and piece.dead[-1] >> (8 - spare) == 0
-
-
-def inline_at(piece: Piece, offset: int, length: int) -> Piece:
-    """A piece as it is referred to once it lies in the attachments of a checkpoint."""
-    return replace(piece, offset=offset, length=length, digest=b"", inline=None)

@@ -1,6 +1,6 @@
 """Schemas: their fingerprints and messages, the identity of columns, and what can be written. Pure.
 
-Source: docs/format.md, section 5.3; design of column identity from seed 003.
+Source: docs/format.md, section 5.3.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject, LakelogError, UnsupportedFeature
+from . import compute as pc
 from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_partitions, check_paths, check_tables
@@ -70,24 +71,27 @@ def decode_segment(
     required = COLUMNS[kind]
     wanted = [name for name in required.names if columns is None or name in columns]
     check_ipc_sizes(data, rows, key, row_bytes=_ROW_BYTES.get(kind, ROW_BYTES))
-    table = _read(data, wanted, key, NAMES[kind], exact=exact)
+    if columns is not None:
+        required = pa.schema([required.field(name) for name in wanted])
+    table = _read(data, required, key, NAMES[kind], exact=exact)
     _check_columns(table, required, rows, key)
-    table = pa.Table.from_arrays(
-        [table.column(name) for name in wanted],
-        schema=pa.schema([required.field(name) for name in wanted]),
-    )
+    table = pa.Table.from_arrays([table.column(name) for name in wanted], schema=required)
     _check_values(table, kind, key)
     return table
 
 
 def _read(
-    data: memoryview | bytes, wanted: Sequence[str], key: str, kind: str, *, exact: bool = False
+    data: memoryview | bytes, required: pa.Schema, key: str, kind: str, *, exact: bool = False
 ) -> pa.Table:
     """The columns of these names, each buffer checked."""
-    where = f"{key} ({kind})"
+    where, wanted = f"{key} ({kind})", required.names
     try:
         source = pa.py_buffer(data)
         with pa.ipc.open_file(source) as reader:
+            if reader.schema.equals(required):  # as nearly all are: no need to look at each column
+                table = pa.Table.from_batches([reader.get_batch(0)])
+                table.validate(full=True)
+                return table
             names = reader.schema.names
             if any(_has_dictionary(field.type) for field in reader.schema):
                 raise CorruptObject(f"{where} has a column with a dictionary", key=key)
@@ -125,7 +129,7 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
         raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
     for field in table.schema:
         wanted = required.field(field.name)
-        if not field.type.equals(wanted.type):
+        if not _is_same(field.type, wanted.type):
             raise CorruptObject(
                 f"{key} holds a segment whose column {field.name} is {field.type}, not "
                 f"{wanted.type}",
@@ -137,15 +141,23 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
             raise CorruptObject(f"{key} holds a list with nulls in {field.name}", key=key)
 
 
+def _is_same(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether types are the same, whatever the elements of lists are named and marked."""
+    if pa.types.is_list(kind) and pa.types.is_list(wanted):
+        kind, wanted = kind.value_type, wanted.value_type
+    return bool(kind == wanted)
+
+
 def _null_elements(lists: pa.ChunkedArray) -> bool:
-    return any(chunk.flatten().null_count for chunk in lists.chunks)
+    return any(pc.list_flatten(chunk).null_count for chunk in lists.chunks)
 
 
 def _check_values(table: pa.Table, kind: int, key: str) -> None:
     for name in COUNTS[kind].intersection(table.schema.names):
         for chunk in table.column(name).chunks:
             values = numbers(chunk)
-            if len(values) and not (values.min() >= 0 and values.max() < MAX_NUMBER):
+            unsigned = values.view(f"u{values.itemsize}")  # what is negative becomes the largest
+            if len(values) and unsigned.max() >= min(MAX_NUMBER, 1 << 8 * values.itemsize - 1):
                 raise CorruptObject(f"{key} holds a segment with an absurd {name}", key=key)
     if kind == FILES and "path" in table.schema.names:
         check_paths(table.column("path"), key)

@@ -17,7 +17,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..wire import lakelog_transaction_pb2 as wire
-from .columns import column
 
 MAX_BOUND_BYTES: Final = 64
 _INT = struct.Struct("<q")
@@ -100,6 +99,8 @@ def encode_bound(value: Any, kind: pa.DataType) -> bytes:
 def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
     """Many bounds of one type as an Arrow array. None stays null; so does what can't be a bound: a
     value of the wrong length, one out of the type's range, NaN."""
+    from .columns import column  # with numpy, which the reader of footers does without
+
     types = pa.types
     if types.is_string(kind):
         return column([_text(value) for value in values], pa.string())
@@ -168,8 +169,8 @@ def column_statistics(
     if found is None or kind is None or not found.has_min_max:
         return result
     try:
-        low = _raw_bound(found, "min", column, field.type, kind)
-        high = _raw_bound(found, "max", column, field.type, kind)
+        low = _raw_bound(found, "min", column, kind)
+        high = _raw_bound(found, "max", column, kind)
     except (
         ValueError,
         TypeError,
@@ -192,9 +193,7 @@ def column_statistics(
     return result
 
 
-def _raw_bound(
-    found: Any, which: str, column: Any, file_type: pa.DataType, kind: pa.DataType
-) -> bytes | None:
+def _raw_bound(found: Any, which: str, column: Any, kind: pa.DataType) -> bytes | None:
     types = pa.types
     if types.is_unsigned_integer(kind) or types.is_boolean(kind):
         return encode_bound(getattr(found, which), kind)

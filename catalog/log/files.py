@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptError, CorruptObject
-from ..format.columns import column, empty_table
+from ..format import compute as pc
+from ..format.columns import column
 from ..format.run import CORE_COLUMNS, Run, files_rows
-from ..format.segments import FILES_COLUMNS
 from .part import Part, batch_parts
 
 if TYPE_CHECKING:
@@ -299,16 +298,6 @@ class Files:
                 hint="Read an earlier point in time, or rebuild the log; other tables are sound",
             ),
         )
-
-
-def empty_files(only: frozenset[str] | None = None) -> Files:
-    """No files."""
-    return Files(only)
-
-
-def no_rows() -> pa.Table:
-    """The core columns of no files."""
-    return empty_table(FILES_COLUMNS).select(_CORE)
 
 
 def _tables_with(run: Run, path: str) -> list[str]:

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptError, CorruptObject, UnsupportedFeature
-from ..format.columns import array, column, empty_table, numbers, rows_to_table
+from ..format import compute as pc
+from ..format.columns import array, column, numbers, rows_to_table
 from ..format.objects import MAX_TIME_US
 from ..format.segment_bytes import decode_segment
 from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER
 from ..format.wire_kinds import HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
@@ -159,29 +158,6 @@ class History:
                 return int(table.column("revision")[count - 1].as_py())
         return None
 
-    def newest_first(self) -> Iterator[Row]:
-        """All rows, the newest first."""
-        yield from reversed(self.rows)
-        below = self.rows[0]["revision"] if self.rows else 1 << 62
-        while True:
-            rows = self._sound(partial(self._rows_below, below))
-            if not rows:
-                return
-            yield from reversed(rows)
-            below = rows[0]["revision"]
-
-    def _rows_below(self, revision: int) -> list[Row]:
-        """Rows of lower revisions: those since the checkpoint, else of the newest such piece."""
-        recent = [row for row in self.rows if row["revision"] < revision]
-        if recent:
-            return recent
-        for place in reversed(range(len(self.pieces))):
-            if self.pieces[place].segment.first_revision < revision:
-                table = self._piece(place)
-                lower = array(numbers(table.column("revision")) < revision)
-                return _python_rows(table.filter(lower))
-        return []
-
     def _sound(self, read: Callable[[], _T]) -> _T:
         """What `read` gives; from an older checkpoint, if a piece turns out to be damaged.
 
@@ -258,8 +234,3 @@ def _python_rows(table: pa.Table) -> list[Row]:
     place = table.schema.get_field_index("committed_at")
     times = table.column(place).cast(pa.int64())
     return list(table.set_column(place, "committed_at", times).to_pylist())
-
-
-def no_history() -> pa.Table:
-    """A history without rows."""
-    return empty_table(HISTORY_COLUMNS)

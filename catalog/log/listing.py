@@ -260,16 +260,12 @@ def fork_error(listing: Listing, revision: int) -> ForkError:
 
 def _unreadable(listing: Listing, goal: int, missing: int) -> SnapshotPruned | MissingTransaction:
     where = f"{listing.writer}/{listing.database}"
-    below = [
-        *(r for r in listing.transactions if r < missing),
-        *(c for c in listing.checkpoints if c < missing),
-    ]
-    oldest = listing.oldest_readable()
-    if not below and goal < oldest <= listing.head:
+    if 0 not in listing.transactions and goal < min(listing.checkpoints, default=-1):
+        oldest = listing.first_readable()
         return SnapshotPruned(
             f"Revision {goal} of {where} was pruned",
             key=where,
-            hint=f"The oldest revision that can be read is {oldest}",
+            hint=f"The oldest revision that is left is {oldest}",
         )
     readable = listing.readable()
     return MissingTransaction(

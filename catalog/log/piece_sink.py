@@ -51,15 +51,14 @@ class PieceSink:
             columns: The names of the columns that statistics are of.
             part, run: See `Piece`.
         """
-        data = encode_ipc(rows)
+        data = encode_ipc(rows, self.salt)  # salted first: only small ones are encoded twice
         segment = describe(kind, rows, columns)
         if self._spills(len(data)):
-            if self.salt:
-                data = encode_ipc(rows, self.salt)
             body, digest = frame_segment(self.log, segment, data)
             self.segments.append((segment_name(digest), body))
             self.pieces.append(Piece(segment, digest, len(body), "", None, part, run))
         else:
+            data = encode_ipc(rows) if self.salt else data
             offset = self.attachments.add(data)
             self.pieces.append(
                 Piece(segment, b"", len(data), "", memoryview(data), part, run, None, offset)

@@ -13,10 +13,9 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-import pyarrow.compute as pc
-
 from ...errors import CorruptError, CorruptObject, LakelogError
 from ..ambient import SYSTEM, Ambient
+from ..format import compute as pc
 from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..format.pieces import OF_A_PART
 from ..log.checkpoint_files import decode_describing
@@ -289,8 +288,8 @@ def _judge_identity(state: State, listing: Listing) -> list[Finding]:
             "begins, is not there: nobody can commit"
         )
         to_do = (
-            "If no rebuild is under way, make it again, which goes on with that one: `lakelog "
-            f"rebuild URL {state.database} --writer {state.writer} --replace`"
+            "If no rebuild is under way, run it again; it goes on where it ended: "
+            f"`lakelog rebuild URL {state.database} --writer {state.writer} --execute`"
         )
         found.append(Finding("problem", what, state.tail[-1].key, to_do))
     if listing.others:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 FIRST_PAGE: Final = 100  # names: the newest checkpoint and the transactions after it are among them
 
 
+class Vanished(Exception):
+    """A listed object isn't there any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogFolder:
     """Where one writer's log of one database lies, and what its listings show.

@@ -18,8 +18,6 @@ from ...errors import (
     BrokenChain,
     CorruptError,
     CorruptObject,
-    ForkError,
-    LakelogError,
     MissingTransaction,
     ObjectNotFound,
     RevisionNotFound,
@@ -34,14 +32,14 @@ from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
 from ..log.replay import OPEN_AGAIN, apply
 from ..log.state import State, empty_state, state_of_checkpoint
 from ..parallel import parallel
-from .log_folder import LogFolder
+from .log_folder import LogFolder, Vanished
+from .other_base import other_base
 from .views import is_older_view, is_right_above, stands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..format.frame import LogIdentity
-    from ..format.objects import DecodedCheckpoint
 
 _ATTEMPTS: Final = 4
 _T = TypeVar("_T")
@@ -51,10 +49,6 @@ _PAUSE_S: Final = 0.02
 
 class CheckpointWarning(UserWarning):
     """A checkpoint could not be used; an older one and more of the log were read instead."""
-
-
-class _Vanished(Exception):
-    """A listed object isn't there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ class LogReader(LogFolder):
             except (RevisionNotFound, SnapshotPruned):
                 if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
                     raise
-            except (_Vanished, MissingTransaction):
+            except (Vanished, MissingTransaction):
                 if attempt == _ATTEMPTS - 1:
                     raise_missing(listing, target)
                     raise
@@ -108,94 +102,64 @@ class LogReader(LogFolder):
         Args:
             final: A base that is not there is taken for a damaged one: it was looked for before.
         """
-        fallen: LakelogError | None = None
-        for place, base in enumerate(plan.bases):
+        fallen: list[CorruptError] = []
+        for base in plan.bases:
             tail = plan.tail_after(base)
             try:
-                state, found = self._fetch(base, tail, listing, final=final)
-                self._replay(state, found, listing)
+                state = self.from_base(base, tail, listing, final=final)
             except UnsupportedFeature:
                 raise
             except CorruptError as error:
-                if base is None or not self._is_about(error, base):
+                if base is None or not self.is_about(error, base):
+                    for earlier in fallen:
+                        self.warn(earlier)
                     raise
-                more = plan.bases[place + 1 :] or listing.lowest > 0
-                if more:
-                    self._warn(error)
-                fallen = fallen or error
+                fallen.append(error)
                 continue
-            state.older = partial(self._older, plan=plan, listing=listing)
+            for earlier in fallen:
+                self.warn(earlier)
+            state.older = partial(other_base, self, warned=set())
             return state
-        assert fallen is not None
         if listing.lowest > 0:  # there may be older bases than were listed
             return self.load(plan.target, self.names(listing.incarnation))
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
-        if isinstance(fallen, BrokenChain) and len(plan.bases) == 1:
-            raise fallen  # only the beginning, or one checkpoint: the chain breaks here
+        first = fallen[0]
+        if isinstance(first, BrokenChain) and len(plan.bases) == 1:
+            raise first  # only the beginning, or one checkpoint: the chain breaks here
         raise CorruptObject(
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
-            f"{fallen.message}",
-            key=fallen.key,
+            f"{first.message}",
+            key=first.key,
             hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
         )
 
-    def _is_about(self, error: CorruptError, base: LogObject) -> bool:
+    def is_about(self, error: CorruptError, base: LogObject) -> bool:
         """Whether a base may be at fault, and a lower one do."""
         return error.key == self.folder + base.name or is_right_above(error, base)
 
-    def _warn(self, error: CorruptError) -> None:
+    def warn(self, error: CorruptError) -> None:
+        """Say that an older base is used."""
         warnings.warn(
             f"{error.message}; reading an older checkpoint and more of the log instead",
             CheckpointWarning,
             stacklevel=3,
         )
 
-    def _older(
-        self, state: State, error: CorruptError, *, plan: ReadPlan, listing: Listing
-    ) -> tuple[DecodedCheckpoint | None, list[DecodedTransaction]]:
-        """Another base and tail for a state whose base turned out to be damaged.
-
-        Raises:
-            CorruptError: There is none: the given error.
-        """
-        assert state.base is not None
-        below = state.base.message.revision
-        try:
-            if listing.lowest > 0:
-                listing = self.names(listing.incarnation)
-                plan = plan_read(listing, plan.target)
-        except (ForkError, MissingTransaction, RevisionNotFound, SnapshotPruned):
-            raise error from None
-        for base in plan.bases:
-            if base is not None and base.revision >= below:
-                continue
-            try:
-                other = self._from_base(base, state, plan, listing)
-            except UnsupportedFeature:
-                raise
-            except CorruptError as failed:
-                if base is not None and self._is_about(failed, base):
-                    continue
-                break  # every lower base needs the same transaction
-            except _Vanished:
-                continue
-            if other.digest == state.digest:
-                self._warn(error)
-                return other.base, other.tail
-        error.hint = f"Revisions {listing.readable()} are listed. {REPAIR}"
-        raise error
-
-    def _from_base(
-        self, base: LogObject | None, state: State, plan: ReadPlan, listing: Listing
+    def from_base(
+        self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing, *, final: bool
     ) -> State:
-        """A state of the same revision as another one, from a base of a plan."""
-        other, found = self._fetch(base, plan.tail_after(base), listing, final=True)
-        self._replay(other, found, listing)
-        for transaction in state.tail:  # what it has taken in since it was read
-            if transaction.message.revision > other.revision:
-                apply(other, transaction)
-        return other
+        """The state that a base and the transactions after it lead to.
+
+        Args:
+            final: A base that is not there is taken for a damaged one: it was looked for before.
+        Raises:
+            Vanished: Something that was listed is not there.
+            CorruptError: It can't be read from this base.
+        """
+        state, found = self._fetch(base, tail, listing, final=final)
+        self._replay(state, found, listing)
+        return state
 
     def _fetch(
         self,
@@ -213,7 +177,7 @@ class LogReader(LogFolder):
             )
         try:
             first, *bodies = self._bodies([base, *tail])
-        except _Vanished:
+        except Vanished:
             if not final or self.store.get_many([listing.key(base)]) != [None]:
                 raise
             raise CorruptObject(
@@ -233,7 +197,7 @@ class LogReader(LogFolder):
         bodies = self.store.get_many([self.folder + item.name for item in items])
         found = [body for body in bodies if body is not None]
         if len(found) < len(items):
-            raise _Vanished
+            raise Vanished
         return found
 
     def _fetch_pieces(self, state: State, pieces: Sequence[Piece]) -> list[memoryview]:
@@ -320,7 +284,7 @@ class LogReader(LogFolder):
         # From the head itself on: on a store without put-if-absent a rival of it may come late.
         listing = self.names_down_to(state.revision)
         if listing.incarnation != state.log.incarnation or not stands(state, listing):
-            return self._newer(state)
+            return self._newer(state)  # also if its own revision is gone: pruned, or lost
         for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
         if listing.head == state.revision:
@@ -330,7 +294,7 @@ class LogReader(LogFolder):
         tail = [listing.transactions[r][0] for r in range(state.revision + 1, listing.head + 1)]
         try:
             bodies = self._bodies(tail)
-        except _Vanished:
+        except Vanished:
             return self._newer(state)
         fresh = state.copy()
         if fresh.fetch is not None:

@@ -28,6 +28,7 @@ lakelog rebuild s3://lake/catalog weather --writer EWR
 lakelog rebuild ./catalog weather --writer EWR --plan-out plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute
+lakelog rebuild ./catalog weather --writer EWR --back-to 1
 """
 
 
@@ -46,11 +47,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="leave an unproven transaction out (may be repeated)",
     )
+    parser.add_argument(
+        "--back-to",
+        metavar="INCARNATION",
+        type=int,
+        help="undo rebuilds: what this earlier incarnation said at its end counts, and no commit "
+        "after it",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and write if asked."""
-    make = partial(_plan, include_foreign=args.include_foreign, exclude=args.exclude)
+    make = partial(
+        _plan,
+        include_foreign=args.include_foreign,
+        exclude=args.exclude,
+        back_to=args.back_to,
+    )
     done = "nothing was written"
     return plans.run(args, plans.Step("rebuild", done, make, _load, _execute, _show))
 

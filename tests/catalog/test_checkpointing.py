@@ -4,7 +4,6 @@ does with a broken one."""
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import threading
 import warnings
 from unittest import mock
@@ -13,15 +12,15 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import Checkpointer
-from lakelog.catalog.format.names import revision_of
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
+from lakelog.catalog.format.wire_kinds import FILES
 from lakelog.catalog.log import piece_sink
-from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, StorageError, UnsupportedFeature
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore
+from lakelog.testing.keys import revision_in
 from lakelog.testing.logs import live_paths
 
 
@@ -50,11 +49,11 @@ def keys(store, kind):
         for item in store.list(folder)
         if item.key.endswith(kind)
     ]
-    return sorted(found, key=lambda key: 0 if kind == ".segment" else revision_of(key))
+    return sorted(found, key=lambda key: 0 if kind == ".segment" else revision_in(key))
 
 
 def revisions(store, kind="checkpoint"):
-    return [revision_of(key) for key in keys(store, kind)]
+    return [revision_in(key) for key in keys(store, kind)]
 
 
 def values(store, as_of=None):
@@ -122,17 +121,22 @@ def test_a_second_one_of_the_same_revision_is_not_written(catalog, store):
     assert revisions(store) == [0]
 
 
-def test_two_processes_write_the_same_bytes(catalog, store, spilling):
+def test_two_processes_write_the_same_state_under_names_of_their_own(catalog, store, spilling):
+    """Who prunes with an older view deletes by name: no name of a segment may come again."""
     with catalog.writer("w", "db") as writer:
         write(writer, 0)
         write(writer, 1)
-    bodies = []
+    named, states = [], []
     for _ in range(2):
         with catalog.writer("w", "db", shared=True) as writer:
             info = writer.checkpoint()
-        bodies.append({key: store.get(key) for key in [*keys(store, ".segment"), info.key]})
+        state = LogReader(store, "w", "db").load()
+        named.append({piece.name for piece in state.pieces if piece.name})
+        states.append((state.digest, live_paths(state), state.history.table().to_pylist()))
         store.delete([info.key])
-    assert bodies[0] == bodies[1]
+    assert named[0]
+    assert named[0].isdisjoint(named[1])
+    assert states[0] == states[1]
 
 
 def test_a_skipped_commit_writes_none(catalog, store):
@@ -206,18 +210,6 @@ def test_closing_a_writer_waits_for_the_checkpoint_under_way(store, fake):
 # --- A failing checkpoint -------------------------------------------------------------------------
 
 
-class LaterStore(PassingStore):
-    """A store whose clock has gone on since everything in it was written."""
-
-    def __init__(self, store, seconds):
-        super().__init__(store)
-        self.ahead = dt.timedelta(seconds=seconds)
-
-    def server_time(self):
-        now = super().server_time()
-        return (now or dt.datetime.now(dt.UTC)) + self.ahead
-
-
 class NoCheckpoints(PassingStore):
     broken = True
 
@@ -280,29 +272,20 @@ def test_a_crash_between_segments_and_checkpoint_leaves_nothing_that_is_read(
     assert values(store) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("age_s", [0, DEFAULT_MARGINS.idle_limit_s + 60])
-def test_old_segments_that_nobody_names_are_written_under_another_name(
-    store, spilling, fake, age_s
-):
-    """Prune may be about to take them. Young ones stand as they are."""
-    fill(Catalog(store, ambient=fake.ambient), 2)
-    state = LogReader(store, "w", "db").load()
-    orphans = dict(encode_state(state).segments)
-    for name, body in orphans.items():
-        store.put(f"w/db/segments/{name}", body)
-    later = LaterStore(store, age_s)
-    with Catalog(later, ambient=fake.ambient).writer("w", "db") as writer:
-        info = writer.checkpoint()
-    named = {piece.name for piece in LogReader(store, "w", "db").load().pieces if piece.name}
-    assert info.segments == len(named) == len(orphans)
-    assert named.isdisjoint(orphans) if age_s else named == set(orphans)
-    assert all(store.get(f"w/db/segments/{name}") == body for name, body in orphans.items())
-    store.delete(keys(store, ".transaction"))
-    if age_s:
-        store.delete([f"w/db/segments/{name}" for name in orphans])
+def test_what_a_crash_left_is_not_relied_on(catalog, store, spilling):
+    """Two prunes have seen that nobody names it; one of them deletes it late."""
+    fill(catalog, 3)
+    lossy = FaultyStore(store, ["lost request"], match=".checkpoint")
+    with Catalog(lossy).writer("w", "db") as writer, pytest.raises(StorageError):
+        writer.checkpoint()
+    orphans = keys(store, ".segment")
+    store.delete(orphans)
+    with catalog.writer("w", "db") as writer:
+        writer.checkpoint()
+    store.delete(orphans)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert values(store) == [0, 1]
+        assert values(store) == [0, 1, 2]
 
 
 def test_a_checkpoint_that_took_too_long_is_not_written(catalog, store, fake, spilling):
@@ -361,20 +344,30 @@ def test_a_broken_newest_checkpoint_falls_back_with_a_warning(catalog, store, ho
     fill(catalog, 8, checkpoint_every=3)
     assert revisions(store) == [2, 5]
     damage(store, keys(store, "checkpoint")[1], how)
-    with pytest.warns(CheckpointWarning, match=r"-5\.\w+\.checkpoint") as caught:
+    instead = "reading an older checkpoint and more of the log instead"
+    with pytest.warns(CheckpointWarning) as caught:
         assert values(store) == list(range(8))
-    assert len({str(warning.message) for warning in caught}) == 1
+    (text,) = (str(warning.message) for warning in caught)
+    assert text.startswith("w/db/transactions/998-999999999994-5.")
+    assert text.endswith(instead)
     damage(store, keys(store, "checkpoint")[0], how)
     with pytest.warns(CheckpointWarning) as caught:
         assert values(store) == list(range(8))
-    assert len({str(warning.message) for warning in caught}) == 2
+    both = [str(warning.message) for warning in caught]
+    assert [text.split(".")[0].rsplit("-", 1)[1] for text in both] == ["5", "2"]
+    assert all(text.endswith(instead) for text in both)
 
 
 @pytest.mark.parametrize("how", [*HOW, "lost"])
 def test_a_broken_segment_is_a_broken_checkpoint(catalog, store, how, spilling):
     fill(catalog, 8, checkpoint_every=3)
-    damage(store, keys(store, ".segment")[-1], how)
-    with pytest.warns(CheckpointWarning, match="segment"):
+    (key,) = (
+        f"w/db/segments/{piece.name}"
+        for piece in LogReader(store, "w", "db").load().pieces
+        if piece.kind == FILES
+    )
+    damage(store, key, how)
+    with pytest.warns(CheckpointWarning, match=key):
         assert values(store) == list(range(8))
 
 
@@ -393,10 +386,11 @@ def test_the_only_checkpoint_of_a_pruned_log_broken_says_so(catalog, store, how)
     assert values(store) == list(range(8))
     (key,) = keys(store, "checkpoint")
     damage(store, key, how)
-    with pytest.raises(CorruptObject) as caught:
+    with pytest.raises(CorruptObject, match="No usable checkpoint of w/db up to") as caught:
         values(store)
     assert caught.value.key == key
     assert caught.value.exit_code == 5
+    assert "Revisions 5-7 are listed" in caught.value.hint
     assert "rebuild" in caught.value.hint
 
 
@@ -447,6 +441,21 @@ def test_a_checkpoint_alone_is_enough_to_exist_and_to_go_on(catalog, store):
     with catalog.writer("w", "db") as writer:
         assert write(writer, 5).revision == 5
     assert values(store) == list(range(6))
+
+
+def test_a_writer_of_a_pruned_log_leaves_the_pruned_history_out(catalog, store, spilling):
+    """A piece of history goes once all of it was pruned."""
+    fill(catalog, 6, checkpoint_every=3)
+    store.delete(keys(store, ".transaction")[:3] + keys(store, "checkpoint")[:1])
+    with catalog.writer("w", "db") as writer:
+        for value in range(6, 12):
+            write(writer, value)
+            writer.checkpoint()
+        store.delete(keys(store, ".transaction") + keys(store, "checkpoint")[:-1])
+        writer_rows = LogReader(store, "w", "db").load().history.table()
+    revisions_left = writer_rows.column("revision").to_pylist()
+    assert revisions_left == list(range(revisions_left[0], 12))
+    assert 0 < revisions_left[0] <= 5, "what was pruned goes, what was left stays"
 
 
 def test_what_a_checkpoint_costs(catalog, store, spilling):

@@ -249,7 +249,7 @@ def test_who_gives_up_waiting_is_not_committed_later():
 
 
 def test_a_leaders_interrupt_is_its_own(store):
-    """Those whom it commits for get to know that the outcome is unknown, and may call again."""
+    """Those whom it commits for look themselves, and notice nothing."""
     writer = Catalog(store).writer("w", "db")
     real, entered, go = writer._session._queue._commit_all, threading.Event(), threading.Event()
 
@@ -284,7 +284,7 @@ def test_a_leaders_interrupt_is_its_own(store):
     for thread in threads:
         thread.join(10)
     kinds = sorted(type(result).__name__ for result in results.values())
-    assert kinds == ["CommitOutcomeUnknown"] * 3 + ["Interrupt"]
+    assert kinds == ["CommitInfo"] * 3 + ["Interrupt"]
     for tx in [first, *others]:
         assert tx.commit().revision == 0
     assert values(store) == [0, 1, 2, 3]

@@ -45,7 +45,7 @@ HONEST = {
 def read_guarded(data, table, key=KEY):
     """The columns of `table` in an Arrow IPC file that the guard lets pass, each buffer checked."""
     check_ipc_sizes(data, table.num_rows, key)
-    found = segment_bytes._read(data, table.schema.names, key, "ANY")
+    found = segment_bytes._read(data, table.schema, key, "ANY")
     segment_bytes._check_columns(found, found.schema, table.num_rows, key)
     return found
 

@@ -87,6 +87,16 @@ def test_a_pruned_revision_says_so_and_what_is_left():
         assert caught.value.exit_code == 3
 
 
+def test_below_all_bases_is_pruned_also_where_something_above_was_lost():
+    found = listing([2, 3, 5, 6], [4, 9])
+    for goal in range(4):
+        with pytest.raises(SnapshotPruned):
+            plan_read(found, goal)
+    with pytest.raises(MissingTransaction) as caught:
+        plan_read(found, 8)
+    assert caught.value.key.endswith("-8")
+
+
 @pytest.mark.parametrize("goal", [9, 100, -1])
 def test_a_revision_that_never_was_is_not_found(goal):
     with pytest.raises(RevisionNotFound) as caught:
@@ -415,6 +425,7 @@ def test_the_oldest_readable_revision_is_the_first_of_an_unbroken_run_to_the_hea
 
 @given(LISTINGS, st.integers(0, 10))
 def test_what_cannot_be_read_says_why(found, goal):
+    """docs/format.md, section 4.3: below all bases it was pruned, else a transaction is missing."""
     if found.head < 0:
         return
     try:
@@ -424,10 +435,14 @@ def test_what_cannot_be_read_says_why(found, goal):
     except ForkError:
         assert found.forks()[0] <= goal
     except SnapshotPruned:
-        assert goal < found.oldest_readable() <= found.head
-        lowest = min((r for r in found.transactions if r <= goal), default=goal + 1)
-        assert all(r in found.transactions for r in range(lowest, goal + 1)), "a gap, not a prune"
+        assert goal < min(found.checkpoints)
+        assert 0 not in found.transactions
     except MissingTransaction as error:
-        lost = int(error.key.rsplit("-", 1)[1])
-        assert lost not in found.transactions
-        assert lost <= goal
+        check_missing(found, goal, error)
+
+
+def check_missing(found, goal, error):
+    lost = max(r for r in range(goal + 1) if r not in found.transactions)
+    assert int(error.key.rsplit("-", 1)[1]) == lost
+    bases = [*found.checkpoints, *([-1] if 0 in found.transactions else [])]
+    assert not bases or goal >= min(bases)

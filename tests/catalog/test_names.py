@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +28,6 @@ from lakelog.catalog.format.names import (
     parse_log_object,
     parse_segment_name,
     rebuilt_slot_uuid,
-    revision_of,
     segment_name,
     segments_folder,
     successor_uuid,
@@ -82,7 +83,6 @@ def test_log_object_names_round_trip(incarnation, revision, uuid8, kind):
     assert item.name == f"{999 - incarnation:03}-{complement:012}-{revision}.{uuid8}.{kind}"
     assert item.name.startswith(name_prefix(incarnation, revision) + ".")
     assert item.name.startswith(name_prefix(incarnation))
-    assert revision_of(f"w/db/transactions/{item.name}") == revision
 
 
 def test_the_example_of_the_text():
@@ -318,6 +318,14 @@ def test_bad_paths(bad):
     with pytest.raises(InvalidPath) as caught:
         check_path(bad)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("path", [pa.scalar("data/x"), Path("data/x"), b"data/x", 7], ids=repr)
+def test_what_is_no_text_is_no_path_and_the_error_says_that(path):
+    with pytest.raises(InvalidPath, match=f"is a {type(path).__name__}") as caught:
+        check_path(path)
+    assert "below" not in str(caught.value)
+    assert ".as_py()" in caught.value.hint
 
 
 def test_the_length_of_a_path_is_counted_in_bytes():

@@ -325,8 +325,8 @@ def test_ordinary_bounds_are_known_to_be_exact():
 def test_a_foreign_zero_is_widened_to_both():
     """Not every writer puts -0.0 for the minimum and 0.0 for the maximum, as it should."""
     found = SimpleNamespace(min_raw=0.0, max_raw=-0.0)
-    low = _raw_bound(found, "min", None, pa.float64(), pa.float64())
-    high = _raw_bound(found, "max", None, pa.float64(), pa.float64())
+    low = _raw_bound(found, "min", None, pa.float64())
+    high = _raw_bound(found, "max", None, pa.float64())
     assert (low, high) == (struct.pack("<d", -0.0), struct.pack("<d", 0.0))
 
 

@@ -1,16 +1,23 @@
-"""Prune and gc stopped after each request: what is left reads, commits and can be finished."""
+"""Prune and gc stopped after each request: what is left reads, commits and can be finished.
+
+With each change a sample of the places to stop at is tried, another with each commit; `make soak`
+tries every one.
+"""
 
 from __future__ import annotations
 
 import pytest
 from lakelog.errors import SnapshotPruned, StorageError
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from sample import some
 
 # No reader may take a prune for damage.
 pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning")
 
 DAY_S = 86_400.0
 W, D = "EWR", "weather"
+NEVER = 10_000
+EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
 
 
 class Stop:
@@ -73,7 +80,8 @@ def check_readable(lake, kept, known):
             lake.paths_at(revision)
 
 
-def test_prune_stopped_after_each_request(make_memory_lake, hooked, spilling):
+@pytest.mark.parametrize("count", [8, EVERY])
+def test_prune_stopped_after_each_request(make_memory_lake, hooked, spilling, count):
     original = make_memory_lake()
     build(original)
     known = contents(original, range(10))
@@ -83,16 +91,16 @@ def test_prune_stopped_after_each_request(make_memory_lake, hooked, spilling):
     left = len(original.segments() - needed)
     assert left > 2
     assert total == 7 + 2 + left  # transactions 0 to 6, two checkpoints, segments that 7 lacks
-    whole = None
-    for number in range(200):
-        lake = copy(original, make_memory_lake)
+
+    def stopped_after(number):
+        lake, stop = copy(original, make_memory_lake), Stop(number)
         plan = plan_prune(lake.store, W, D, keep_revisions=2, ambient=ambient)
         try:
-            execute_prune(hooked(lake.store, Stop(number)), plan, ambient=ambient)
+            execute_prune(hooked(lake.store, stop), plan, ambient=ambient)
         except StorageError:
             pass
         else:
-            whole = lake.log_names()
+            assert lake.log_names() == "t7 c7 t8 t9"
         check_readable(lake, 7, known)
         assert needed <= lake.segments()
         for short in lake.log_names().split():
@@ -110,13 +118,16 @@ def test_prune_stopped_after_each_request(make_memory_lake, hooked, spilling):
         assert lake.log_names() == "t7 c7 t8 t9 t10"
         assert lake.segments() == needed
         assert not plan_prune(lake.store, W, D, keep_revisions=3, ambient=ambient).actions
-        if whole is not None:
-            break
-    assert whole == "t7 c7 t8 t9"
-    assert number > total
+        return stop.seen
+
+    requests = stopped_after(NEVER)
+    assert requests > total
+    for number in some("prune", range(requests), count):
+        assert stopped_after(number) == number
 
 
-def test_gc_stopped_after_each_request(make_memory_lake, hooked, monkeypatch):
+@pytest.mark.parametrize("count", [8, EVERY])
+def test_gc_stopped_after_each_request(make_memory_lake, hooked, monkeypatch, count):
     monkeypatch.setattr("lakelog.gc.collect._AT_ONCE", 2)
     original = make_memory_lake()
     build(original)
@@ -129,17 +140,17 @@ def test_gc_stopped_after_each_request(make_memory_lake, hooked, monkeypatch):
     retained = original.retained_paths()
     orphans = original.data() - retained
     assert len(orphans) == 3 + 6  # given up; removed up to revision 7
-    finished = False
-    for number in range(200):
-        lake = copy(original, make_memory_lake)
+
+    def stopped_after(number):
+        lake, stop = copy(original, make_memory_lake), Stop(number)
         plan = plan_gc(lake.store, W, D, ambient=ambient)
         assert plan.objects == len(orphans)
         try:
-            execute_gc(hooked(lake.store, Stop(number)), plan, ambient=ambient)
+            execute_gc(hooked(lake.store, stop), plan, ambient=ambient)
         except StorageError:
             pass
         else:
-            finished = True
+            assert lake.data() == retained
         assert retained <= lake.data()
         assert lake.read() == [7, 8, 9]
         with lake.writer() as writer:
@@ -148,10 +159,12 @@ def test_gc_stopped_after_each_request(make_memory_lake, hooked, monkeypatch):
         assert report.deleted_objects + report.gone_objects == len(orphans)
         assert lake.data() == lake.retained_paths()
         assert not plan_gc(lake.store, W, D, ambient=ambient).actions
-        if finished:
-            break
-    assert finished
-    assert number > len(orphans)
+        return stop.seen
+
+    requests = stopped_after(NEVER)
+    assert requests > len(orphans)
+    for number in some("gc", range(requests), count):
+        assert stopped_after(number) == number
 
 
 @pytest.mark.parametrize("backend", ["memory", "local"])
@@ -189,9 +202,10 @@ def test_a_reader_under_a_prune_lists_again(
     raise AssertionError("the reader never finished before the prune")
 
 
-def test_a_reader_under_a_slow_prune(make_memory_lake, hooked, spilling):
+@pytest.mark.parametrize("count", [8, EVERY])
+def test_a_reader_under_a_slow_prune(make_memory_lake, hooked, spilling, count):
     """One deletion before each of the reader's requests, beginning at the n-th."""
-    for begin in range(40):
+    for begin in some("slow prune", range(40), count):
         lake = make_memory_lake()
         build(lake)
         keys = [a.key for a in plan_prune(lake.catalog, W, D, keep_revisions=2).actions]

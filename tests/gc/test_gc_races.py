@@ -1,8 +1,11 @@
-"""gc beside committers: at each request boundary, exhaustively; then with real threads, 99 times.
+"""gc beside committers: at each request boundary, exhaustively; then with real threads.
 
 The first part runs one gc, plan and execution, over a store that calls the test before each
 request. A committer's steps (write a file, commit) and a takeover are put before any two or three
 of these requests, in any order. Whatever the log names in the end must be there.
+
+With each change a sample of these histories runs, another with each commit; `make soak` runs every
+one.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from lakelog.errors import (
     TransactionExpired,
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from sample import some
+from seeds import base_seed
 
 # No reader may take maintenance for damage.
 pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning")
@@ -32,6 +37,7 @@ DAY_S = 86_400.0
 W, D = "EWR", "weather"
 BASE = f"{W}/{D}/"
 NEVER = 10_000
+EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
 
 
 class Interposed:
@@ -113,12 +119,14 @@ def boundaries(make_memory_lake, hooked, margins):
     return [*shared, NEVER]
 
 
+@pytest.mark.parametrize("count", [40, EVERY])
 @pytest.mark.parametrize("who", ["owner", "guest", "next owner", "zombie"])
-def test_a_commit_at_each_boundary(make_memory_lake, hooked, who):
+def test_a_commit_at_each_boundary(make_memory_lake, hooked, who, count):
     """Default margins: the file is young, so only rule A could take it."""
     numbers = boundaries(make_memory_lake, hooked, Margins())
     outcomes = set()
-    for i, j in itertools.combinations_with_replacement(numbers, 2):
+    pairs = [*some(who, itertools.combinations_with_replacement(numbers, 2), count), (0, 0)]
+    for i, j in [*pairs, (NEVER, NEVER)]:
         lake, store, hook, orphan, owner, zombie = prepared(make_memory_lake, hooked)
         writers = {
             "owner": lambda owner=owner: owner,
@@ -138,15 +146,15 @@ def test_a_commit_at_each_boundary(make_memory_lake, hooked, who):
         assert outcomes == {(True, True)}
 
 
-@pytest.mark.slow("every triple of request boundaries, each a history of its own")
+@pytest.mark.parametrize("count", [80, EVERY])
 @pytest.mark.parametrize("who", ["owner", "guest"])
-def test_a_takeover_at_each_boundary(make_memory_lake, hooked, who):
+def test_a_takeover_at_each_boundary(make_memory_lake, hooked, who, count):
     """Around somebody's file and commit a new owner commits: rule A begins to bite."""
     numbers = boundaries(make_memory_lake, hooked, Margins())
     outcomes = set()
-    for i, j, k in itertools.product(numbers, repeat=3):
-        if j < i:
-            continue
+    triples = [t for t in itertools.product(numbers, repeat=3) if t[0] <= t[1]]
+    sure = [(0, 0, NEVER), (0, NEVER, 0), (NEVER, NEVER, 0)]  # gives each outcome
+    for i, j, k in [*some(who, triples, count), *sure]:
         lake, store, hook, orphan, owner, _ = prepared(make_memory_lake, hooked)
         committer = Committer(lake, owner if who == "owner" else lake.writer(shared=True))
         heir = lake.writer()
@@ -166,7 +174,8 @@ def test_a_takeover_at_each_boundary(make_memory_lake, hooked, who):
     assert {(True, True), (False, False), (False, True)} == outcomes
 
 
-def test_the_data_files_are_listed_before_the_log(make_memory_lake, hooked):
+@pytest.mark.parametrize("count", [25, EVERY])
+def test_the_data_files_are_listed_before_the_log(make_memory_lake, hooked, count):
     """No grace at all: what is committed before the last look at the log stays all the same.
 
     This is what the order of the two listings is for. With the log read first, a file put and
@@ -179,7 +188,8 @@ def test_the_data_files_are_listed_before_the_log(make_memory_lake, hooked):
     last_look = max(n for n, (_, key) in enumerate(hook.requests) if key.startswith(log_folder))
     assert hook.requests[last_look][0] == "list"
     assert [r for r, _ in hook.requests[last_look + 1 :]] == ["delete"]
-    for i, j in itertools.combinations_with_replacement(range(last_look + 1), 2):
+    pairs = itertools.combinations_with_replacement(range(last_look + 1), 2)
+    for i, j in [*some("listed", pairs, count), (last_look, last_look)]:
         lake, store, hook, orphan, owner, _ = prepared(make_memory_lake, hooked)
         committer = Committer(lake, owner)
         hook.steps = [(i, committer.write), (j, committer.commit)]
@@ -195,38 +205,49 @@ def test_the_data_files_are_listed_before_the_log(make_memory_lake, hooked):
     assert committer.path not in lake.data()
 
 
-def test_a_prune_at_each_boundary(make_memory_lake, hooked):
-    """The whole prune runs before one of gc's requests: gc sees more than is needed, or less."""
-    for number in range(100):
-        lake = make_memory_lake()
-        paths = []
-        with lake.writer() as writer:
-            for value in range(6):
-                paths.append(lake.commit(writer, value, paths[-1:]))
-                if value in (2, 4):
-                    writer.checkpoint()
-            orphan = lake.orphan(writer)
-        with lake.writer() as writer:
-            lake.commit(writer, 6)
-        lake.pass_time(30 * DAY_S)
-        ambient = lake.clock.ambient()
-        hook = Interposed()
-        store = hooked(lake.store, hook)
+def before_request(number, step):
+    """A hook that takes one step before the request of this number."""
+    hook = Interposed()
+    hook.steps = [(number, step)]
+    return hook
 
-        def prune(inner=lake.store, ambient=ambient):
-            plan = plan_prune(inner, W, D, keep_revisions=1, ambient=ambient)
-            assert execute_prune(inner, plan, ambient=ambient).deleted_objects == 5
 
-        hook.steps = [(number, prune)]
-        try:
-            collect(lake, store, Margins())
-        except LakelogError as error:
-            raise AssertionError(f"prune before request {number} of gc") from error
-        check(lake, orphan)
-        assert lake.read() == [5, 6]
-        if number >= len(hook.requests):
-            return
-    raise AssertionError("gc never ended")
+def gc_beside_prune(make_memory_lake, hooked, number):
+    """The whole prune before one of gc's requests; gives how many gc made."""
+    lake = make_memory_lake()
+    paths = []
+    with lake.writer() as writer:
+        for value in range(6):
+            paths.append(lake.commit(writer, value, paths[-1:]))
+            if value in (2, 4):
+                writer.checkpoint()
+        orphan = lake.orphan(writer)
+    with lake.writer() as writer:
+        lake.commit(writer, 6)
+    lake.pass_time(30 * DAY_S)
+    ambient = lake.clock.ambient()
+
+    def prune():
+        plan = plan_prune(lake.store, W, D, keep_revisions=1, ambient=ambient)
+        assert execute_prune(lake.store, plan, ambient=ambient).deleted_objects == 5
+
+    hook = before_request(number, prune)
+    try:
+        collect(lake, hooked(lake.store, hook), Margins())
+    except LakelogError as error:
+        raise AssertionError(f"prune before request {number} of gc") from error
+    check(lake, orphan)
+    assert lake.read() == [5, 6]
+    return len(hook.requests)
+
+
+@pytest.mark.parametrize("count", [12, EVERY])
+def test_a_prune_at_each_boundary(make_memory_lake, hooked, count):
+    """gc sees more than is needed, or less."""
+    requests = gc_beside_prune(make_memory_lake, hooked, NEVER)
+    assert requests > 20
+    for number in some("prune", range(requests + 1), count):
+        gc_beside_prune(make_memory_lake, hooked, number)
 
 
 # --- checkpoints beside prune -------------------------------------------------------------------
@@ -270,43 +291,52 @@ def check_checkpoints(lake):
     assert fresh.schemas.tables() == {"hourly"}
 
 
+def checkpoint_beside_prune(make_memory_lake, hooked, who, number):
+    """A whole checkpoint before one of prune's requests; gives how many prune made."""
+    lake, writers = with_segments(make_memory_lake)
+    hook = before_request(number, writers[who].checkpoint)
+    assert prune_all(lake, hooked(lake.store, hook)).deleted_objects > 4
+    hook.finish()
+    assert lake.log_names().split()[0] == "t3"
+    check_checkpoints(lake)
+    return len(hook.requests)
+
+
+@pytest.mark.parametrize("count", [10, EVERY])
 @pytest.mark.parametrize("who", ["old", "new"])
-def test_a_checkpoint_at_each_boundary_of_a_prune(make_memory_lake, hooked, monkeypatch, who):
+def test_a_checkpoint_at_each_boundary_of_a_prune(
+    make_memory_lake, hooked, monkeypatch, who, count
+):
     """A writer of long ago, or of now, writes one while prune takes segments of checkpoint 1."""
     monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
-    for number in range(200):
-        lake, writers = with_segments(make_memory_lake)
-        hook = Interposed()
-        hook.steps = [(number, writers[who].checkpoint)]
-        assert prune_all(lake, hooked(lake.store, hook)).deleted_objects > 4
-        hook.finish()
-        assert lake.log_names().split()[0] == "t3"
-        check_checkpoints(lake)
-        if number >= len(hook.requests):
-            return
-    raise AssertionError("prune never ended")
+    requests = checkpoint_beside_prune(make_memory_lake, hooked, who, NEVER)
+    assert requests > 30
+    for number in some(who, range(requests), count):
+        checkpoint_beside_prune(make_memory_lake, hooked, who, number)
+
+
+def prune_beside_checkpoint(make_memory_lake, hooked, who, number):
+    """The whole prune before one of a checkpoint's requests; gives how many that made."""
+    lake, writers = with_segments(make_memory_lake)
+    inner = lake.store
+    hook = before_request(number, lambda: prune_all(lake, inner))
+    writer = writers[who]
+    object.__setattr__(writer._session._log, "store", hooked(inner, hook))
+    with contextlib.suppress(StorageError):
+        writer.checkpoint()
+    requests = len(hook.requests)
+    hook.finish()
+    check_checkpoints(lake)
+    return requests
 
 
 @pytest.mark.parametrize("who", ["old", "new"])
 def test_a_prune_at_each_boundary_of_a_checkpoint(make_memory_lake, hooked, monkeypatch, who):
-    """The whole prune runs before one of the requests of somebody else's checkpoint."""
     monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
-    for number in range(100):
-        lake, writers = with_segments(make_memory_lake)
-        inner, hook = lake.store, Interposed()
-        hook.steps = [(number, lambda lake=lake, inner=inner: prune_all(lake, inner))]
-        writer = writers[who]
-        through = hooked(inner, hook)
-        session = writer._session
-        object.__setattr__(session._log, "store", through)
-        with contextlib.suppress(StorageError):
-            writer.checkpoint()
-        hook.finish()
-        check_checkpoints(lake)
-        if number >= len(hook.requests):
-            assert number >= 2
-            return
-    raise AssertionError("the checkpoint never ended")
+    requests = prune_beside_checkpoint(make_memory_lake, hooked, who, NEVER)
+    assert requests >= 2
+    for number in range(requests):
+        prune_beside_checkpoint(make_memory_lake, hooked, who, number)
 
 
 # --- real threads -------------------------------------------------------------------------------
@@ -327,20 +357,20 @@ def run(name, target):
     return thread, errors
 
 
-@pytest.mark.slow("99 races of threads on a disk")
-def test_99_races_never_delete_a_live_file(make_local_lake, tmp_path):
+@pytest.mark.parametrize("races", [25, pytest.param(99, marks=pytest.mark.long)])
+def test_races_never_delete_a_live_file(make_local_lake, tmp_path, races):
     """A committer that commits, removes, takes over and comes as a guest; gc as fast as it can."""
     lake = make_local_lake(tmp_path)
     with lake.writer() as writer:
         lake.commit(writer, 0)
     deleted = []
-    for number in range(99):
+    for number in range(races):
         with lake.writer() as writer:
             lake.orphan(writer)
         begun = threading.Barrier(2)
 
         def commit_some(number=number, begun=begun):
-            choice = random.Random(number)
+            choice = random.Random(f"{base_seed()} {number}")
             begun.wait()
             with lake.writer(shared=choice.random() < 0.3) as writer:
                 for value in range(choice.randrange(1, 4)):
@@ -363,11 +393,11 @@ def test_99_races_never_delete_a_live_file(make_local_lake, tmp_path):
             assert not errors, errors
         assert lake.paths_at() <= lake.data(), f"race {number}"
     with lake.writer() as writer:
-        lake.commit(writer, 990)
+        lake.commit(writer, 10 * races)
     collect(lake, lake.store, Margins())
     assert lake.retained_paths() == lake.data()
     assert len(lake.read()) == len(lake.paths_at())
-    assert sum(deleted) > 50  # it had something to do in most of the races
+    assert sum(deleted) > races // 2  # it had something to do in most of the races
 
 
 def test_prune_and_gc_beside_readers_and_committers(make_local_lake, tmp_path):
@@ -412,7 +442,7 @@ def test_prune_and_gc_beside_readers_and_committers(make_local_lake, tmp_path):
             time.sleep(0.05)
 
     threads = [run(f.__name__, f) for f in (commit, read, maintain)]
-    deadline = time.monotonic() + float(os.environ.get("LAKELOG_GC_RACE_S", "8"))
+    deadline = time.monotonic() + float(os.environ.get("LAKELOG_GC_RACE_S", "5"))
     while time.monotonic() < deadline and not any(errors for _, errors in threads):
         time.sleep(0.1)
     stop.set()

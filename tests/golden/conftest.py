@@ -2,7 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from three_readers import GoReader, go_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def maybe_go() -> Iterator[GoReader | None]:
+    """The reader in Go; None where there is no Go. CI must have it."""
+    try:
+        with go_reader() as reader:
+            yield reader
+    except FileNotFoundError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error}: CI must hold the reader in Go against the others")
+        yield None
+
+
+@pytest.fixture
+def go(maybe_go: GoReader | None) -> GoReader:
+    """The reader in Go; skips where there is none."""
+    if maybe_go is None:
+        pytest.skip("there is no go on the PATH: NOT COMPARED with the reader in Go")
+    return maybe_go

@@ -6,32 +6,16 @@ On other logs each commit; `python tests/golden/three_readers.py` does many more
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from independent_log import read_name
 from independent_reader import read_folder
 from seeds import base_seed
-from three_readers import GoReader, Tally, compare, go_reader, verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from three_readers import GoReader, Tally, compare, verdicts
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "v1"
 ITEMS, VALID, DAMAGED = 6, 10, 50
-
-
-@pytest.fixture(scope="module")
-def go() -> Iterator[GoReader]:
-    try:
-        with go_reader() as reader:
-            yield reader
-    except FileNotFoundError as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"{error}: CI must hold the reader in Go against the others")
-        pytest.skip(f"{error}: NOT COMPARED with the reader in Go")
 
 
 def check(tally: Tally) -> None:

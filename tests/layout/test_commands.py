@@ -1,7 +1,8 @@
-"""A command that a message or a document names is one that there is."""
+"""A command that a message or a document names is one that there is, and so are its options."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 
@@ -43,6 +44,39 @@ def test_every_command_that_is_named_exists(root, modules, text_files):
             text = (root / path).read_text(encoding="utf-8")
             unknown |= {f"{path}: {name}" for name in named(text) - known}
     assert not unknown
+
+
+def options(text: str) -> set[tuple[str, str]]:
+    """The options that a text gives to commands that it names: command and option."""
+    return {
+        (match[1], option)
+        for match in IN_TICKS.finditer(text)
+        for option in re.findall(r"(?<!\S)--[a-z][\w-]*", match[0].rstrip("`"))
+    }
+
+
+def test_every_option_that_is_named_exists(root, modules, text_files):
+    known = {entry.name: options_of(entry) for entry in COMMANDS}
+    unknown = set()
+    documents = [p for p in text_files if str(p) == "README.md" or p.parts[0] == "docs"]
+    places = [(module.path, text) for module in modules for text in texts(module)]
+    places += [(path, (root / path).read_text(encoding="utf-8")) for path in documents]
+    for path, text in places:
+        for command, option in options(text):
+            if option not in known.get(command, {option}):
+                unknown.add(f"{path}: lakelog {command} {option}")
+    assert not unknown
+
+
+def options_of(entry) -> set[str]:
+    parser = argparse.ArgumentParser()
+    entry.load().configure(parser)
+    return {name for action in parser._actions for name in action.option_strings}
+
+
+def test_the_test_finds_options():
+    text = "run `lakelog rebuild URL {} --writer {} --replace`, or `lakelog log --limit 5`"
+    assert options(text) == {("rebuild", "--writer"), ("rebuild", "--replace"), ("log", "--limit")}
 
 
 def test_the_test_finds_names():

@@ -88,6 +88,20 @@ def test_the_documents_that_the_code_names_exist(root, text_files):
     assert not broken
 
 
+def test_the_tests_that_the_documents_name_exist(root, documents):
+    """A promise that names its test is held to it."""
+    found = [path for path in (root / "tests").rglob("test_*.py")]
+    known = {path.name for path in found}
+    for path in found:
+        known |= set(re.findall(r"^ *def (test_\w+)\(", path.read_text(encoding="utf-8"), re.M))
+    broken = set()
+    for path in documents:
+        for name in re.findall(r"\b(test_\w+(?:\.py)?)\b", (root / path).read_text("utf-8")):
+            if name not in known:
+                broken.add(f"{path}: {name}")
+    assert not broken
+
+
 def test_the_sections_that_the_code_names_exist(root, text_files):
     format_text = root / "docs" / "format.md"
     numbers = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 
@@ -11,6 +12,16 @@ def test_the_package_list_is_that_of_the_folders(root, modules):
     folders = [module.name for module in modules if module.path.name == "__init__.py"]
     assert sorted(listed) == sorted(folders)
     assert listed == sorted(listed)
+
+
+def test_the_rooms_of_the_document_are_those_of_the_package(root, modules):
+    """docs/developing.md has a line for each folder, or a word in that of the one above."""
+    text = (root / "docs" / "developing.md").read_text(encoding="utf-8")
+    rooms = set(re.findall(r"^\| `([\w/]+)/` \|", text, re.M))
+    folders = {str(module.path.parent) for module in modules if module.path.parent.parts}
+    named = {name for name in folders if name.rpartition("/")[2] + "/`" in text}
+    assert rooms <= folders | {"catalog/wire"}
+    assert named == folders
 
 
 def test_every_module_lies_in_a_package(root, modules):

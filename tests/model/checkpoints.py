@@ -8,11 +8,17 @@ in `exclusive.py`.
 The danger is one prune deleting a segment by an old view while a new checkpoint starts to need it,
 and a second prune trusting that new checkpoint. What prevents it is the floor again: only a
 checkpoint older than the floor may survive others, and a header is written within the floor of the
-listing that its maker built on.
+listing that its maker built on. A segment is doomed only if it is older than the floor, so never
+one that a maker has put since a listing which still counts; and its name is new whenever it is put,
+for a prune with an old view deletes by name.
+
+Segments carry no age here: that of a maker's own is at most its maker's. One that no header and no
+maker refers to is dropped at once: as no name comes again, nobody can miss it.
 """
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from explorer import Step
@@ -24,7 +30,8 @@ if TYPE_CHECKING:
 HALF = 1
 FLOOR = 2 * HALF
 IDLE = -1
-Segment = tuple[int, bool]  # revision, and whether it is the whole state (else only what changed)
+# The revision, whether it is the whole state (else only what changed), and what makes it new.
+Segment = tuple[int, bool, int]
 
 Item = tuple[str, Any]  # what to delete: "transactions" up to a revision, a "header", a "segment"
 Plan = tuple[Item, ...]
@@ -98,6 +105,22 @@ class Checkpoints:
 
     def steps(self, state: State) -> Iterator[Step]:
         """Whatever the owner, a maker, a prune or the clock may do next."""
+        for step in self._steps(state):
+            yield step._replace(state=self._tidy(step.state))
+
+    def _tidy(self, state: State) -> State:
+        """Without segments that nobody refers to, and without their deletion."""
+        if self.mutant == "segment_name_again":
+            return state
+        known = {s for h in state.headers for s in h.segments}
+        known |= {s for maker in state.makers for s in maker.segments}
+        segments = tuple(s for s in state.segments if s in known)
+        plans = (
+            tuple(i for i in plan if i[0] != "segment" or i[1] in segments) for plan in state.plans
+        )
+        return state._replace(segments=segments, plans=tuple(sorted(plans)))
+
+    def _steps(self, state: State) -> Iterator[Step]:
         if state.size < self.revisions:
             yield Step("commits", f"revision {state.size}", state._replace(size=state.size + 1))
         for index, maker in enumerate(state.makers):
@@ -119,10 +142,7 @@ class Checkpoints:
         yield self._made(state, maker, Maker(), "maker gives up or crashes", str(maker.target))
         own = maker.segments[-1]
         if not maker.written:
-            other = any(s[0] == own[0] and s != own for s in state.segments)
-            if other and self.mutant != "segment_exists_ignored":
-                return  # another maker's segment has the name and other bytes: give up
-            segments = state.segments if other else tuple(sorted({*state.segments, own}))
+            segments = tuple(sorted({*state.segments, own}))
             after = maker._replace(written=True)
             begun = state._replace(segments=segments)
             yield self._made(begun, maker, after, "maker writes a segment", str(own))
@@ -136,13 +156,22 @@ class Checkpoints:
         target = state.size - 1
         if target < 0 or any(h.revision == target for h in state.headers):
             return
-        after = Maker(target, ((target, True),))
+        after = Maker(target, (self._new(state, target, True),))
         yield self._made(state, maker, after, "maker starts from the log", f"revision {target}")
         base = max((h for h in state.headers if self._whole(state, h)), default=None)
         if base is not None:
-            after = Maker(target, (*base.segments, (target, False)))
+            after = Maker(target, (*base.segments, self._new(state, target, False)))
             what = f"revision {target} on {base.revision}"
             yield self._made(state, maker, after, "maker starts on a checkpoint", what)
+
+    def _new(self, state: State, target: int, whole: bool) -> Segment:
+        """A segment of a name that nothing in the world knows."""
+        if self.mutant == "segment_name_again":
+            return target, whole, 0
+        known = {*state.segments, *(s for h in state.headers for s in h.segments)}
+        known |= {s for maker in state.makers for s in maker.segments}
+        known |= {key for plan in state.plans for what, key in plan if what == "segment"}
+        return next(s for n in count() if (s := (target, whole, n)) not in known)
 
     def _land(self, state: State, maker: Maker) -> Iterator[Step]:
         revision = maker.target
@@ -172,13 +201,14 @@ class Checkpoints:
             for item in plan:
                 yield self._delete(state, plan, item)
             return
+        young = {m.segments[-1] for m in state.makers if m.written and m.age <= FLOOR}
         for survivor, segments in self._survivors(state):
             doomed: list[Item] = []
             if state.low <= survivor:
                 doomed.append(("transactions", survivor))
             doomed += [("header", h.revision) for h in state.headers if h.revision < survivor]
             doomed += [
-                ("segment", s) for s in state.segments if s[0] <= survivor and s not in segments
+                ("segment", s) for s in state.segments if s not in segments and s not in young
             ]
             if doomed:
                 what = f"by checkpoint {survivor}"

@@ -47,7 +47,7 @@ def small() -> list[Model]:
         Prune(1, 1, 2),
         Prune(1, 1, 2, rival=True),
         Prune(2, 0, 2, late=True),
-        Checkpoints(3, 2, 1),
+        Checkpoints(2, 2, 2, damage=True),
         Checkpoints(3, 1, 2, damage=True),
         Readers(2, 1, damage=True),
         Grace(2, 3),
@@ -76,8 +76,8 @@ def large() -> list[Model]:
         Prune(2, 0, 3, late=True),
         Prune(1, 1, 2, late=True),
         Prune(1, 1, 3, late=True, rival=True),
-        Checkpoints(3, 2, 2, damage=True),
-        Checkpoints(4, 2, 1),
+        Checkpoints(3, 2, 1),
+        Checkpoints(4, 1, 2, damage=True),
         Readers(3, 1, damage=True),
         Readers(2, 2, damage=True),
         Readers(4, 1),
@@ -209,8 +209,8 @@ MUTANTS: dict[str, Mutant] = {
     "checkpoint_of_unread_revision": Mutant(
         "names a checkpoint by a newer head than it replayed", inv.CHECKPOINT, _checkpoints
     ),
-    "segment_exists_ignored": Mutant(
-        "takes another maker's segment of the same name for its own", inv.CHECKPOINT, _checkpoints
+    "segment_name_again": Mutant(
+        "puts a segment under a name that stood before", inv.CHECKPOINT, _checkpoints
     ),
     "reader_skips_gap": Mutant("a reader passes over a gap in its listing", inv.EXACT, _readers),
     "reader_trusts_listing_once": Mutant(

@@ -3,6 +3,9 @@
 After each death: nothing that was there is changed or gone; whoever reads gets the whole old state
 or the whole new one (a typed error only where the old log couldn't be read before); planning and
 executing again gives the whole, by the same names and bytes.
+
+With each change a sample of the places to die at is tried, another with each commit; `make soak`
+tries every one.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.crashing import Crash, CrashingStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore, PlainStore
+from sample import some
 
 BASE = "EWR/weather/"
 LOG = f"{BASE}transactions/"
@@ -107,6 +111,7 @@ def _few_names(monkeypatch):
     monkeypatch.setattr("lakelog.rebuild.seal_names._AHEAD", 2)
 
 
+EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
 LOSSES = ["all", "a middle one", "the head", "the end", "the start", "nothing"]
 EXPECTED = (CorruptError, DatabaseNotFound, NotACatalog, ConflictError)
 
@@ -149,7 +154,8 @@ def names_of(store) -> dict[int, int]:
     return found
 
 
-def check_all_deaths(make_store, before: dict[str, bytes], *, every: int = 1) -> int:
+def check_deaths(make_store, before: dict[str, bytes], count: int | None) -> None:
+    """So many deaths, or all."""
     sound = fill(make_store(), before)
     try:
         old = live_files(sound) if any(map(item_of, before)) else None
@@ -159,58 +165,56 @@ def check_all_deaths(make_store, before: dict[str, bytes], *, every: int = 1) ->
     counting = CrashingStore(sound)
     rebuild(counting)
     assert live_files(sound) == whole
-    deaths = 0
-    for after in (False, True):
-        for at in range(0, counting.requests, every):
-            inner = fill(make_store(), before)
-            dying = CrashingStore(inner, at, after=after)
-            plan = plan_of(dying)
-            with pytest.raises(Crash):
-                execute_rebuild(dying, plan)
-            check_death(inner, before, whole, old, cut=bool(plan.seal.others))
-            if 3 not in names_of(inner):  # it went on where the first one died
-                written = dict(names_of(inner))
-                written[2] -= 1  # the commit
-                assert written == names_of(sound)
-            deaths += 1
-    return deaths
+    assert counting.requests >= 9
+    places = [(at, after) for after in (False, True) for at in range(counting.requests)]
+    for at, after in some(str(count), places, count):
+        inner = fill(make_store(), before)
+        dying = CrashingStore(inner, at, after=after)
+        plan = plan_of(dying)
+        with pytest.raises(Crash):
+            execute_rebuild(dying, plan)
+        check_death(inner, before, whole, old, cut=bool(plan.seal.others))
+        if 3 not in names_of(inner):  # it went on where the first one died
+            written = dict(names_of(inner))
+            written[2] -= 1  # the commit
+            assert written == names_of(sound)
 
 
+@pytest.mark.parametrize("count", [7, EVERY])
 @pytest.mark.parametrize("lost", LOSSES)
-def test_a_death_at_any_request_is_repaired_by_another_rebuild(lost):
-    before = make_history(lost=lost)
-    assert check_all_deaths(MemoryStore, before) >= 16
+def test_a_death_at_any_request_is_repaired_by_another_rebuild(lost, count):
+    check_deaths(MemoryStore, make_history(lost=lost), count)
 
 
+@pytest.mark.parametrize("count", [5, EVERY])
 @pytest.mark.parametrize("lost", LOSSES)
-def test_the_same_without_put_if_absent(lost):
-    before = make_history(lost=lost)
-    assert check_all_deaths(lambda: PlainStore(MemoryStore()), before) >= 10
+def test_the_same_without_put_if_absent(lost, count):
+    check_deaths(lambda: PlainStore(MemoryStore()), make_history(lost=lost), count)
 
 
-@pytest.mark.slow("a rebuild dies at many requests, on a test server too")
-@pytest.mark.parametrize(("lost", "every"), [("all", 9), ("nothing", 5)])
-def test_the_same_on_each_backend(any_store, lost, every):
-    before = make_history(lost=lost)
-    assert check_all_deaths(any_store, before, every=every) >= 4
+@pytest.mark.slow("each death and its repair on a test server are hundreds of requests")
+@pytest.mark.parametrize("count", [2, EVERY])
+@pytest.mark.parametrize("lost", ["all", "nothing"])
+def test_the_same_on_each_backend(any_store, lost, count):
+    check_deaths(any_store, make_history(lost=lost), count)
 
 
-@pytest.mark.slow("many pairs of deaths, each with three rebuilds")
+@pytest.mark.parametrize("count", [8, EVERY])
 @pytest.mark.parametrize("lost", ["nothing", "the head"])
-def test_two_deaths_in_a_row(lost):
+def test_two_deaths_in_a_row(lost, count):
     before = make_history(lost=lost)
     reference = fill(MemoryStore(), before)
     whole = set(plan_of(reference).live)
     old = live_files(reference) if lost == "nothing" else None
-    for first in range(1, 32, 6):
-        for second in range(0, 32, 5):
-            store = fill(MemoryStore(), before)
-            for at in (first, second):
-                dying = CrashingStore(store, at, after=True)
-                plan = plan_of(dying)
-                with contextlib.suppress(Crash):  # or it had fewer requests, and is through
-                    execute_rebuild(dying, plan)
-            check_death(store, before, whole, old)
+    pairs = [(first, second) for first in range(32) for second in range(32)]
+    for pair in some("two", pairs, count):
+        store = fill(MemoryStore(), before)
+        for at in pair:
+            dying = CrashingStore(store, at, after=True)
+            plan = plan_of(dying)
+            with contextlib.suppress(Crash):  # or it had fewer requests, and is through
+                execute_rebuild(dying, plan)
+        check_death(store, before, whole, old)
 
 
 @pytest.mark.parametrize("lost", ["nothing", "all"])

@@ -632,6 +632,42 @@ def test_a_rebuild_of_a_rebuilt_log(catalog, store, fake):
     assert live_in(catalog) == paths
 
 
+def test_the_way_back_after_a_rebuild(catalog, store, fake):
+    with catalog.writer("EWR", "weather") as writer:
+        first, _ = commit(writer, 1)
+        gone, _ = commit(writer, 2)
+        with writer.transaction() as tx:
+            tx.remove(gone)
+    at_first = catalog.snapshot("weather").token
+    execute_rebuild(store, plan_rebuild(store, "EWR", "weather", ambient=fake.ambient))
+    with catalog.writer("EWR", "weather") as writer:
+        late, _ = replacing(writer, first, 9)
+    rebuilt = catalog.snapshot("weather").token
+    assert live_in(catalog) == {late}
+    plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, back_to=1)
+    assert set(plan.live) == {first}
+    assert kinds(plan)[late] == "disproved"
+    assert "incarnation 1 ended with" in plan.notes[0]
+    assert execute_rebuild(store, plan, ambient=fake.ambient).incarnation == 3
+    assert live_in(catalog) == {first}
+    for token, paths in ((at_first, {first}), (rebuilt, {late})):
+        found = catalog.snapshot("weather", token).files("hourly")["path"].to_pylist()
+        assert set(found) == paths
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 4)
+
+
+def test_no_way_back_to_what_is_not_there(catalog, store, fake):
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1)
+    with pytest.raises(NotFoundError, match="EWR/weather has no incarnation 7") as caught:
+        plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, back_to=7)
+    assert "lakelog doctor" in caught.value.hint
+    for bad in (0, 1000, True, "1"):
+        with pytest.raises(UsageError, match="incarnation"):
+            plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, back_to=bad)
+
+
 def test_a_pruned_log_keeps_its_live_files_and_nothing_else(catalog, store, fake):
     with catalog.writer("EWR", "weather", checkpoint_every=0) as writer:
         first, _ = commit(writer, 1)

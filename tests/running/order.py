@@ -26,7 +26,7 @@ GROUPS = {
     "tests/faults/test_http_faults.py": "timing",
     "tests/faults/test_kill_9.py": "timing",
     "tests/faults/test_split_brain.py": "timing",
-    "tests/gc/test_gc_races.py::test_99_races": "timing",
+    "tests/gc/test_gc_races.py::test_races_never": "timing",
     "tests/layout/test_import_time.py": "timing",
 }
 FIRST = list(dict.fromkeys(GROUPS.values()))

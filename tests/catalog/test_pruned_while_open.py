@@ -1,0 +1,135 @@
+"""A state held open while prune deletes what it was read from: not damage, and it says so."""
+
+from __future__ import annotations
+
+import warnings
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.format.names import log_folder, parse_log_object, segments_folder
+from lakelog.catalog.log import piece_sink
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
+from lakelog.errors import CorruptObject, MissingTransaction, SnapshotPruned
+from lakelog.testing.rebuilt import rebuild, seal
+
+FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
+PARTS = {
+    "files": lambda state: state.files.count,
+    "schemas": lambda state: sorted(state.schemas.tables()),
+    "applications": lambda state: state.applications.versions(),
+    "history": lambda state: state.history.table()["revision"].to_pylist(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _spilling(monkeypatch):
+    monkeypatch.setattr(piece_sink, "SPILL_FROM_BYTES", 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CheckpointWarning)
+        yield
+
+
+@pytest.fixture
+def writer(catalog):
+    """Revisions 0 to 3, a checkpoint at 2."""
+    writer = catalog.writer("w", "db", checkpoint_every=0)
+    for value in range(4):
+        commit(writer, value)
+        if value == 2:
+            writer.checkpoint()
+    return writer
+
+
+@pytest.fixture
+def reader(store, fake):
+    return LogReader(store, "w", "db", fake.ambient)
+
+
+def commit(writer, value):
+    with writer.transaction("app", value + 1) as tx:
+        tx.write(f"table {value}", pa.table({"n": [value]}))
+
+
+def prune_below(store, reader, revision):
+    """As prune does: log objects from the beginning, then segments that no checkpoint needs."""
+    for info in list(store.list(FOLDER)):
+        item = parse_log_object(info.key.removeprefix(FOLDER))
+        if item.revision < revision:
+            store.delete([info.key])
+    kept = {piece.name for piece in reader.load().pieces}
+    kept.add(reader.load().base.references.name)
+    for info in list(store.list(SEGMENTS)):
+        if info.key.removeprefix(SEGMENTS) not in kept:
+            store.delete([info.key])
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_was_pruned_is_called_pruned(writer, store, reader, part):
+    state = reader.load(3)
+    for value in range(4, 7):
+        commit(writer, value)
+    writer.checkpoint()
+    prune_below(store, reader, 6)
+    with pytest.raises(SnapshotPruned, match="Revision 3 of w/db was pruned"):
+        PARTS[part](state)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_newer_checkpoint_serves_a_revision_that_is_still_there(writer, store, reader, part):
+    state, expected = reader.load(3), PARTS[part](reader.load(3))
+    assert state.base.message.revision == 2
+    writer.checkpoint()
+    prune_below(store, reader, 3)
+    assert PARTS[part](state) == expected
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_it_is_also_found_after_more_was_taken_in(writer, store, reader, part):
+    state = reader.load(3)
+    commit(writer, 4)
+    state = reader.advance(state)
+    writer.checkpoint()
+    expected = PARTS[part](reader.load(4))
+    prune_below(store, reader, 4)
+    assert PARTS[part](state) == expected
+
+
+def test_a_whole_incarnation_that_was_pruned(writer, store, reader):
+    state = reader.load(3)
+    seal(store, "w", "db")
+    rebuild(store, "w", "db")
+    for info in list(store.list(FOLDER)):
+        if parse_log_object(info.key.removeprefix(FOLDER)).incarnation == 1:
+            store.delete([info.key])
+    store.delete([info.key for info in list(store.list(SEGMENTS))])
+    with pytest.raises(SnapshotPruned, match="whole incarnation"):
+        PARTS["files"](state)
+
+
+def test_what_follows_a_revision_that_is_gone_is_not_taken_in(writer, store, reader):
+    """The log was lost under a writer that goes on: its next commit is no continuation of it."""
+    state = reader.load(3)
+    commit(writer, 4)
+    for info in list(store.list(FOLDER)):
+        if parse_log_object(info.key.removeprefix(FOLDER)).revision < 4:
+            store.delete([info.key])
+    with pytest.raises(MissingTransaction):
+        reader.advance(state)
+
+
+def test_what_is_gone_below_a_checkpoint_that_is_listed_is_lost(writer, store, reader):
+    state = reader.load(3)
+    writer.checkpoint()
+    store.delete([info.key for info in list(store.list(SEGMENTS))])
+    store.delete([FOLDER + parsed(store, 0, "transaction")])
+    with pytest.raises(CorruptObject, match="is not there"):
+        PARTS["files"](state)
+
+
+def parsed(store, revision, kind):
+    names = (info.key.removeprefix(FOLDER) for info in store.list(FOLDER))
+    return next(
+        n
+        for n in names
+        if (item := parse_log_object(n)) and (item.revision, item.kind) == (revision, kind)
+    )

@@ -1,0 +1,25 @@
+"""Some of many cases: others with each commit, the same again with the same LAKELOG_SEED."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import TypeVar
+
+from seeds import base_seed
+
+T = TypeVar("T")
+
+
+def some(name: str, items: Iterable[T], count: int | None) -> list[T]:
+    """So many of the items, chosen by the run's seed, in their order.
+
+    Args:
+        name: Of the test, so that tests choose apart from one another.
+        count: None for all.
+    """
+    every = list(items)
+    if count is None or count >= len(every):
+        return every
+    chosen = random.Random(f"{base_seed()} {name}").sample(range(len(every)), count)
+    return [every[place] for place in sorted(chosen)]
