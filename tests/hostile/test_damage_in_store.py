@@ -1,5 +1,6 @@
 """One object of a log damaged or gone, in a store: what can still be read is read, the rest is an
-error that names the object and says what stays readable."""
+error that names the object and says what stays readable. Damage to a part of a checkpoint is found
+when the part is used; content that was signed anew is in `test_signed_in_store.py`."""
 
 from __future__ import annotations
 
@@ -9,15 +10,19 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
+from asking import LOG, TABLES, TRUTH, ask, damaged_answers, small_log
+from corpus import SEGMENTS
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format import wire_kinds
 from lakelog.catalog.log import piece_sink
-from lakelog.catalog.read.log_reader import CheckpointWarning
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
+from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.errors import BrokenChain, CorruptError, CorruptObject, MissingTransaction
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
+from lakelog.testing.keys import log_keys, revision_in
 
-FOLDER = "w/db/transactions/"
 HEAD = 8
 DAMAGE = {
     "a flipped bit": lambda body: body[:70] + bytes([body[70] ^ 4]) + body[71:],
@@ -35,9 +40,9 @@ def files(snapshot):
 class Lake:
     """Nine revisions, checkpoints at 2 and 5, and what each revision held before any damage."""
 
-    def __init__(self, store):
+    def __init__(self, store, *, seed=0):
         self.store = store
-        fake = FakeAmbient()
+        fake = FakeAmbient(seed)
         self.catalog = Catalog(store, ambient=fake.ambient)
         self.truth, self.tokens, self.times = [], [], []
         with self.catalog.writer("w", "db", checkpoint_every=0) as writer:
@@ -56,12 +61,7 @@ class Lake:
                 self.times.append(dt.datetime.fromtimestamp(fake.wall_us / 1e6, dt.UTC))
 
     def key(self, revision, kind="transaction"):
-        start = f"{FOLDER}{revision:020d}."
-        (found,) = [
-            item.key
-            for item in self.store.list(FOLDER)
-            if item.key.startswith(start) and item.key.endswith(kind)
-        ]
+        (found,) = [key for key in log_keys(self.store, kind) if revision_in(key) == revision]
         return found
 
     def damage(self, key, how):
@@ -116,27 +116,109 @@ def test_a_checkpoint_that_is_gone_costs_nothing(lake):
             lake.check(revision)
 
 
-@pytest.mark.parametrize("what", ["missing", *DAMAGE])
-def test_a_spoiled_segment_of_a_checkpoint_falls_back_and_warns(lake, what):
+# --- Segments -------------------------------------------------------------------------------------
+
+
+def segments_of_each_kind():
+    """Keys of the segment objects of the last checkpoint, with their kind and place."""
+    found = {}
+    for piece in LOG.state.pieces:
+        assert not piece.inline, "all are objects"
+        name = f"{wire_kinds.NAMES[piece.kind]} {len(found)}"
+        found[name] = (piece, SEGMENTS + piece.name)
+    return found
+
+
+PIECES = segments_of_each_kind()
+ABOUT = {
+    wire_kinds.FILES: {"files", "details", "schema", "parts", "statistics", "group statistics"},
+    wire_kinds.APPLICATIONS: {"applications"},
+    wire_kinds.HISTORY: {"history"},
+    wire_kinds.ROW_GROUPS: set(),
+    wire_kinds.STATISTICS: set(),
+    wire_kinds.ROW_GROUP_STATISTICS: set(),
+}
+
+
+def costs(piece):
+    """What damage to a piece costs where no lower base gives it (docs/format.md, section 4.7)."""
+    if piece.kind == wire_kinds.SCHEMAS:
+        every = set(TRUTH) - {"head", "history", "applications"}
+        return every
+    if piece.kind != wire_kinds.FILES:
+        return ABOUT[piece.kind]
+    tables = [table for table in TABLES if piece.may_hold(table)]
+    return {f"{what} {table}" for what in ABOUT[piece.kind] for table in tables} | {
+        "all files",
+        "gc",
+    }
+
+
+@pytest.mark.parametrize("what", ["missing", "another's bytes", *DAMAGE])
+@pytest.mark.parametrize("name", PIECES)
+def test_a_spoiled_segment_costs_its_part_and_no_more(name, what):
+    """Only the last checkpoint is left: nothing else gives the part."""
+    piece, key = PIECES[name]
+    store = small_log(pruned=True)
+    spoil(store, key, what)
+    refused = damaged_answers(ask(store), {key})
+    # A collection of garbage reads all that it must keep, and whatever it can't read ends it.
+    assert refused - {"gc"} == costs(piece) - {"gc"}
+    assert "gc" in refused or not costs(piece) & {"gc"}
+
+
+@pytest.mark.parametrize("what", ["missing", "a flipped bit"])
+@pytest.mark.parametrize("name", PIECES)
+def test_a_spoiled_segment_costs_nothing_where_an_older_base_serves(name, what):
+    """Statistics are not worth an older base: they are unknown then."""
+    piece, key = PIECES[name]
+    store = small_log(pruned=False)
+    spoil(store, key, what)
+    found = ask(store)
+    assert damaged_answers(found, {key}) <= {"gc"}
+    of_statistics = piece.kind in (2, 3, 4)
+    told = found.warned.get(StatisticsWarning if of_statistics else CheckpointWarning, [])
+    assert any(key in text for text in told)
+    assert of_statistics or StatisticsWarning not in found.warned
+
+
+def spoil(store, key, what):
+    if what == "missing":
+        store.delete([key])
+    elif what == "another's bytes":
+        (other, *_) = (other for _, other in PIECES.values() if other != key)
+        store.put(key, store.get(other))
+    else:
+        store.put(key, DAMAGE[what](store.get(key)))
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_spoiled_statistics_never_cost_rows(lake, how):
+    """Real rows of real files, beside statistics of which nothing is left."""
+    honest = lake.catalog.snapshot("db").to_arrow("t")
     with (
         mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
         lake.catalog.writer("w", "db", checkpoint_every=0) as writer,
     ):
         writer.checkpoint()
-    segments = [item.key for item in lake.store.list(FOLDER) if item.key.endswith("segment")]
-    assert segments
-    for key in segments:
-        body = lake.store.get(key)
-        if what == "missing":
-            lake.store.delete([key])
-        else:
-            lake.damage(key, what)
-        with pytest.warns(CheckpointWarning, match=key.rsplit("/", 1)[-1]):
-            lake.check(HEAD, ways=("revision",))
-        lake.store.put(key, body)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        lake.check(HEAD, ways=("revision",))
+    state = LogReader(lake.store, "w", "db").load()
+    spoiled = [piece for piece in state.pieces if piece.kind in (2, 3, 4)]
+    assert spoiled
+    for piece in spoiled:
+        lake.damage(SEGMENTS + piece.name, how)
+    snapshot = lake.catalog.snapshot("db")
+    assert snapshot.to_arrow("t").equals(honest)
+    with pytest.warns(StatisticsWarning, match="unknown"):
+        assert snapshot.statistics("t").num_rows == 0
+    with lake.catalog.writer("w", "db", checkpoint_every=0) as writer:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [99]}))
+        writer.checkpoint()
+    now = lake.catalog.snapshot("db")
+    assert sorted(now.to_arrow("t")["a"].to_pylist()) == sorted([*honest["a"].to_pylist(), 99])
+
+
+# --- Transactions ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", DAMAGE)
@@ -154,13 +236,10 @@ def test_a_broken_transaction_is_an_error_and_all_before_it_reads(lake, victim, 
 
 
 def test_a_sound_transaction_of_another_log_breaks_the_chain(lake):
-    other = Lake(MemoryStore("other"))
+    """Under its own name it would be a fork; here it lies under the name of ours."""
+    other = Lake(MemoryStore("other"), seed=1)
     key = lake.key(7)
-    stranger = other.store.get(other.key(7))
-    changed = lake.store.get(key) != stranger
-    lake.store.put(key, stranger)
-    if not changed:  # the same clock and identities made the same bytes
-        return
+    lake.store.put(key, other.store.get(other.key(7)))
     with pytest.raises((BrokenChain, CorruptObject)) as caught:
         lake.catalog.snapshot("db")
     assert caught.value.key in (key, lake.key(8))
@@ -177,13 +256,21 @@ def test_a_broken_transaction_below_a_checkpoint_harms_nobody_above(lake, how):
     assert caught.value.key == lake.key(4)
 
 
+def test_a_transaction_in_the_place_of_its_neighbour_is_refused(lake):
+    lake.store.put(lake.key(7), lake.store.get(lake.key(6)))
+    with pytest.raises(CorruptObject) as caught:
+        lake.catalog.snapshot("db")
+    assert caught.value.key == lake.key(7)
+    lake.check(6)
+
+
 def test_a_missing_transaction_says_what_stays_readable(lake):
     key = lake.key(7)
     lake.store.delete([key])
     for as_of in (None, {"w": HEAD}, lake.tokens[HEAD]):
         with pytest.raises(MissingTransaction) as caught:
             lake.catalog.snapshot("db", as_of)
-        assert caught.value.key == key[: len(FOLDER) + 20]
+        assert caught.value.key == key.split(".")[0]
         assert caught.value.readable == "0-6"
         assert "0-6" in str(caught.value)
     for revision in range(7):

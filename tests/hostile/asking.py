@@ -1,0 +1,169 @@
+"""A small log in a store, all that can be asked of it, and what is true of it: after any damage
+each answer is the truth, or an error that names the object."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from corpus import FOLDER, SEGMENTS, grown_log
+from lakelog.catalog.ambient import Ambient
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.read.health import LogHealth, examine_log
+from lakelog.catalog.read.history_table import history_for_users
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
+from lakelog.catalog.read.statistics import StatisticsWarning
+from lakelog.errors import LakelogError
+from lakelog.gc import plan_gc
+from lakelog.store.memory import MemoryStore
+from lakelog.testing.doubles import START_US, FakeAmbient
+from lakelog.testing.keys import log_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOW = dt.datetime.fromtimestamp(START_US / 1e6, dt.UTC)
+QUICK = Ambient(sleep_s=lambda _: None)
+TABLES = ("t", "u")
+LOG = grown_log(0)
+CHECKPOINT = FOLDER + LOG.checkpoints[-1][0]
+
+
+def small_log(*, pruned: bool) -> MemoryStore:
+    """The log of the corpus, in a store.
+
+    Args:
+        pruned: Only its last checkpoint is left of it.
+    """
+    moment = [NOW]
+    store = MemoryStore("small", now=lambda: moment[0])
+    LOG.put_into(store)
+    for path in LIVE:
+        store.put(path, b"PAR1")
+    if pruned:
+        store.delete([key for key in log_keys(store) if key != CHECKPOINT])
+    moment[0] += dt.timedelta(days=90)
+    return store
+
+
+def live_keys() -> set[str]:
+    """Keys of the live data files."""
+    files = LOG.copy().files
+    return {"w/db/" + path for table in TABLES for path in files.table(table)["path"].to_pylist()}
+
+
+LIVE = live_keys()
+
+
+@dataclass
+class Answers:
+    """What a log said.
+
+    Attributes:
+        parts: By what was asked: the answer, or the error.
+        warned: What was warned of, as text, by the type of the warning.
+        health: What `doctor` would say.
+    """
+
+    parts: dict[str, Any] = field(default_factory=dict)
+    warned: dict[type, list[str]] = field(default_factory=dict)
+    health: LogHealth | None = None
+
+    @property
+    def refused(self) -> set[str]:
+        """What was answered by an error."""
+        return {name for name, found in self.parts.items() if isinstance(found, LakelogError)}
+
+
+def ask(store: MemoryStore) -> Answers:
+    """Ask for each part, each from the beginning; what is no error of lakelog is raised."""
+    found = Answers()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name, part in _parts(store).items():
+            try:
+                found.parts[name] = part()
+            except LakelogError as error:
+                found.parts[name] = error
+        found.health = examine_log(store, "w", "db", ambient=QUICK)
+    for one in caught:
+        if one.category in (CheckpointWarning, StatisticsWarning):
+            found.warned.setdefault(one.category, []).append(str(one.message))
+    return found
+
+
+def _parts(store: MemoryStore) -> dict[str, Callable[[], Any]]:
+    catalog = Catalog(store, ambient=QUICK)
+
+    def rows(call: Callable[[Any], Any]) -> Callable[[], Any]:
+        return lambda: _in_order(call(catalog.snapshot("db")).to_pylist())
+
+    def gc() -> str:
+        later = FakeAmbient(now_us=START_US + 90 * 86_400_000_000)
+        plan = plan_gc(store, "w", "db", ambient=later.ambient)
+        assert not LIVE & {action.key for action in plan.actions}, "live files are deleted"
+        return "no live file is deleted"
+
+    def state() -> Any:
+        return LogReader(store, "w", "db", QUICK).load()
+
+    parts: dict[str, Callable[[], Any]] = {
+        "head": lambda: catalog.snapshot("db").token,
+        "tables": lambda: catalog.snapshot("db").tables(),
+        "history": lambda: history_for_users(state().history.table(), "w").to_pylist(),
+        "applications": lambda: state().applications.versions(),
+        "all files": lambda: (state().files.count, state().files.tables()),
+        "gc": gc,
+    }
+    for name in TABLES:
+        parts |= {
+            f"files {name}": rows(lambda s, n=name: s.files(n)),
+            f"details {name}": rows(lambda s, n=name: s.files(n, details=True)),
+            f"schema {name}": lambda n=name: str(catalog.snapshot("db").schema(n)),
+            f"parts {name}": lambda n=name: _named(catalog.snapshot("db").file_parts(n)),
+            f"statistics {name}": rows(lambda s, n=name: s.statistics(n)),
+            f"group statistics {name}": rows(lambda s, n=name: s.statistics(n, row_groups=True)),
+        }
+    return parts
+
+
+def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["path"], row.get("column", ""), row.get("row_group")))
+
+
+def _named(parts: Any) -> list[str]:
+    return sorted(f"{part.key} {part.size_bytes} {part.row_count}" for part in parts)
+
+
+TRUTH = ask(small_log(pruned=False)).parts
+
+
+def damaged_answers(found: Answers, keys: set[str]) -> set[str]:
+    """What was refused; all else is the truth, or part of it for statistics.
+
+    Args:
+        keys: The objects that may be named as damaged.
+    """
+    for name, answer in found.parts.items():
+        if isinstance(answer, LakelogError):
+            assert answer.exit_code == 5, (name, answer)
+            assert any(key in f"{answer.key} {answer}" for key in keys), (name, str(answer))
+        elif "statistics" in name:
+            assert all(row in TRUTH[name] for row in answer), name
+            if answer != TRUTH[name]:
+                text = " ".join(found.warned.get(StatisticsWarning, ()))
+                assert any(key in text for key in keys), name
+        else:
+            assert answer == TRUTH[name], name
+    assert found.health is not None
+    if found.refused or found.warned:
+        named = " ".join(f"{item.key} {item.what}" for item in found.health.findings)
+        assert any(key in named for key in keys), named
+    return found.refused
+
+
+def segment_key(name: str) -> str:
+    """The key of a segment object."""
+    return SEGMENTS + name
