@@ -54,9 +54,11 @@ class CrashingStore(PassingStore):
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         last = self._enter()
-        self.inner.put(key, body, if_absent=if_absent)
-        if last:
-            raise Crash
+        try:
+            self.inner.put(key, body, if_absent=if_absent)
+        finally:
+            if last:
+                raise Crash  # whatever the answer was: nobody hears it
 
     def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
         for key in keys:

@@ -60,12 +60,13 @@ class FaultPlanStore(PassingStore):
             raise Crash
         if fault == "lost request":
             raise StorageError("the request was lost", key=key)
-        done = work()
-        if fault == "dies after":
-            raise Crash
-        if fault == "lost response":
-            raise StorageError("the response was lost", key=key)
-        return done
+        try:
+            return work()
+        finally:  # whatever the answer was
+            if fault == "dies after":
+                raise Crash
+            if fault == "lost response":
+                raise StorageError("the response was lost", key=key)
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         number = len(self.requests)

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.catalog.read.log_reader import LogReader
+from lakelog.errors import SnapshotPruned
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakelog.catalog.format.names import LogObject
+    from lakelog.catalog.log.state import State
     from lakelog.store import Store
 
 W, D = "EWR", "weather"
@@ -127,10 +130,37 @@ def _read_anew(store: Store, warned: Literal["error", "ignore"]) -> Seen:
         if not only_names_the_log(log, listing.transactions.get(row["revision"]))
         for one in row["transaction_ids"]
     )
-    live = frozenset(path for paths in live_paths(state).values() for path in paths)
+    live = live_files(state)
     oldest = listing.oldest_readable()
     versions = tuple(sorted(state.applications.versions().items()))
     return Seen(state.revision, oldest, found, live, versions, state.is_foreign)
+
+
+_pasts: dict[bytes, dict[int, frozenset[str]]] = {}
+
+
+def past(store: Store) -> dict[int, frozenset[str]]:
+    """The live files of each revision that can be read; all below were pruned, and none is a gap.
+    The same store is read once."""
+    digest = digest_of(store)
+    if digest not in _pasts:
+        log = LogReader(store, W, D, FakeAmbient(99).ambient)
+        listing = log.names()
+        oldest = listing.oldest_readable()
+        for revision in range(oldest):
+            with pytest.raises(SnapshotPruned):
+                log.load(revision)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            _pasts[digest] = {
+                revision: live_files(log.load(revision))
+                for revision in range(oldest, listing.head + 1)
+            }
+    return _pasts[digest]
+
+
+def live_files(state: State) -> frozenset[str]:
+    return frozenset(path for paths in live_paths(state).values() for path in paths)
 
 
 def only_names_the_log(log: LogReader, names: list[LogObject] | None) -> bool:

@@ -26,6 +26,7 @@ from operations import (
     everything,
     gc,
     memory,
+    past,
     prune,
     read,
     rows,
@@ -95,6 +96,8 @@ def check_legal(name, store, notes):
         assert (seen.revision, seen.applications) == (before.revision, before.applications)
         assert set(seen.transactions) <= set(old)
         assert seen.oldest <= after.oldest
+        was = past(memory(begin(name)))
+        assert past(store) == {n: live for n, live in was.items() if n >= seen.oldest}
     return seen
 
 

@@ -175,6 +175,63 @@ def prune_trusts_the_checkpoint() -> Any:
     return mock.patch.object(prune_verify, "_compare_with_log", return_value="")
 
 
+@plant("tests/faults/test_crash_points.py")
+def prune_backwards() -> Any:
+    """Prune deletes segments before the checkpoints that name them."""
+    from dataclasses import replace
+
+    from lakelog.gc import prune
+
+    real = prune.select
+
+    def select(*args: Any) -> Any:
+        found = real(*args)
+        return replace(found, actions=found.actions[::-1])
+
+    return mock.patch.object(prune, "select", select)
+
+
+@plant("tests/faults/test_crash_points.py")
+def checkpoint_before_its_segments() -> Any:
+    """A checkpoint is put before the segments that it names."""
+    from lakelog.catalog.commit import checkpointer
+
+    real = checkpointer._put_segments
+
+    def put(log: Any, encoded: Any, **options: Any) -> bool:
+        log.store.put(log.folder + encoded.name, encoded.body)
+        return real(log, encoded, **options)
+
+    return mock.patch.object(checkpointer, "_put_segments", put)
+
+
+@plant("tests/faults/test_crash_points.py")
+def no_answer_is_a_refusal() -> Any:
+    """A put without an answer is taken for one that wrote nothing."""
+    from lakelog.catalog.commit.publish import Publisher
+
+    def no_answer(self: Any, error: Any, unsent: Any, key: str, **_: Any) -> None:
+        self._attempts.refused(unsent)
+        raise error
+
+    return mock.patch.object(Publisher, "_no_answer", no_answer)
+
+
+@plant("tests/faults/test_interrupts.py")
+def interrupted_leaders_take_results_along() -> Any:
+    """Who was taken by a leader that was interrupted isn't committed, nor told."""
+    from lakelog.catalog.commit.queue import CommitQueue
+
+    real, entered = CommitQueue._enter, set()
+
+    def enter(self: Any, waiter: Any) -> None:
+        if waiter not in entered:
+            entered.add(waiter)
+            real(self, waiter)
+
+    return mock.patch.object(CommitQueue, "_enter", enter)
+
+
 @plant("tests/gc/test_gc_collect.py")
 def gc_takes_unknown_names() -> Any:
     """Gc deletes what it doesn't know."""
