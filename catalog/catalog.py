@@ -263,7 +263,9 @@ class Catalog:
             positions = {check_id(w, "writer"): position_of(r) for w, r in as_of.items()}
             return Cut(database, dict(sorted(positions.items())))
         raise UsageError(
-            f"A point in time can't be a {type(as_of).__name__}", hint="See `Catalog.snapshot`"
+            f"{as_of!r:.60} is no point in time: a value of type {type(as_of).__name__}",
+            hint="Give None for the newest, an aware datetime, a token (`snapshot.token`), or a "
+            "revision by writer: {'writer': 7}",
         )
 
     def _states_of_cut(self, cut: Cut) -> list[State]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .evidence import Evidence, Transaction
     from .order import Ordered
     from .scanned import ForeignFile, OwnFile
-    from .values import FileName, Proof
+    from .values import FileName, Proof, SchemaName
 
 # A clock outside of this is no time in µs: users may count clocks as they like.
 EARLIEST_US: Final = 946_684_800_000_000  # 2000-01-01
@@ -51,6 +51,8 @@ class Assembled:
         files: tuple[RebuiltFile, ...],
         why: str,
         removed: tuple[FileName, ...] = (),
+        schemas: tuple[SchemaName, ...] = (),
+        applications: tuple[tuple[str, int], ...] = (),
     ) -> None:
         """One more transaction at the end, that no footer tells of."""
         revision = len(self.transactions)
@@ -70,6 +72,8 @@ class Assembled:
                 files=files,
                 why=why,
                 removed=removed,
+                schemas=schemas,
+                applications=applications,
             )
         )
         self.live.difference_update(removed)

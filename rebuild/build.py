@@ -18,6 +18,7 @@ from ..catalog.log.state import State, empty_state
 from ..catalog.log.validate import check_written, validate
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject
+from .values import derived_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,11 +56,12 @@ def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
         if item.revision == 0:
             intent.actions.insert(0, identity_action(plan.writer, plan.database))
             intent.summary[_CONTENT] = _content(plan)
+        intents = [intent, *_applications(item, plan.epoch, rebuild_id)]
         validate(state, intent.actions, {intent.transaction_id})
         uuid = rebuilt_slot_uuid(rebuild_id, item.revision)
         body, _ = build_transaction(
             state,
-            [intent],
+            intents,
             log=plan.log,
             uuid=uuid,
             slot_seed=rebuild_id,
@@ -94,7 +96,8 @@ def _intent(
     if item.original_revision is not None:
         intent.summary["original_revision"] = str(item.original_revision)
     intent.actions += [_remove(table, path) for table, path in item.removed]
-    known: set[tuple[str, bytes]] = set()
+    known = set(item.schemas)
+    intent.actions += [_schema(schemas[name]) for name in item.schemas]
     for file in item.files:
         name = (file.table, file.fingerprint)
         if name not in known and name not in state.schemas:
@@ -103,6 +106,21 @@ def _intent(
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
     return intent
+
+
+def _applications(item: RebuiltTransaction, epoch: int, rebuild_id: bytes) -> list[Intent]:
+    """Members that say nothing but the version of an application."""
+    return [
+        Intent(
+            transaction_id=derived_id(rebuild_id, f"application {app}"),
+            epoch=epoch,
+            operation=item.operation,
+            app_id=app,
+            app_version=version,
+            summary={"rebuilt": item.proof},
+        )
+        for app, version in item.applications
+    ]
 
 
 def _remove(table: str, path: str) -> wire.Action:
@@ -115,6 +133,8 @@ def _schema(schema: KnownSchema) -> wire.Action:
         table=schema.table,
         fingerprint=schema.fingerprint,
         arrow_schema=schema.message,
+        key=schema.key,
+        sort_order=schema.sort_order,
         generations=numbers,
     )
     return wire.Action(schema=item)
@@ -123,10 +143,14 @@ def _schema(schema: KnownSchema) -> wire.Action:
 def _content(plan: RebuildPlan) -> str:
     """A digest of all that follows from a plan."""
     digest = hashlib.sha256(repr((plan.writer, plan.database, plan.log, plan.epoch)).encode())
+    for schema in plan.schemas:
+        digest.update(repr((schema.table, schema.fingerprint)).encode())
+        digest.update(repr((schema.key, schema.sort_order)).encode())
     for item in plan.transactions:
         said = (
             item.transaction_id, item.proof, item.original_revision, item.operation,
-            item.committed_at_us, item.app_id, item.app_version, item.removed,
+            item.committed_at_us, item.app_id, item.app_version, item.removed, item.schemas,
+            item.applications,
         )  # fmt: skip
         digest.update(repr(said).encode())
         for file in item.files:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from .assemble import Assembled
     from .evidence import Evidence, Transaction
+    from .known_log import KnownLog
     from .old_log import OldLog
     from .order import Ordered
     from .values import LeftOut
@@ -27,14 +28,15 @@ def notes(
     left_out: Sequence[LeftOut],
     lost: Sequence[str],
     old: OldLog,
-    is_whole: bool,
+    known: KnownLog | None,
 ) -> tuple[str, ...]:
     """All notes of a plan, the general ones last.
 
     Args:
         lost: Paths that are live in the old log and can't be taken over.
-        is_whole: Whether the old log could be read as a whole.
+        known: What could be read of the old log.
     """
+    is_whole = known is not None and known.is_whole
     found = list(evidence.contradictions)
     if ordered.circular:
         found.append(
@@ -59,18 +61,7 @@ def notes(
             "with names of lakelog's at once. Copy elsewhere first what you want to keep"
         )
     found += _committers(old)
-    if is_whole:
-        found.append(
-            "Not taken over from the old log: application versions and schemas of transactions "
-            "that left no file, summaries, keys and sort orders, and what such transactions did "
-            "in between (the live files at the end are those of the old log)"
-        )
-    else:
-        found.append(
-            "Not in any footer, and so lost: removals and soft deletes that no new file replaces "
-            "(such files are live again), undone removals, summaries, keys and sort orders, and "
-            "exact commit times (the clock of the last file stands for it)"
-        )
+    found.append(_not_taken_over(known))
     return tuple(found)
 
 
@@ -79,6 +70,28 @@ def back_note(incarnation: int) -> str:
     return (
         f"The live files will be those that incarnation {incarnation} ended with. What was "
         "committed since is left out"
+    )
+
+
+def _not_taken_over(known: KnownLog | None) -> str:
+    if known is not None and known.is_whole:
+        return (
+            "Not taken over from the old log: summaries, and what transactions that left no file "
+            "did in between (the live files, schemas and application versions at the end are "
+            "those of the old log)"
+        )
+    lost = (
+        "Not in any footer, and so lost: removals and soft deletes that no new file replaces "
+        "(such files are live again), undone removals, summaries, keys and sort orders, and "
+        "exact commit times (the clock of the last file stands for it)"
+    )
+    if known is None:
+        return lost
+    revision = known.state.revision
+    upto = f"up to revision {revision}, and " if revision >= 0 else ""
+    return (
+        f"Of the old log, what can be read {upto}in single transactions counts. Of the rest: "
+        f"{lost[0].lower()}{lost[1:]}"
     )
 
 

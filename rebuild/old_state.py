@@ -1,5 +1,5 @@
-"""What an old log that can be read says. What it committed is proven, and its live files are live
-after. If no footer tells of more, it is whole and decides: what it doesn't hold was never
+"""What an old log says, as far as it can be read, against what footers say. What it committed is
+proven, and its live files are live after. If it is whole it decides: what it doesn't hold was never
 committed. Pure, but for the pieces of the state.
 
 Source: docs/format.md, section 8: what a log says of a file counts, whatever its footer says.
@@ -7,9 +7,7 @@ Source: docs/format.md, section 8: what a log says of a file counts, whatever it
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,84 +15,20 @@ import pyarrow.compute as pc
 from ..catalog.format.columns import column
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from ..errors import CorruptError
-from .values import RebuiltFile
+from .known_log import same_log
+from .values import RebuiltFile, derived_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from ..catalog.log.state import State
     from .assemble import Assembled
     from .evidence import Evidence, Transaction, TransactionId
-    from .scanned import OwnFile, Scan
-    from .values import FileName
+    from .known_log import KnownLog
+    from .scanned import Scan
+    from .values import FileName, SchemaName
 
-
-@dataclass(frozen=True, slots=True)
-class KnownLog:
-    """What a log says that can be read.
-
-    Attributes:
-        is_whole: Whether no footer tells of a later revision: else its end is lost.
-        state: At its head.
-        committed: By transaction id, its revision and commit time (µs).
-        first: The lowest revision that its history tells of.
-        live: Tables and paths of its live files.
-    """
-
-    is_whole: bool
-    state: State
-    committed: dict[TransactionId, tuple[int, int]]
-    first: int
-    live: frozenset[FileName]
-
-
-def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
-    """All that a state says; None if a part of it can't be read.
-
-    Args:
-        own: All files with lakelog metadata.
-    Requests: 1 GET a piece of the checkpoint.
-    """
-    try:
-        return None if state is None else read_whole(state, own)
-    except CorruptError:
-        return None
-
-
-def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
-    """The same.
-
-    Raises:
-        CorruptError: A part of it can't be read.
-    """
-    history = state.history.table()
-    times = history.column("committed_at").cast(pa.int64()).to_pylist()
-    revisions = history.column("revision").to_pylist()
-    ids = history.column("transaction_ids").to_pylist()
-    live = set()
-    for table in state.files.tables():
-        rows = state.files.table(table)
-        live |= {(table, path) for path in rows.column("path").to_pylist()}
-    for table in state.files.broken:
-        state.files.check(table)
-    for _, error in state.files.broken_ranges:
-        raise error
-    assert state.schemas is not None
-    committed = {
-        transaction_id: (revision, time)
-        for revision, time, members in zip(revisions, times, ids, strict=True)
-        for transaction_id in members
-    }
-    is_whole = not any(
-        _same_log(file, state) and file.base_revision > state.revision for file in own
-    )
-    return KnownLog(is_whole, state, committed, min(revisions), frozenset(live))
-
-
-def _same_log(item: OwnFile | Transaction, state: State) -> bool:
-    log = state.log
-    return log is not None and (item.log_id, item.incarnation) == (log.log_id, log.incarnation)
+_IN_ONE: Final = 500  # schemas or applications that one transaction carries over
+_BYTES_IN_ONE: Final = 2 << 20  # of schemas
 
 
 def prove_by_log(
@@ -122,7 +56,7 @@ def prove_by_log(
 
 def _is_covered(item: Transaction, known: KnownLog) -> bool:
     """Whether a transaction would be in the history, had it been committed."""
-    same = _same_log(item, known.state)
+    same = same_log(item, known.state)
     return known.first == 0 or (same and item.base_revision + 1 >= known.first)
 
 
@@ -130,7 +64,7 @@ def close(
     result: Assembled,
     known: KnownLog,
     scan: Scan,
-    schemas: dict[tuple[str, bytes], EncodedSchema],
+    schemas: dict[SchemaName, EncodedSchema],
     rebuild_id: bytes,
 ) -> list[str]:
     """Make the live files those of the old log, by one transaction more where footers lead to
@@ -149,14 +83,15 @@ def close(
             if bytes.fromhex(item.transaction_id) in known.committed
             for file in item.files
         }
-        extra, wanted = extra & told, {name for name in wanted if name[1] not in result.dead}
+        extra = (extra & told) | (known.removed & result.live)
+        wanted = {name for name in wanted if name[1] not in result.dead}
     added, lost = _files_of(known, scan, wanted, schemas)
     if extra or added:
         result.append(
             transaction_id=derived_id(rebuild_id, "closing"),
             proof="proven",
             operation="maintenance",
-            not_before_us=known.state.committed_at_us,
+            not_before_us=known.latest_us,
             files=tuple(added),
             why="what the old log says is live, where footers tell less or more",
             removed=tuple(sorted(extra)),
@@ -164,33 +99,41 @@ def close(
     return lost
 
 
-def derived_id(rebuild_id: bytes, what: str) -> bytes:
-    """The id of a transaction that a rebuild adds: the same again if it is run again."""
-    return hashlib.sha256(b"lakelog rebuild " + what.encode() + rebuild_id).digest()[:16]
-
-
 def _files_of(
     known: KnownLog,
     scan: Scan,
     wanted: Collection[FileName],
-    schemas: dict[tuple[str, bytes], EncodedSchema],
+    schemas: dict[SchemaName, EncodedSchema],
 ) -> tuple[list[RebuiltFile], list[str]]:
     if not wanted:
         return [], []
     scanned = {file.path: file.add for file in scan.own}
     scanned |= {file.path: file.add for file in (*scan.foreign, *scan.strays.values())}
     added: list[RebuiltFile] = []
-    for table in sorted({table for table, _ in wanted}):
-        paths = sorted(path for name, path in wanted if name == table)
-        rows = known.state.files.table(table, whole=True)
-        rows = rows.filter(pc.is_in(rows.column("path"), column(paths, pa.string())))
-        for row in rows.sort_by("path").to_pylist():
-            if row["path"] in scanned:
-                add = wire.Add.FromString(scanned[row["path"]])
+    for table, row in _facts_of(known, wanted):
+        if row["path"] in scanned:
+            add = wire.Add.FromString(scanned[row["path"]])
+            if (table, row["schema_fingerprint"]) not in known.schemas:
+                row["schema_fingerprint"] = add.schema_fingerprint  # that of its own footer
+            if _keep_schema(known, scan, (table, row["schema_fingerprint"]), schemas):
                 added.append(_as_in_log(add, table, row))
-                _keep_schema(known, table, row["schema_fingerprint"], schemas)
     done = {file.path for file in added}
     return added, sorted(path for _, path in wanted if path not in done)
+
+
+def _facts_of(
+    known: KnownLog, wanted: Collection[FileName]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the old log says of files, by table and path."""
+    for table in sorted({table for table, _ in wanted}):
+        paths = sorted(path for name, path in wanted if name == table)
+        facts = {path: known.added[table, path] for path in paths if (table, path) in known.added}
+        if known.state.revision >= 0 and len(facts) < len(paths):
+            rows = known.state.files.table(table, whole=True)
+            rows = rows.filter(pc.is_in(rows.column("path"), column(paths, pa.string())))
+            facts = {row["path"]: row for row in rows.to_pylist()} | facts
+        for path in sorted(facts):
+            yield table, facts[path]
 
 
 def _as_in_log(add: wire.Add, table: str, row: Mapping[str, object]) -> RebuiltFile:
@@ -206,9 +149,61 @@ def _as_in_log(add: wire.Add, table: str, row: Mapping[str, object]) -> RebuiltF
 
 def _keep_schema(
     known: KnownLog,
-    table: str,
-    fingerprint: bytes,
-    schemas: dict[tuple[str, bytes], EncodedSchema],
+    scan: Scan,
+    name: SchemaName,
+    schemas: dict[SchemaName, EncodedSchema],
+) -> bool:
+    """Put the schema of a file in; whether it is known."""
+    entry = known.schemas.get(name)
+    if entry is not None:
+        schemas[name] = EncodedSchema(name[1], entry.message, entry.generations)
+        return True
+    found = next((item for (_, mark), item in scan.schemas.items() if mark == name[1]), None)
+    if found is not None:
+        schemas.setdefault(name, found)
+    return found is not None
+
+
+def carry_over(
+    result: Assembled, known: KnownLog, schemas: dict[SchemaName, EncodedSchema], rebuild_id: bytes
 ) -> None:
-    entry = known.state.schemas.entries[table, fingerprint]
-    schemas[table, fingerprint] = EncodedSchema(fingerprint, entry.message, entry.generations)
+    """Schemas that no rebuilt file has and application versions that no footer tells, by more
+    transactions at the end.
+
+    Args:
+        schemas: Those that are carried over are put in.
+    """
+    named = {(file.table, file.fingerprint) for item in result.transactions for file in item.files}
+    for name, entry in known.schemas.items():
+        schemas.setdefault(name, EncodedSchema(name[1], entry.message, entry.generations))
+    more = [name for name in known.schemas if name not in named]
+    set_already: dict[str, int] = {}
+    for item in result.transactions:
+        set_already[item.app_id] = max(item.app_version, set_already.get(item.app_id, -1))
+    applications = sorted(
+        (app, version)
+        for app, version in known.applications.items()
+        if version > set_already.get(app, -1)
+    )
+    chunks: list[tuple[list[SchemaName], list[tuple[str, int]]]] = []
+    room = 0
+    for name in more:
+        size = len(schemas[name].message)
+        if room < size or len(chunks[-1][0]) == _IN_ONE:
+            chunks.append(([], []))
+            room = _BYTES_IN_ONE
+        chunks[-1][0].append(name)
+        room -= size
+    for start in range(0, len(applications), _IN_ONE):
+        chunks.append(([], applications[start : start + _IN_ONE]))
+    for number, (some_schemas, some_applications) in enumerate(chunks):
+        result.append(
+            transaction_id=derived_id(rebuild_id, f"carried over {number}"),
+            proof="proven",
+            operation="maintenance",
+            not_before_us=known.latest_us,
+            files=(),
+            why="schemas and application versions of the old log that no file tells of",
+            schemas=tuple(some_schemas),
+            applications=tuple(some_applications),
+        )

@@ -21,7 +21,8 @@ from ..catalog.format.names import (
     check_id,
     check_path,
 )
-from ..catalog.format.objects import OPERATIONS
+from ..catalog.format.objects import MAX_APP_ID_BYTES, OPERATIONS
+from ..catalog.format.segments import MAX_NUMBER
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import InvalidPath
 from ..plans.contract import Effect, Group
@@ -188,6 +189,14 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
             )
         for _, path in transaction.removed:
             check_path(path)
+        if not known.issuperset(transaction.schemas) or any(
+            not 0 < len(app.encode()) <= MAX_APP_ID_BYTES or not 0 <= version < MAX_NUMBER
+            for app, version in transaction.applications
+        ):
+            raise _changed(
+                f"a schema or application of transaction {revision} is wrong",
+                transaction.transaction_id,
+            )
         for file in transaction.files:
             check_path(file.path)
             if (file.table, file.fingerprint) not in known or not _fits(file):

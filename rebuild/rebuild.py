@@ -13,24 +13,28 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
+from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source
 from .assemble import SKEW_US, Assembled, assemble, take_foreign
 from .evidence import Evidence, Transaction, group, prove, rule_out
+from .known_log import KnownLog, known_log, read_whole
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
-from .old_state import KnownLog, close, derived_id, known_log, prove_by_log, read_whole
+from .old_state import carry_over, close, prove_by_log
 from .order import Ordered, order
 from .plan import RebuildPlan
+from .remains import known_remains
 from .scan import scan_data
 from .seal_names import plan_seal
-from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind
+from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
+    from ..catalog.format.schema import EncodedSchema
     from ..plans import Progress
     from ..store import ObjectInfo, Store
     from .scanned import Scan
@@ -88,6 +92,8 @@ def plan_rebuild(
     rebuild_id = old.seal.rebuild_id if old.seal is not None else ambient.new_id()
     if back_to is None:
         known = known_log(old.state, scan.own)
+        log = LogReader(store, writer, database, ambient)
+        known = known or known_remains(log, old, scan.own)
     else:
         state = last_state(store, writer, database, ambient, back_to)
         known = replace(read_whole(state, scan.own), is_whole=True)
@@ -160,6 +166,8 @@ def _weigh(
         include=include_foreign,
         transaction_id=derived_id(rebuild_id, "foreign"),
     )
+    if known is not None and assembled.transactions:  # else there is nothing to rebuild
+        carry_over(assembled, known, scan.schemas, rebuild_id)
     found = [*scan.left_out, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
@@ -194,7 +202,7 @@ def _plan(
         left_out=weighed.left_out,
         lost=weighed.lost,
         old=old,
-        is_whole=weighed.known is not None and weighed.known.is_whole,
+        known=weighed.known,
     )
     now = dt.timedelta(microseconds=place.ambient.now_us())
     return RebuildPlan(
@@ -215,10 +223,17 @@ def _plan(
         bytes_seen=sum(info.size_bytes for info in scan.objects),
         data_digest=data_digest(scan.objects),
         schemas=tuple(
-            KnownSchema(table, schema.fingerprint, schema.message, schema.generations)
+            _known_schema(table, schema, weighed.known)
             for (table, _), schema in scan.schemas.items()
         ),
     )
+
+
+def _known_schema(table: str, schema: EncodedSchema, known: KnownLog | None) -> KnownSchema:
+    """With the key and sort order that the old log says."""
+    found = KnownSchema(table, schema.fingerprint, schema.message, schema.generations)
+    entry = known and known.schemas.get((table, schema.fingerprint))
+    return replace(found, key=entry.key, sort_order=entry.sort_order) if entry else found
 
 
 def _next_incarnation(old: OldLog, scan: Scan, where: str) -> int:

@@ -5,6 +5,7 @@ Source: docs/format.md, sections 8 and 10.6; docs/maintenance.md.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -12,8 +13,14 @@ from ..catalog.format.frame import LogIdentity  # noqa: TC001 - `decode_plan` lo
 
 MAX_EPOCH: Final = 1 << 61  # of a file
 FileName = tuple[str, str]  # table and path
+SchemaName = tuple[str, bytes]  # table and fingerprint
 Proof = Literal["proven", "unproven", "foreign"]
 LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
+
+
+def derived_id(rebuild_id: bytes, what: str) -> bytes:
+    """The id of a transaction that a rebuild adds: the same again if it is run again."""
+    return hashlib.sha256(b"lakelog rebuild " + what.encode() + rebuild_id).digest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class RebuiltTransaction:
         files: What it adds, in order.
         why: Why it stands at this place, in words.
         removed: Tables and paths that it takes out first, with nothing in their place.
+        schemas: Tables and fingerprints of schemas that it names beside those of its files.
+        applications: Versions of applications that it sets beside its own.
     """
 
     revision: int
@@ -73,6 +82,8 @@ class RebuiltTransaction:
     files: tuple[RebuiltFile, ...]
     why: str
     removed: tuple[FileName, ...] = ()
+    schemas: tuple[SchemaName, ...] = ()
+    applications: tuple[tuple[str, int], ...] = ()
 
     @property
     def removes(self) -> tuple[FileName, ...]:
@@ -109,12 +120,15 @@ class KnownSchema:
     Attributes:
         table: Of which table.
         fingerprint, message, generations: As of `EncodedSchema`.
+        key, sort_order: Columns of the table's key and sort order, as the old log says; else empty.
     """
 
     table: str
     fingerprint: bytes
     message: bytes = field(repr=False)
     generations: tuple[tuple[str, int], ...]
+    key: tuple[str, ...] = ()
+    sort_order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,14 @@ class Session:
         """From which the names of this session's commits follow."""
         return self._committer.slot_seed
 
+    def refuse_fenced(self) -> None:
+        """Raise if the writer is known to be taken over: what is written could never be committed.
+
+        Raises:
+            FencedError: It is.
+        """
+        self._committer.refuse_fenced()
+
     def commit(self, intent: Intent) -> CommitInfo:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""

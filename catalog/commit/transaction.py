@@ -79,12 +79,14 @@ class Transaction:
             Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
             file, but its schema becomes the table's.
         Raises:
+            FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             StorageError: Files written so far are orphans; gc takes them.
             ObjectExists: Another process draws the same random ids.
         Requests: 1 PUT a file.
         """
         self._check_open()
+        self._session.refuse_fenced()
         escape_name(table, "table")
         schema, batches = to_batches(data)
         first, last = check_clock(clock or self._session.clock())
@@ -149,6 +151,7 @@ class Transaction:
         from ..data.footers.read import read_footer
 
         self._check_open()
+        self._session.refuse_fenced()
         escape_name(table, "table")
         if partition != "":
             escape_name(partition, "partition")

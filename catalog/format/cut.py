@@ -87,20 +87,26 @@ def _text(body: bytes) -> str:
 
 def is_token(text: str) -> bool:
     """Whether a string looks like a token (it may still be malformed)."""
-    return text.startswith(PREFIX)
+    return text.lstrip().startswith(PREFIX)
 
 
 def parse_token(token: str) -> Cut:
     """The cut that a token names.
 
     Raises:
-        InvalidToken: Malformed, or cut short.
+        InvalidToken: Malformed, cut short, or with white space around it.
     """
     problem = InvalidToken(
         "The token is malformed or cut short",
         key=token[:40] + ("..." if len(token) > 40 else ""),
         hint="Copy it whole, as `snapshot.token` gives it; it begins with ll1-",
     )
+    if token != token.strip():
+        raise InvalidToken(
+            "The token has white space before or behind it",
+            key=problem.key,
+            hint="Give it as `snapshot.token` is: `.strip()` what was read from a file",
+        )
     if not token.startswith(PREFIX) or len(token) > MAX_TOKEN_CHARS:
         raise problem
     text = token[len(PREFIX) :]

@@ -62,7 +62,8 @@ def has_unknown_fields(message: Message) -> bool:
 
 
 def _has_group(message: Message) -> bool:
-    if any(found.wire_type == _GROUP for found in unknown_fields(message)):
+    found: Any = UnknownFieldSet(message)
+    if any(field.wire_type == _GROUP for field in found):
         return True
     return any(_has_group(part) for _, part in _parts(message))
 

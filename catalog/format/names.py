@@ -174,6 +174,12 @@ def check_path(path: str) -> str:
     Raises:
         InvalidPath: It breaks the grammar.
     """
+    if not isinstance(path, str):
+        raise InvalidPath(
+            f"A path is text, and {str(path)[:200]!r} is a {type(path).__name__}",
+            key=str(path)[:200],
+            hint="Give text: `.as_py()` of an Arrow value, `str()` of a path",
+        )
     problem = _path_problem(path)
     if problem:
         raise InvalidPath(
@@ -185,7 +191,7 @@ def check_path(path: str) -> str:
 
 
 def _path_problem(path: str) -> str:
-    if not isinstance(path, str) or not path.startswith("data/"):
+    if not path.startswith("data/"):
         return "is not below data/"
     try:
         raw = path.encode("utf-8")

@@ -27,6 +27,7 @@ from .wire_kinds import FILES, REFERENCES
 MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
 MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
+MAX_REFERENCES: Final = 1 << 20  # each takes half a kilobyte of memory, however small its bytes are
 MAX_FEATURE_CHARS: Final = 64
 _OPTIONAL: Final = 15
 READER_FEATURES: Final[frozenset[str]] = frozenset()
@@ -320,7 +321,8 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
         ascending = all(low < high for low, high in itertools.pairwise(ordered))
         sane = ascending and len(ordered) <= MAX_FEATURES
         _require(sane, key, "requires features out of order, or too many")
-    _require(references.kind == REFERENCES, key, "doesn't refer to its segments")
+    sane = references.kind == REFERENCES and references.rows <= MAX_REFERENCES
+    _require(sane, key, "doesn't refer to its segments, or to too many")
     return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)
 
 

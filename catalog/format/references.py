@@ -6,7 +6,7 @@ Source: docs/format.md, section 6.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptObject
 from ..wire import lakelog_segment_pb2 as wire
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+_AT_ONCE: Final = 1_024  # rows as Python's objects take many times their bytes
 _SEGMENT_FIELDS = (
     "kind", "row_count", "total_rows", "total_bytes", "first_table", "first_path", "last_table",
     "last_path", "columns", "first_revision", "last_revision",
@@ -67,7 +68,8 @@ def decode_references(
         raise
     _check_kinds(table, key)
     pieces = []
-    for row in table.to_pylist():
+    batches = table.to_batches(max_chunksize=_AT_ONCE)
+    for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
         digest = row["digest"] or b""
         inline = None
         if not digest:
@@ -88,7 +90,7 @@ def decode_references(
 
 
 def _check_kinds(table: pa.Table, key: str) -> None:
-    for kind in table.column("kind").to_pylist():
+    for kind in table.column("kind").unique().to_pylist():
         check_kind(kind, key)
 
 

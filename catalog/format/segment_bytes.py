@@ -128,7 +128,7 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
         raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
     for field in table.schema:
         wanted = required.field(field.name)
-        if field.type != wanted.type:
+        if not _is_same(field.type, wanted.type):
             raise CorruptObject(
                 f"{key} holds a segment whose column {field.name} is {field.type}, not "
                 f"{wanted.type}",
@@ -138,6 +138,13 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
         if pa.types.is_list(field.type) and _null_elements(table.column(field.name)):
             raise CorruptObject(f"{key} holds a list with nulls in {field.name}", key=key)
+
+
+def _is_same(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether types are the same, whatever the elements of lists are named and marked."""
+    if pa.types.is_list(kind) and pa.types.is_list(wanted):
+        kind, wanted = kind.value_type, wanted.value_type
+    return bool(kind == wanted)
 
 
 def _null_elements(lists: pa.ChunkedArray) -> bool:

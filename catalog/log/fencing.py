@@ -35,9 +35,14 @@ def fencing_reason(
     for row in rows:
         theirs = row["epoch"] > epoch or (row["epoch"] == epoch and not row["guest"])
         if theirs and own.isdisjoint(row["transaction_ids"]):
+            own_epoch = (
+                f"this one's too: both were opened at the same revision, and {row['revision']} "
+                "came first"
+                if row["epoch"] == epoch
+                else f"this one has {epoch}"
+            )
             return (
-                f"revision {row['revision']} was committed under epoch {row['epoch']}, this one "
-                f"has {epoch}"
+                f"revision {row['revision']} was committed under epoch {row['epoch']}, {own_epoch}"
             )
     first = rows[0]["revision"] if rows else state.revision + 1
     if first > before + 1 and not committed and state.epoch >= epoch:

@@ -56,6 +56,7 @@ class Files:
     broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
     known: dict[str, set[bytes]] | None = None
     _checked: set[str] = field(default_factory=set)
+    _held: dict[str, set[bytes]] = field(default_factory=dict)  # `fingerprints`, till files change
 
     def copy(self) -> Files:
         """An independent copy; rows are shared, being immutable."""
@@ -67,6 +68,7 @@ class Files:
             broken_ranges=list(self.broken_ranges),
             known=None if self.known is None else {t: set(f) for t, f in self.known.items()},
             _checked=set(self._checked),
+            _held={},
         )
 
     # --- Reading ----------------------------------------------------------------------------------
@@ -197,6 +199,7 @@ class Files:
                 self._check_known(action.add.table, action.add.schema_fingerprint, transaction.key)
                 if self.is_live(action.add.table, action.add.path):
                     self._break(action.add.table, transaction.key, f"adds {action.add.path} again")
+                self._held.clear()
                 self.added.setdefault(action.add.table, {})[action.add.path] = (
                     action.add,
                     revision,
@@ -215,6 +218,7 @@ class Files:
 
     def remove(self, table: str, path: str) -> bool:
         """Take a file out; False if it is not live."""
+        self._held.clear()
         if self.added.get(table, {}).pop(path, None) is not None:
             return True
         for part in self.parts:
@@ -235,7 +239,9 @@ class Files:
         gone = {(item.table, item.fingerprint) for item in forget.schemas}
         lost = set(forget.tables)
         named = lost | {table for table, _ in gone}
-        held = {table: self.fingerprints(table) for table in named if self._wants(table)}
+        for table in named.difference(self._held):
+            self._held[table] = self.fingerprints(table) if self._wants(table) else set()
+        held = self._held
         for table in lost:
             if held.get(table):
                 self._break(table, key, f"forgets table {table!r}, which has files")
@@ -270,6 +276,7 @@ class Files:
                 self._check_known(table, fingerprint, transaction.key)
             if self._any_live(table, paths):
                 self._break(table, transaction.key, "adds a file in a batch that is live already")
+        self._held.clear()
         self.parts.append(part)
 
     def _any_live(self, table: str, paths: pa.ChunkedArray) -> bool:

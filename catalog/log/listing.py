@@ -265,7 +265,7 @@ def _unreadable(listing: Listing, goal: int, missing: int) -> SnapshotPruned | M
         return SnapshotPruned(
             f"Revision {goal} of {where} was pruned",
             key=where,
-            hint=f"The oldest revision that can be read is {oldest}",
+            hint=f"The oldest revision that is left is {oldest}",
         )
     readable = listing.readable()
     return MissingTransaction(

@@ -40,10 +40,10 @@ class CommitInfo:
 def fenced_error(writer: str, why: str, key: str) -> FencedError:
     """The error of an owner that another one has replaced."""
     return FencedError(
-        f"Another process has taken over writer {writer!r}: {why}",
+        f"Another owner, in this process or another, has taken over writer {writer!r}: {why}",
         key=key,
         hint="This instance can't commit any more. Stop it, or open the writer again to take it "
-        "back",
+        "back. A shared writer (`shared=True`) commits beside its owner",
     )
 
 

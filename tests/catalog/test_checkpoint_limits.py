@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from unittest import mock
 
 import pyarrow as pa
 import pytest
 from lakelog.catalog.format.messages import MAX_TINY
+from lakelog.catalog.format.objects import encode_transaction
 from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS, STATISTICS
 from lakelog.catalog.log import checkpoint, merge, piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.features import check_writer_features
-from lakelog.catalog.read.statistics import table_statistics
+from lakelog.catalog.log.replay import apply
+from lakelog.catalog.read.statistics import StatisticsWarning, table_statistics
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject, UnsupportedFeature
 from lakelog.testing.logs import LogBuilder, add_action, live_paths, remove_action, schema_action
@@ -367,3 +370,29 @@ def some_add(number):
         text = wire.ColumnStatistics(column=1, min=b"aa", max="ü".encode() * number, null_count=1)
         groups.append(wire.RowGroup(row_count=10 + group, columns=[item, text]))
     return add_action(f"data/{number:02d}", row_count=number, row_groups=groups)
+
+
+@pytest.mark.parametrize("place", [1, 2, 3], ids=["row groups", "statistics", "of row groups"])
+def test_damaged_statistics_of_a_batch_are_dropped_and_prevent_no_checkpoint(place):
+    """They cost skipping; a log that could not be checkpointed would grow for ever."""
+    log = LogBuilder()
+    log.commit(schema_action())
+    with mock.patch("lakelog.catalog.log.build.BATCH_FROM_FILES", 0):
+        name, body = log.encode(*(some_add(n) for n in range(6)))
+    sound = log.decode(name, body)
+    (pieces,) = sound.batches.values()
+    attached = bytearray(body[len(body) - int.from_bytes(body[16:24], "little") :])
+    piece = pieces[place]
+    attached[piece.offset : piece.offset + piece.length] = bytes(piece.length)
+    broken, _ = encode_transaction(log.log, sound.message, bytes(attached))
+    transaction = log.decode(name, broken)
+    log.transactions.append(transaction)
+    apply(log.state, transaction)
+    with pytest.warns(StatisticsWarning):
+        lost = [not part for part in facts(log.state)]
+    assert lost == [False, place == 2, place in (1, 3)]
+    state, _ = stored(log)
+    assert live_paths(state)["t"] == [f"data/{n:02d}" for n in range(6)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [not part for part in facts(state)] == lost

@@ -89,6 +89,18 @@ def test_every_cut_lost_doubled_or_swapped_character_is_refused(cut):
             parse_token(token + extra)
 
 
+@pytest.mark.parametrize("around", [("", "\n"), ("", "\r\n"), (" ", ""), ("\t", " ")], ids=repr)
+def test_white_space_around_a_token_is_told_as_such(around):
+    token = Cut("d", {"w": Position(3, b"\x01" * 8)}).token
+    text = around[0] + token + around[1]
+    assert is_token(text)
+    with pytest.raises(InvalidToken, match="white space") as caught:
+        parse_token(text)
+    assert "strip()" in caught.value.hint
+    with pytest.raises(InvalidToken, match="cut short"):
+        parse_token(token[:9] + "\n" + token[9:])
+
+
 @given(st.one_of(st.text(max_size=40), st.text(max_size=40).map("ll1-".__add__)))
 def test_any_text_is_refused_by_type(text):
     with pytest.raises(InvalidToken) as caught:

@@ -28,6 +28,7 @@ from lakelog.errors import (
     SnapshotPruned,
     UnsupportedFeature,
 )
+from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US, PassingStore
 from lakelog.testing.keys import log_keys, revision_in
 
@@ -80,6 +81,18 @@ def refused(store, error, key, readable=None):
     with pytest.raises(error):
         Catalog(store).writer("w", "db")
     return found
+
+
+def test_one_junk_checkpoint_a_trillion_above_costs_a_few_requests(store, filled, fake):
+    """Whoever looks downwards steps over names, not over numbers."""
+    store.put("w/db/transactions/998-000000000000-999999999999.0badcafe.checkpoint", b"junk")
+    counting = CountingStore(store)
+    catalog = Catalog(counting, ambient=fake.ambient)
+    assert catalog.snapshot("db", at(2)).cut.revisions == {"w": 2}
+    assert counting.reset()["list"] < 10
+    with pytest.raises(CorruptObject, match="999999999999"):
+        catalog.snapshot("db", at(COUNT))
+    assert counting.reset()["list"] < 10
 
 
 # --- Lost and broken transactions ---------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import traceback
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import FencedError
 from lakelog.gc import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore
+from lakelog.testing.counting import CountingStore
 
 FLOOR_S = DEFAULT_MARGINS.prune_floor_s
 
@@ -76,6 +78,42 @@ def test_an_owner_that_has_committed_goes_on_over_a_gap(catalog, store, fake):
         prune(catalog, store, fake)
     assert catalog.history("db").column("revision")[0].as_py() > 1
     assert write(owner, 3).revision == LogReader(store, "w", "db").load().revision
+
+
+def test_each_call_of_a_fenced_writer_gets_an_error_of_its_own_and_nothing_is_sent(
+    catalog, store, fake
+):
+    """One error that is raised again and again gathers tracebacks, and what their frames hold."""
+    counting = CountingStore(store)
+    old = Catalog(counting, ambient=fake.ambient).writer("w", "db")
+    write(old, 0)
+    begun = old.transaction()
+    write(catalog.writer("w", "db"), 1)
+    with pytest.raises(FencedError) as first:
+        write(old, 2)
+    counting.reset()
+    errors = []
+    for _ in range(5):
+        for refused in (old.transaction, lambda: begun.write("t", pa.table({"a": [3]}))):
+            with pytest.raises(FencedError) as caught:
+                refused()
+            errors.append(caught.value)
+    assert counting.reset()["put"] == 0, "no orphans either"
+    assert len({id(error) for error in (first.value, *errors)}) == 11
+    depths = [len(list(traceback.walk_tb(error.__traceback__))) for error in errors]
+    assert max(depths) == max(depths[:2])
+
+
+def test_the_error_says_who_and_why(catalog):
+    one, two = catalog.writer("w", "db"), catalog.writer("w", "db")
+    write(two, 2)
+    with pytest.raises(FencedError, match="in this process or another") as caught:
+        write(one, 1)
+    assert "under epoch 1, this one's too" in caught.value.message
+    write(catalog.writer("w", "db"), 3)
+    with pytest.raises(FencedError, match="under epoch 2, this one has 1") as caught:
+        write(two, 4)
+    assert "shared=True" in caught.value.hint
 
 
 ME, OTHER = b"m" * 16, b"o" * 16

@@ -17,6 +17,7 @@ from lakelog.catalog.format.objects import (
     encode_transaction,
 )
 from lakelog.catalog.format.pieces import Attachments
+from lakelog.catalog.format.references import decode_references
 from lakelog.catalog.format.segment_bytes import decode_segment
 from lakelog.catalog.format.wire_kinds import (
     APPLICATIONS,
@@ -27,6 +28,7 @@ from lakelog.catalog.format.wire_kinds import (
     STATISTICS,
 )  # fmt: skip
 from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import state as state_module
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.validate import validate
@@ -182,6 +184,16 @@ def test_applications_and_history_read_their_own_pieces(log, reader, store):
     store.read.clear()
     assert state.history.table()["revision"].to_pylist() == [0, 1, 2, 3, 4]
     assert set(store.segments) == {SEGMENTS + piece.name for piece in pieces(log, HISTORY)}
+
+
+def test_what_a_checkpoint_refers_to_is_decoded_once(reader):
+    state = reader.load()
+    with mock.patch.object(state_module, "decode_references", wraps=decode_references) as decoding:
+        assert state.applications.versions()
+        assert state.history.table()
+        assert state.schemas.entries
+        assert state.files.count
+    assert decoding.call_count == 1
 
 
 def test_a_copy_and_the_state_go_their_own_ways(log, reader):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -316,6 +318,14 @@ def test_bad_paths(bad):
     with pytest.raises(InvalidPath) as caught:
         check_path(bad)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("path", [pa.scalar("data/x"), Path("data/x"), b"data/x", 7], ids=repr)
+def test_what_is_no_text_is_no_path_and_the_error_says_that(path):
+    with pytest.raises(InvalidPath, match=f"is a {type(path).__name__}") as caught:
+        check_path(path)
+    assert "below" not in str(caught.value)
+    assert ".as_py()" in caught.value.hint
 
 
 def test_the_length_of_a_path_is_counted_in_bytes():

@@ -281,8 +281,9 @@ def test_naive_times_are_refused(two, at):
     "at", [dt.date(2024, 1, 1), 7, 1.5, b"ll1-", [], object()], ids=lambda at: type(at).__name__
 )
 def test_what_is_no_point_in_time(two, at):
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=f"type {type(at).__name__}") as caught:
         two.snapshot("db", at)
+    assert "revision by writer: {'writer': 7}" in caught.value.hint
 
 
 def test_a_time_that_was_pruned(two, store):

@@ -346,7 +346,7 @@ def test_a_seal_without_its_rebuild(cli, tmp_path):
     (problem,) = result.json["problems"]
     assert "was sealed for a rebuild, and incarnation 2" in problem["text"]
     assert problem["key"].endswith(".transaction")
-    assert "`lakelog rebuild URL db --writer W --replace`" in problem["hint"]
+    assert "`lakelog rebuild URL db --writer W --execute`" in problem["hint"]
     assert result.json["logs"][0]["sealed_for"] == 2
 
 

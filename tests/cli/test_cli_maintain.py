@@ -221,6 +221,14 @@ def test_a_log_that_is_there_becomes_the_next_incarnation(cli, own_weather):
     assert cli("scan", own_weather, "weather", "hourly", "-o", "csv").out == rows
 
 
+def test_an_option_that_may_stand_alone_takes_no_argument_away(cli, own_weather):
+    for command in ("gc", "prune"):
+        keep = ["--keep-days", "1"] if command == "prune" else []
+        before = cli(command, own_weather, "weather", "--writer", "EWR", *keep, "--execute")
+        after = cli(command, "--execute", own_weather, "weather", "--writer", "EWR", *keep)
+        assert (before.code, after.code, after.out) == (0, 0, before.out), after.err
+
+
 def test_a_writer_is_fenced_by_a_rebuild(cli, own_weather):
     catalog = lakelog.open_catalog(own_weather)
     with catalog.writer("EWR", "weather") as owner:

@@ -7,6 +7,7 @@ that was acknowledged; everything else is judged from the store.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,16 +19,18 @@ from lakelog.catalog.read.log_reader import LogReader
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.doubles import START_US, FakeAmbient
+from lakelog.testing.doubles import START_US, FakeAmbient, PlainStore
 from lakelog.testing.logs import live_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakelog.catalog.format.names import LogObject
     from lakelog.store import Store
 
 W, D = "EWR", "weather"
 LOG = f"{W}/{D}/transactions/"
+CHECKPOINT, SEGMENT = ".checkpoint", ".segment"
 NO_MARGINS = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
 Content = dict[str, bytes]
 
@@ -56,7 +59,8 @@ class Notebook:
 class Seen:
     """What a reader finds: the head, who committed what is there, the live files, the versions.
 
-    A log without objects is the empty state at revision -1.
+    A log without objects is the empty state at revision -1. Transactions that only say whose log it
+    is are left out: nobody is told of them.
     """
 
     revision: int
@@ -64,6 +68,7 @@ class Seen:
     transactions: tuple[bytes, ...]
     live: frozenset[str]
     applications: tuple[tuple[str, int], ...]
+    foreign: bool
 
 
 def memory(content: Content | None = None) -> MemoryStore:
@@ -83,24 +88,57 @@ def catalog(store: Store, seed: int = 0, *, margins: Margins | None = None) -> C
     return Catalog(store, ambient=FakeAmbient(seed).ambient, margins=margins or Margins())
 
 
+def digest_of(store: Store) -> bytes:
+    """Equal for stores that hold the same."""
+    digest = hashlib.sha256()
+    for key, body in sorted(everything(store).items()):
+        digest.update(f"{len(key)} {key} {len(body)} ".encode())
+        digest.update(body)
+    return digest.digest()
+
+
+_read: dict[bytes, Seen] = {}
+
+
 def read(store: Store, *, warned: Literal["error", "ignore"] = "error") -> Seen:
-    """The newest state, by a reader that has never been here.
+    """The newest state, by a reader that has never been here. The same store is read once.
 
     Args:
         warned: What a checkpoint is that can't be used: after most faults it would be a finding.
     """
+    if warned == "ignore":
+        return _read_anew(store, warned)
+    digest = digest_of(store)
+    if digest not in _read:
+        _read[digest] = _read_anew(store, warned)
+    return _read[digest]
+
+
+def _read_anew(store: Store, warned: Literal["error", "ignore"]) -> Seen:
     log = LogReader(store, W, D, FakeAmbient(99).ambient)
     listing = log.names()
     with warnings.catch_warnings():
         warnings.simplefilter(warned)
         state = log.load()
-    ids = state.history.table().column("transaction_ids").to_pylist()
-    found = tuple(one for each in ids for one in each)
+    rows = state.history.table().select(["revision", "transaction_ids"]).to_pylist()
+    found = tuple(
+        one
+        for row in rows
+        if not only_names_the_log(log, listing.transactions.get(row["revision"]))
+        for one in row["transaction_ids"]
+    )
     live = frozenset(path for paths in live_paths(state).values() for path in paths)
     oldest = listing.oldest_readable()
-    return Seen(
-        state.revision, oldest, found, live, tuple(sorted(state.applications.versions().items()))
-    )
+    versions = tuple(sorted(state.applications.versions().items()))
+    return Seen(state.revision, oldest, found, live, versions, state.is_foreign)
+
+
+def only_names_the_log(log: LogReader, names: list[LogObject] | None) -> bool:
+    if not names:
+        return False
+    message = log.transaction(names[0]).message
+    kinds = [action.WhichOneof("kind") for action in message.actions]
+    return kinds == ["identity"] and not any(member.app_id for member in message.commit.members)
 
 
 def rows(value: int) -> pa.Table:
@@ -127,6 +165,22 @@ def commit_files(store: Store, notes: Notebook, *, guest: bool = False) -> None:
 
 def commit_guest(store: Store, notes: Notebook) -> None:
     commit_files(store, notes, guest=True)
+
+
+def commit_plainly(store: Store, notes: Notebook) -> None:
+    """On a store without put-if-absent: list, put, list."""
+    commit_versions(PlainStore(store), notes)
+
+
+def checkpoint_plainly(store: Store, notes: Notebook) -> None:
+    commit_with_checkpoint(PlainStore(store), notes)
+
+
+def adopt_name(store: Store, notes: Notebook) -> None:
+    """And a commit: nothing else can be committed before."""
+    with catalog(store, 1).writer(W, D, checkpoint_every=0) as writer:
+        writer.adopt_name()
+        notes.commit(notes.begin(writer, app_id="job", app_version=100))
 
 
 def commit_with_checkpoint(store: Store, notes: Notebook) -> None:
@@ -173,11 +227,11 @@ def nothing() -> Content:
     return {}
 
 
-def a_log() -> Content:
+def a_log(database: str = D) -> Content:
     """Six revisions, checkpoints at 1 and 3, files of two tables, an orphan of an old epoch."""
     store = memory()
     paths: list[str] = []
-    with catalog(store, 7).writer(W, D, checkpoint_every=0) as writer:
+    with catalog(store, 7).writer(W, database, checkpoint_every=0) as writer:
         orphan = writer.transaction()
         orphan.write("hourly", rows(-1))
         orphan.discard()
@@ -189,8 +243,35 @@ def a_log() -> Content:
                 tx.write("daily", rows(value))
             if value in (1, 3):
                 writer.checkpoint()
-    with catalog(store, 8).writer(W, D, checkpoint_every=0) as writer:
+    with catalog(store, 8).writer(W, database, checkpoint_every=0) as writer:
         writer.transaction(app_id="job", app_version=5).commit()
+    return everything(store)
+
+
+def a_log_without_checkpoint() -> Content:
+    return {key: body for key, body in a_log().items() if not key.endswith((CHECKPOINT, SEGMENT))}
+
+
+def a_renamed_log() -> Content:
+    """It says that it is another one than its folder says."""
+    return {key: body for key, body in a_log().items() if "/data/" in key} | {
+        key.replace("/nowcast/", f"/{D}/"): body for key, body in a_log("nowcast").items()
+    }
+
+
+def a_rebuilt_log() -> Content:
+    """Two incarnations: the old one sealed, the new one with commits and a checkpoint on top."""
+    store = memory(a_log())
+    rebuild(store, Notebook())
+    with catalog(store, 9).writer(W, D, checkpoint_every=0) as writer:
+        orphan = writer.transaction()
+        orphan.write("hourly", rows(-1))
+        for value in range(20, 22):
+            with writer.transaction() as tx:
+                tx.write("hourly", rows(value))
+        writer.checkpoint()
+    with catalog(store, 10).writer(W, D, checkpoint_every=0) as writer:
+        writer.transaction(app_id="job", app_version=6).commit()
     return everything(store)
 
 
@@ -206,6 +287,7 @@ class Operation:
         run: Does it.
         begin: Makes the store's content before.
         commits: Whether it appends to the log (else a reader must see the same before and after).
+        exactly_once: Done again, whatever became of it before, it changes the log once in all.
         least: At least so many writing requests, so that a test that lost its object fails.
     """
 
@@ -214,20 +296,29 @@ class Operation:
     begin: Callable[[], Content]
     least: int
     commits: bool = False
+    exactly_once: bool = False
 
 
 OPERATIONS = [
-    Operation("first commit", commit_versions, nothing, 5, commits=True),
+    Operation("first commit", commit_versions, nothing, 5, commits=True, exactly_once=True),
     Operation("first files", commit_files, nothing, 6, commits=True),
-    Operation("commit", commit_versions, a_log, 5, commits=True),
+    Operation("first guest", commit_guest, nothing, 7, commits=True),
+    Operation("commit", commit_versions, a_log, 5, commits=True, exactly_once=True),
     Operation("files", commit_files, a_log, 6, commits=True),
     Operation("guest", commit_guest, a_log, 6, commits=True),
+    Operation("commit to a rebuilt log", commit_files, a_rebuilt_log, 6, commits=True),
+    Operation("plain commit", commit_plainly, a_log, 5, commits=True, exactly_once=True),
+    Operation("plain checkpoint due", checkpoint_plainly, a_log, 14, commits=True),
     Operation("checkpoint due", commit_with_checkpoint, a_log, 14, commits=True),
+    Operation("first checkpoint", checkpoint, a_log_without_checkpoint, 7),
     Operation("checkpoint", checkpoint, a_log, 7),
     Operation("open", open_writer, a_log, 3),
     Operation("open empty", open_writer, nothing, 3),
+    Operation("adopt name", adopt_name, a_renamed_log, 5, commits=True),
     Operation("prune", prune, a_log, 8),
+    Operation("prune a rebuilt log", prune, a_rebuilt_log, 19),
     Operation("gc", gc, a_log, 4),
+    Operation("gc of a rebuilt log", gc, a_rebuilt_log, 4),
 ]
 REBUILDS = [
     Operation("rebuild", rebuild, a_lost_log, 5),

@@ -199,7 +199,7 @@ def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) ->
     check_id(message.writer)
     check_id(message.database)
     need(ref.segment.kind == messages.REFERENCES, "references")
-    need(1 <= ref.segment.row_count < 1 << 31, "row count of the references")
+    need(1 <= ref.segment.row_count <= 1 << 20, "row count of the references")
     inline = not ref.digest and ref.offset + ref.length <= len(frame.attached)
     need(inline or len(ref.digest) == 32, "where the references are")
     return Checkpoint(frame, message)

@@ -84,6 +84,7 @@ def test_links_within_the_text_hold() -> None:
             objects.MAX_APP_ID_BYTES == 1024,
         ),
         ("| required features | 256 for readers, 256 for writers", objects.MAX_FEATURES == 256),
+        ("segments of a checkpoint | 1,048,576 |", objects.MAX_REFERENCES == 1_048_576),
         ("; 64 characters each |", objects.MAX_FEATURE_CHARS == 64),
         ("followed by one below 8 (section 3.2) | 262,144 |", messages.MAX_TINY == 262_144),
         ("| generation | 999,999,999 |", schema.MAX_GENERATION == 999_999_999),

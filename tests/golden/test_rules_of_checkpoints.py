@@ -62,6 +62,15 @@ def with_value(table: pa.Table, name: str, row: int, value: Any) -> pa.Table:
     return table.set_column(place, table.schema.field(place).with_nullable(True), array)
 
 
+def with_children(table: pa.Table) -> pa.Table:
+    """Lists whose elements are called otherwise, and marked as never null."""
+    for name in ("key", "sort_order"):
+        kind = pa.list_(pa.field("other", pa.string(), nullable=False))
+        column = pa.array([["temp"], None], kind)
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    return table
+
+
 Pieces = list[Made]
 
 
@@ -186,6 +195,10 @@ PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
     "schemas not ascending": (
         lambda pieces: setattr(pieces[1], "table", rows_of(pieces[1].table, 1, 0)),
         ALL_BAD,
+    ),
+    "list children of another name": (
+        lambda pieces: setattr(pieces[1], "table", with_children(pieces[1].table)),
+        OK,
     ),
     "generations without columns": (value(1, "generations", 0, [1]), NO_TABLES),
     "range of schemas": (said(1, last_table="v"), NO_TABLES),

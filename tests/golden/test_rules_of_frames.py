@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -60,6 +61,18 @@ def padded(raw: bytes, length: int) -> bytes:
     room = length - len(raw) - 6
     lengths = bytes([room & 127 | 128, room >> 7 & 127 | 128, room >> 14 & 127 | 128, room >> 21])
     return raw + b"\xa2\x06" + lengths + bytes(room)
+
+
+def seemingly_tiny(data: bytes) -> int:
+    return sum(a & 7 == 2 and b < 8 for a, b in itertools.pairwise(data))
+
+
+def tiny(raw: bytes, count: int) -> bytes:
+    """The message with an unknown field behind, so that so many tiny fields seem to be in it."""
+    more = count - seemingly_tiny(raw + b"\xa2\x06")
+    found = padded(raw, len(raw) + 6 + 2 * more)[: len(raw) + 6] + b"\x0a\x01" * more
+    assert seemingly_tiny(found) == count
+    return found
 
 
 SKIPPABLE = b"\x50\x2a\x4d\x18\x01\0\0\0x"
@@ -123,6 +136,8 @@ FRAMES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda raw: framed()(raw + b"\xa2\x06\x81\x80\x80\x80\x80\x00x"),
         DAMAGED,
     ),
+    "262,144 tiny fields": (lambda raw: framed()(tiny(raw, 262_144)), OK),
+    "262,145 tiny fields": (lambda raw: framed(codec=1)(tiny(raw, 262_145)), DAMAGED),
     "message cut": (lambda raw: framed()(raw[:-1]), DAMAGED),
     "message as long as may be": (lambda raw: framed()(padded(raw, 1 << 23)), OK),
     "message too long": (lambda raw: framed()(padded(raw, (1 << 23) + 1)), DAMAGED),

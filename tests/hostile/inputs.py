@@ -13,6 +13,7 @@ from corpus import Corpus, Seed, build_corpus
 from forms import forms_of, odd_fields
 from hand_objects import Form, ipc
 from hand_tables import change_table, value
+from lakelog.catalog.ambient import SYSTEM
 from lakelog.catalog.format.cut import Cut, Position, parse_token
 from lakelog.catalog.format.frame import FrameKind
 from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
@@ -24,10 +25,12 @@ from lakelog.catalog.format.wire_kinds import ROW_GROUP_STATISTICS, SCHEMAS, STA
 from lakelog.catalog.log.checkpoint_files import decode_describing
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import state_of_checkpoint
+from lakelog.catalog.snapshot import Snapshot
+from lakelog.catalog.wire import lakelog_segment_pb2 as segment_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject
 from spoil import spoil_bytes, spoil_header, spoil_ipc, spoil_message
-from using import use
+from using import STORE, check_rows, live_files, use
 
 if TYPE_CHECKING:
     import random
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
     from lakelog.catalog.format.pieces import Piece
     from loose import LoosePiece
+    from using import Truth
 
 Refused = set[str]
 
@@ -53,7 +57,10 @@ class Inputs:
                 self.corpus.adds, self.corpus.batch, self.corpus.inline, self.corpus.spilled,
             )
         }  # fmt: skip
-        self._forms = [forms_of(piece.table()) for piece in self.corpus.loose.pieces]
+        self._plain = [piece.table() for piece in self.corpus.loose.pieces]
+        self._forms = [forms_of(table) for table in self._plain]
+        snapshot = Snapshot(STORE, "db", [self.corpus.state], SYSTEM)
+        self._truth = {name: live_files(snapshot, name) for name in snapshot.tables()}
         self._schemas = [encode_schema(pa.schema([field])).message for field in odd_fields()]
         self._attached = [*self._schemas, *(forms[0] for forms in self._forms)]
 
@@ -64,7 +71,7 @@ class Inputs:
             self.pieces, self.rows,
         ]  # fmt: skip
         cheap = [self.segment, self.segment, self.segment, self.header, self.segment_object]
-        return [*cheap, *dear, self.transaction, *cheap, self.token, self.token, self.batch]
+        return [*cheap, *dear, self.transaction, *cheap, self.token, self.token, *cheap]
 
     # --- Inputs -----------------------------------------------------------------------------------
 
@@ -117,7 +124,8 @@ class Inputs:
         message, attachments = self._parts[seed.key]
         spoiled = spoil_message(message, source, self._attached)
         objects = {name: held.body for name, held in self.corpus.segments.items()}
-        return self._load(seed.signed(spoiled, attachments), objects, source)
+        body = seed.signed(spoiled, attachments)
+        return self._load(body, objects, source, truth=self._truth)
 
     def references(self, source: random.Random) -> Refused:
         """Lies in single references: counts, sums, digests, places, ranges, columns, dead rows."""
@@ -132,16 +140,23 @@ class Inputs:
             if source.random() < 0.1:
                 source.shuffle(rows)
 
+        told = []
+
         def spoil(table: pa.Table) -> pa.Table:
             for _ in range(source.choice((1, 1, 2))):
                 try:
-                    table, _ = value(source, table, Form())
+                    table, what = value(source, table, Form())
                 except (pa.ArrowException, OverflowError):
                     continue  # no such value in this column
+                told.append(what)
             return table
 
         body, objects = loose.build(spill=source.random() < 0.5, lie=lie, table=spoil)
-        return self._load(body, objects, source)
+        # Which rows are dead is said nowhere else; a piece whose range leaves a table out is not
+        # read for it (docs/format.md, section 4.7). Nothing else may change what is live.
+        believed = ("dead", "first_table", "last_table")
+        truth = None if any(what.endswith(believed) for what in told) else self._truth
+        return self._load(body, objects, source, truth=truth)
 
     def pieces(self, source: random.Random) -> Refused:
         """The Arrow bytes of one piece; that of the references too."""
@@ -167,14 +182,21 @@ class Inputs:
         number = source.randrange(len(self.corpus.loose.pieces))
         piece = self.corpus.loose.pieces[number]
         kind, rows = piece.row["kind"], piece.row["row_count"]
-        data = self._ipc(piece.data, number, source)
+        if source.random() < 0.4:
+            form = Form(source.choice([None, "zstd"]))
+            table, _ = change_table(source, kind, self._plain[number], form)
+            data, rows = ipc(table, form), max(1, table.num_rows)
+        else:
+            data = self._ipc(piece.data, number, source)
         if kind in (STATISTICS, ROW_GROUP_STATISTICS):
             said = self.corpus.pieces[number]
+            said = replace(said, segment=_of_rows(said, rows))
             table = decode_describing(memoryview(data), said)
         else:
             table = decode_segment(data, kind, rows, "segment")
             assert table.schema.equals(COLUMNS[kind])
         assert table.num_rows == rows
+        check_rows(kind, table)
         names = [name for name in table.schema.names if name != "committed_at"]
         table.select(names).to_pylist()
         return set()
@@ -245,7 +267,12 @@ class Inputs:
         return use(state, source, kind)
 
     def _load(
-        self, body: bytes, objects: Mapping[str, bytes], source: random.Random, kind: int = 0
+        self,
+        body: bytes,
+        objects: Mapping[str, bytes],
+        source: random.Random,
+        kind: int = 0,
+        truth: Truth | None = None,
     ) -> Refused:
         """The state of a checkpoint, over a store of these segments."""
         state = state_of_checkpoint(decode_checkpoint(body, self.corpus.spilled.key), "w", "db")
@@ -260,7 +287,14 @@ class Inputs:
             return found
 
         state.fetch = fetch
-        return use(state, source, kind)
+        return use(state, source, kind, truth)
+
+
+def _of_rows(piece: Piece, rows: int) -> segment_wire.Segment:
+    found = segment_wire.Segment()
+    found.CopyFrom(piece.segment)
+    found.row_count = rows
+    return found
 
 
 def _meaning(piece: Piece, body: bytes) -> Piece:

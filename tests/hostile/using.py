@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.ambient import SYSTEM
-from lakelog.catalog.format.names import check_path
+from lakelog.catalog.format.names import check_path, escape_name
+from lakelog.catalog.format.segments import COUNTS, ORDER
 from lakelog.catalog.format.wire_kinds import (
     APPLICATIONS,
     FILES,
@@ -28,17 +30,22 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+    import pyarrow as pa
     from lakelog.catalog.log.state import State
 
+Truth = dict[str, set[tuple[object, ...]]]
 STORE = MemoryStore("fuzz")
 NEW = add_action("data/new.parquet")
 
 
-def use(state: State, source: random.Random, spoiled: int = 0) -> set[str]:
+def use(
+    state: State, source: random.Random, spoiled: int = 0, truth: Truth | None = None
+) -> set[str]:
     """Ask a state for some of its parts; one that is refused hinders no other.
 
     Args:
         spoiled: The kind of segment that is spoiled: rather those parts that read it.
+        truth: The live files by table, where what was spoiled can't have changed them.
     Returns:
         The types of errors by which parts were refused.
     """
@@ -56,7 +63,7 @@ def use(state: State, source: random.Random, spoiled: int = 0) -> set[str]:
         snapshot = Snapshot(STORE, "db", [state], SYSTEM)
         names = ask(snapshot.tables) or ["t"]
         table = source.choice(names)
-        ask(lambda: check_files(snapshot, table))
+        ask(lambda: check_files(snapshot, table, truth))
         parts = _of_table(snapshot, table) | _of_log(state)
         readers = READERS.get(spoiled) if source.random() < 0.8 else None
         for name in source.sample(sorted(readers or parts), 1):
@@ -64,7 +71,13 @@ def use(state: State, source: random.Random, spoiled: int = 0) -> set[str]:
     return refused
 
 
-def check_files(snapshot: Snapshot, table: str) -> None:
+def live_files(snapshot: Snapshot, table: str) -> set[tuple[object, ...]]:
+    """The live files of a table, in a form to compare."""
+    rows = snapshot.files(table).select(["path", "size_bytes", "row_count", "revision"])
+    return set(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
+def check_files(snapshot: Snapshot, table: str, truth: Truth | None = None) -> None:
     """The live files of a table keep the rules, whatever wrote them."""
     rows = snapshot.files(table)
     paths = rows["path"].to_pylist()
@@ -73,6 +86,25 @@ def check_files(snapshot: Snapshot, table: str) -> None:
     assert len(set(paths)) == len(paths), "a path is live twice"
     for name in ("size_bytes", "row_count", "revision"):
         assert all(0 <= value < 1 << 62 for value in rows[name].to_pylist())
+    assert truth is None or live_files(snapshot, table) == truth.get(table), "other files"
+
+
+def check_rows(kind: int, table: pa.Table) -> None:
+    """The rows of a decoded segment keep the rules of their columns, taken one by one."""
+    for name in COUNTS[kind] & set(table.schema.names):
+        values = table[name].to_pylist()  # those of statistics are worked with by name
+        assert all(isinstance(value, str) or 0 <= value < 1 << 62 for value in values)
+    if kind == FILES:
+        for path, name in zip(table["path"].to_pylist(), table["table"].to_pylist(), strict=True):
+            check_path(path)
+            assert 0 < len(escape_name(name, "table").encode()) < 256
+    if kind in (FILES, SCHEMAS, ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS):
+        columns = [table[name].to_pylist() for name in ORDER[kind]]
+        keys = [
+            tuple(one.encode() if isinstance(one, str) else one for one in row)
+            for row in zip(*columns, strict=True)
+        ]
+        assert all(low < high for low, high in itertools.pairwise(keys)), "rows do not ascend"
 
 
 def _of_table(snapshot: Snapshot, table: str) -> dict[str, Callable[[], object]]:

@@ -137,7 +137,7 @@ def features_unchecked() -> Any:
     return mock.patch.object(objects, "READER_FEATURES", frozenset({"time-machine"}))
 
 
-@plant("tests/hostile/test_paths_and_bombs.py")
+@plant("tests/hostile/test_paths.py")
 def paths_unchecked() -> Any:
     """A path may climb out of the writer's prefix."""
     from lakelog.catalog.format import names

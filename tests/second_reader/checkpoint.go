@@ -101,7 +101,7 @@ func (c *checkpoint) damaged() error {
 		return damage("wrong features")
 	case !folderID.MatchString(c.writer) || !folderID.MatchString(c.database):
 		return damage("wrong names")
-	case r.kind != segReferences || r.rows < 1 || r.rows > maxRows:
+	case r.kind != segReferences || r.rows < 1 || r.rows > maxReferences:
 		return damage("wrong reference to REFERENCES")
 	case len(r.digest) != 0 && len(r.digest) != 32:
 		return damage("wrong digest of REFERENCES")

@@ -12,6 +12,7 @@ const (
 	maxNumber     = 1<<62 - 1
 	maxCommitTime = 1<<55 - 1
 	maxRows       = 1<<31 - 1
+	maxReferences = 1 << 20
 	maxRevision   = 999_999_999_999
 	maxName       = 255
 	maxPath       = 892

@@ -1,0 +1,184 @@
+"""What can still be learnt from an old log: all that its highest readable state says, and each
+transaction above it that can be decoded, for itself. Pure, but for the pieces of the state.
+
+Source: docs/format.md, sections 4.7 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..catalog.format.objects import generations_of
+from ..catalog.log.known_schemas import SchemaEntry
+from ..catalog.log.part import Part, batch_parts
+from ..errors import CorruptError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.log.state import State
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
+    from .evidence import Transaction, TransactionId
+    from .scanned import OwnFile
+    from .values import FileName
+
+_FACTS = ("path", "partition", "first_clock", "last_clock", "schema_fingerprint")
+
+
+@dataclass(slots=True)
+class KnownLog:
+    """What a log says that can be read.
+
+    Attributes:
+        is_whole: Whether it is read to its end, and no footer tells of a later revision: else its
+            end is lost.
+        state: The highest that can be read; the empty one if none can.
+        committed: By transaction id, its revision and commit time (µs).
+        first: The lowest revision that its history tells of.
+        live: Tables and paths of its live files.
+        removed: Files that transactions above the state took out.
+        added: Facts of files that such transactions added.
+        schemas: By table and fingerprint.
+        applications: Their versions.
+        latest_us: The latest commit time.
+    """
+
+    is_whole: bool
+    state: State
+    committed: dict[TransactionId, tuple[int, int]] = field(default_factory=dict)
+    first: int = 0
+    live: set[FileName] = field(default_factory=set)
+    removed: set[FileName] = field(default_factory=set)
+    added: dict[FileName, dict[str, Any]] = field(default_factory=dict)
+    schemas: dict[tuple[str, bytes], SchemaEntry] = field(default_factory=dict)
+    applications: dict[str, int] = field(default_factory=dict)
+    latest_us: int = 0
+
+
+def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
+    """All that a state says; None if a part of it can't be read.
+
+    Args:
+        own: All files with lakelog metadata.
+    Requests: 1 GET a piece of the checkpoint.
+    """
+    try:
+        return None if state is None else read_whole(state, own)
+    except CorruptError:
+        return None
+
+
+def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
+    """The same.
+
+    Raises:
+        CorruptError: A part of it can't be read.
+    """
+    history = state.history.table()
+    times = history.column("committed_at").cast(pa.int64()).to_pylist()
+    revisions = history.column("revision").to_pylist()
+    ids = history.column("transaction_ids").to_pylist()
+    live = set()
+    for table in state.files.tables():
+        rows = state.files.table(table)
+        live |= {(table, path) for path in rows.column("path").to_pylist()}
+    for table in state.files.broken:
+        state.files.check(table)
+    for _, error in state.files.broken_ranges:
+        raise error
+    return KnownLog(
+        is_whole=not any(
+            same_log(file, state) and file.base_revision > state.revision for file in own
+        ),
+        state=state,
+        committed={
+            transaction_id: (revision, time)
+            for revision, time, members in zip(revisions, times, ids, strict=True)
+            for transaction_id in members
+        },
+        first=min(revisions),
+        live=live,
+        schemas=dict(state.schemas.entries),
+        applications=_applications(state),
+        latest_us=state.committed_at_us,
+    )
+
+
+def _applications(state: State) -> dict[str, int]:
+    """Versions; those that no base gives are lost, and nothing else is for it."""
+    try:
+        return state.applications.versions()
+    except CorruptError:
+        return {}
+
+
+def same_log(item: OwnFile | Transaction, state: State) -> bool:
+    """Whether a file was written in the incarnation of a state."""
+    log = state.log
+    return log is not None and (item.log_id, item.incarnation) == (log.log_id, log.incarnation)
+
+
+def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
+    """One transaction more, of a revision above the state; those between may be lost."""
+    message = transaction.message
+    revision, time = message.revision, message.commit.committed_at_us
+    known.latest_us = max(known.latest_us, time)
+    for member in message.commit.members:
+        known.committed[member.transaction_id] = revision, time
+        if member.app_id:
+            before = known.applications.get(member.app_id, 0)
+            known.applications[member.app_id] = max(before, member.app_version)
+    for place, action in enumerate(message.actions):
+        kind = action.WhichOneof("kind")
+        if kind == "add":
+            add = action.add
+            _add(known, add.table, {name: getattr(add, name) for name in _FACTS})
+        elif kind == "add_batch":
+            for table, facts in _batch(transaction, place):
+                _add(known, table, facts)
+        elif kind == "remove":
+            name = (action.remove.table, action.remove.path)
+            known.live.discard(name)
+            known.added.pop(name, None)
+            known.removed.add(name)
+        elif kind == "schema":
+            _learn(known, action.schema, revision, transaction.key)
+        elif kind == "forget":
+            _forget(known, action.forget)
+
+
+def _add(known: KnownLog, table: str, facts: dict[str, Any]) -> None:
+    name = (table, facts["path"])
+    known.live.add(name)
+    known.removed.discard(name)
+    known.added[name] = facts
+
+
+def _batch(transaction: DecodedTransaction, place: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    for part, _ in batch_parts(transaction.batches.get(place, ())):
+        if isinstance(part, Part):  # else damaged: footers have to tell
+            for row in part.run.full().select(["table", *_FACTS]).to_pylist():
+                yield row.pop("table"), row
+
+
+def _learn(known: KnownLog, item: wire.Schema, revision: int, where: str) -> None:
+    identity = (item.table, item.fingerprint)
+    entry = SchemaEntry(
+        item.table, item.fingerprint, item.arrow_schema, generations_of(item),
+        tuple(item.key), tuple(item.sort_order), revision, where,
+    )  # fmt: skip
+    before = known.schemas.get(identity)
+    if before is not None:
+        entry = replace(before, key=entry.key, sort_order=entry.sort_order)
+    known.schemas[identity] = entry
+
+
+def _forget(known: KnownLog, item: wire.Forget) -> None:
+    gone, lost = set(item.tables), {(name.table, name.fingerprint) for name in item.schemas}
+    for identity in [*known.schemas]:
+        if identity in lost or identity[0] in gone:
+            del known.schemas[identity]

@@ -1,0 +1,50 @@
+"""Objects that would grow are refused before they cost anything, or cost in proportion to what a
+reader allows: each in a process of its own, with its memory and processor time. See `bombs.py`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bombs import ARROW, BOMBS, MESSAGES, STATES, ZSTD
+
+SCRIPT = Path(__file__).with_name("bombs.py")
+# MiB and seconds of processor time. What is refused by its header costs nothing; what must be
+# parsed or decoded for it, in proportion to the limits of docs/format.md, section 11.
+AT_ONCE, PARSED = (8, 1.0), (96, 3.0)
+LIMITS = {
+    **dict.fromkeys(ZSTD, AT_ONCE),
+    **dict.fromkeys(MESSAGES, PARSED),
+    "unknown numbers": (512, 15.0),  # 2.8 million fields
+    "unknown groups, many": (640, 15.0),
+    **dict.fromkeys(ARROW, AT_ONCE),
+    "a million files of one path": (256, 5.0),
+    "a million files in order": (256, 5.0),
+    "300,000 tables": (384, 12.0),
+    "a million schemas": (256, 5.0),
+    "a schema of 40,000 columns": (64, 3.0),
+    **dict.fromkeys(STATES, (64, 8.0)),
+}
+ACCEPTED = {
+    "a million files in order", "300,000 tables", "a type 60 deep", "a schema of 40,000 columns",
+    "tables to forget, one action each", "schemas to forget, one action each",
+    "forgetting applications", "adding and removing",
+}  # fmt: skip
+REFUSED = {"CorruptObject", "UnsupportedFeature", "ValueError"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to measure")
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_costs_no_more_than_it_may(name):
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), name], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["ended"] in ({"accepted"} if name in ACCEPTED else REFUSED)
+    most_mib, most_s = LIMITS[name]
+    assert found["mib"] < most_mib
+    assert found["seconds"] < most_s
