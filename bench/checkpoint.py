@@ -1,24 +1,19 @@
 """What checkpoints cost: bytes and time of one after a hundred commits, beside a whole one and the
-peer's; what commits cost while they are written; and one transaction of many small writes.
+peer's; and what commits cost while they are written.
 
     python bench/checkpoint.py [--files 10000 100000 1000000] [--commits 1000] [--onto 100000]
-                               [--writes 10000]
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import tables
-from lakelog import open_catalog
 
 HUNDRED = 100
-ROW = pa.table({"id": [1], "temp": [0.5]})
 
 
 def seconds(function):
@@ -59,10 +54,6 @@ def written_bytes(url: str) -> int:
     return sum(entry.stat().st_size for entry in Path(url).rglob("*") if entry.is_file())
 
 
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def many_commits(new_url, files: int, commits: int) -> None:
     for what, every in (("without", 0), ("every 16", 16)):
         url = new_url()
@@ -81,27 +72,11 @@ def many_commits(new_url, files: int, commits: int) -> None:
         )  # fmt: skip
 
 
-def one_transaction(new_url, writes: int) -> None:
-    url = new_url()
-    writer = open_catalog(url).writer("w", "db", checkpoint_every=0)
-    tx = writer.transaction()
-    before = resident_bytes()
-    _, writes_s = seconds(lambda: [tx.write("t", ROW) for _ in range(writes)])
-    held = resident_bytes() - before
-    _, commit_s = seconds(tx.commit)
-    body = max(Path(url, "w", "db", "transactions").iterdir(), key=os.path.getsize)
-    tables.row(
-        f"{writes:,}", f"{writes_s / writes * 1e3:.2f}", f"{commit_s * 1e3:.0f}",
-        f"{body.stat().st_size / 1e6:.2f} MB", f"{held / 1e6:.1f} MB",
-    )  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--commits", type=int, default=1_000)
     parser.add_argument("--onto", type=int, default=100_000)
-    parser.add_argument("--writes", type=int, default=10_000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, tables.places(["local"], folder) as places:
         new_url = places["local"][0]
@@ -112,9 +87,6 @@ def main() -> None:
         print(f"\n## {args.commits:,} commits of one file onto {args.onto:,}: ms, local")
         tables.head("checkpoints", "p50", "p99", "slowest", "all of it", "written a commit")
         many_commits(new_url, args.onto, args.commits)
-        print("\n## Small writes in one transaction: ms, local")
-        tables.head("writes", "a write", "the commit", "its object", "held until the commit")
-        one_transaction(new_url, args.writes)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,10 @@ QUICK = {
         *LOCAL,
     ],
     "checkpoint.py": [
-        *("--files", "10000", "--commits", "100", "--onto", "10000", "--writes", "200"),
+        *("--files", "10000", "--commits", "100", "--onto", "10000"),
     ],
+    "writes.py": ["--writes", "200", "--peer-limit", "5", "--where", "local"],
+    "writers.py": ["--writers", "20", *LOCAL],
     "bounds.py": ["--share", "0.01"],
     "spark_planning.py": ["--files", "1000"],
     "concurrency.py": ["--rows", "5x20", "10x50", "--peer-limit", "20", *LOCAL],

@@ -28,24 +28,19 @@ from ..errors import (
 )
 from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
-from .commit.arguments import check_checkpoint_every
-from .commit.writer import CHECKPOINT_EVERY, Writer
 from .format.columns import array, numbers
 from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
-from .log.history import history_rows, transaction_row
-from .margins import DEFAULT_MARGINS, Margins
+from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.cut_checks import EPOCH, check_position, iso, position_of, refuse_twins
-from .read.history_table import history_for_users
 from .read.log_reader import LogReader
-from .read.lost_log import rebuild_hint
-from .read.points_in_time import load_at
-from .snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from .commit.writer import Writer
     from .log.listing import Listing
     from .log.state import State
+    from .snapshot import Snapshot
 
 AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
 
@@ -131,6 +126,8 @@ class Catalog:
             transaction of every writer. A time before the head of a log reads that
             log twice. A table's pieces of a checkpoint are read when they are asked for.
         """
+        from .snapshot import Snapshot
+
         check_id(database, "database")
         wanted = self._wanted(database, as_of)
         if isinstance(wanted, Cut):
@@ -167,6 +164,9 @@ class Catalog:
             log that isn't there, those of `birth.check_birth`, and for a guest that begins it 1
             PUT, 1 LIST and 1 GET.
         """
+        from .commit.arguments import check_checkpoint_every
+        from .commit.writer import Writer
+
         return Writer(
             self.store, writer_id, database, shared=shared,
             checkpoint_every=check_checkpoint_every(checkpoint_every),
@@ -197,7 +197,7 @@ class Catalog:
         there = sorted({name for _, name in self._logs()})
         if not there:
             raise self._not_a_catalog()
-        lost = rebuild_hint(self.store, database=database)
+        lost = _rebuild_hint(self.store, database=database)
         raise DatabaseNotFound(
             f"{self.url} has no database {database!r}",
             key=database,
@@ -208,7 +208,7 @@ class Catalog:
         return NotACatalog(
             f"{self.url} holds no lakelog catalog",
             key=self.url,
-            hint=rebuild_hint(self.store)
+            hint=_rebuild_hint(self.store)
             or "Check the URL: it is the folder above the writers' folders. A first commit "
             "makes a catalog",
         )
@@ -218,7 +218,7 @@ class Catalog:
         for listing in listed:
             if listing.writer == writer:
                 return listing
-        lost = rebuild_hint(self.store, writer, listed[0].database)
+        lost = _rebuild_hint(self.store, writer, listed[0].database)
         raise WriterNotFound(
             f"Writer {writer!r} has no log of database {listed[0].database!r}",
             key=writer,
@@ -290,6 +290,8 @@ class Catalog:
         return parallel(load, cut.writers)
 
     def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
+        from .read.points_in_time import load_at
+
         states = parallel(lambda listing: load_at(self._log(listing), at_us, listing), listings)
         found = [state for state in states if state is not None]
         if not found:
@@ -304,6 +306,8 @@ class Catalog:
     # --- History ----------------------------------------------------------------------------------
 
     def _history_of(self, listing: Listing) -> pa.Table:
+        from .read.history_table import history_for_users
+
         log = self._log(listing)
         try:
             table = log.load(listing=listing).history.table()
@@ -320,6 +324,8 @@ class Catalog:
     def _history_by_object(log: LogReader, listing: Listing) -> pa.Table:
         """Rows of the transactions that can be decoded one by one, when the log as a whole can't be
         replayed."""
+        from .log.history import history_rows, transaction_row
+
         rows: list[dict[str, Any]] = []
         for revision in sorted(listing.transactions):
             for item in sorted(listing.transactions[revision]):
@@ -330,6 +336,12 @@ class Catalog:
                     continue
                 rows.append(transaction_row(found))
         return history_rows(rows)
+
+
+def _rebuild_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:
+    from .read.lost_log import rebuild_hint
+
+    return rebuild_hint(store, writer, database)
 
 
 def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:

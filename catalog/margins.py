@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+CHECKPOINT_EVERY: Final = 16  # commits
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ interpreter's lock: for both, threads are enough.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -24,5 +23,7 @@ def parallel(
     listed = list(items)
     if len(listed) < 2 or at_once < 2:
         return [function(item) for item in listed]
+    from concurrent.futures import ThreadPoolExecutor  # what reads one log needs no threads
+
     with ThreadPoolExecutor(min(at_once, len(listed))) as pool:
         return list(pool.map(function, listed))

@@ -10,17 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import TableNotFound, UsageError
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
+from .format import compute as pc
 from .format.columns import column
 from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
 from .read.log_reader import LogReader
-from .read.statistics import table_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,6 +157,8 @@ class Snapshot:
             TableNotFound, CorruptObject: As for `files`.
         Requests: 1 GET for each piece of statistics that may hold the table.
         """
+        from .read.statistics import table_statistics
+
         self._check_table(table)
         parts = []
         for state in self._states:
@@ -181,7 +182,8 @@ class Snapshot:
             UsageError: No such column, or one twice.
             ObjectNotFound, CorruptObject: While reading: a data file is gone or not what the log
                 says.
-        Requests: 1 or more GET a file.
+        Requests: 1 GET for each piece of a checkpoint that holds files of the table; 1 or more GET
+            a file.
         """
         schemas = self._file_schemas(table)
         if columns is None:
@@ -205,13 +207,14 @@ class Snapshot:
 
         Returns:
             In the order of `scan`.
+        Requests: 1 GET for each piece of a checkpoint that holds files of the table.
         """
         self._check_table(table)
         parts = []
         for state in self._states:
             known = {entry.fingerprint: entry for entry in self._schemas_of(state, table)}
             folder = base_folder(state.writer, self.database)
-            rows = self._files_of(state, table).table(table).select(_PART)
+            rows = self._files_of(state, table).table(table, whole=True).select(_PART)
             order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
             schemas: dict[bytes, pa.Schema] = {}
             columns = (column.to_pylist() for column in rows.take(order).columns)
@@ -283,8 +286,11 @@ def _scalar(text: str) -> pa.Scalar:
 def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Each path behind a prefix."""
     before, between = _scalar(prefix), _scalar("")
-    joined = [pc.binary_join_element_wise(before, chunk, between) for chunk in paths.chunks]
-    return pa.chunked_array(joined, pa.string())
+
+    def joined(chunk: pa.StringArray) -> pa.StringArray:
+        return pc.binary_join_element_wise(before, chunk, between)
+
+    return pa.chunked_array(parallel(joined, paths.chunks, at_once=2), pa.string())
 
 
 def _names(schemas: Sequence[FileSchema]) -> list[str]:

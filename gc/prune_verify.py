@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..catalog.format.names import LogObject
+    from ..catalog.format.pieces import Piece
     from ..catalog.log.listing import Listing
     from ..catalog.log.state import State
     from .context import MaintenanceContext
@@ -63,8 +64,7 @@ def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Pro
     listing = names.listing
     check_names(listing)
     state = read_base(context, listing, first)
-    _read_statistics(state)
-    note = _compare_with_log(context, listing, first, state)
+    notes = [_unusable_statistics(state), _compare_with_log(context, listing, first, state)]
     replay(context, listing, state, listing.head)
     refuse_untouchable(state)
     digests = digests_of(state)
@@ -72,11 +72,12 @@ def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Pro
     for revision in sorted(c for c in listing.checkpoints if c >= first.revision):
         item = listing.checkpoints[revision][0]
         needed |= _check_checkpoint(context, names, item, digests.get(revision))
+    kept: set[str] | None = None
     try:
-        return Proof(state, digests, needed | _segments_of_others(context, listing), note)
+        kept = needed | _segments_of_others(context, listing)
     except CorruptError as error:
-        no_segment = f"No segment goes, since one may be needed: {error.message}"
-        return Proof(state, digests, None, f"{note}. {no_segment}" if note else no_segment)
+        notes.append(f"No segment goes, since one may be needed: {error.message}")
+    return Proof(state, digests, kept, ". ".join(note for note in notes if note))
 
 
 def _segments_of_others(context: MaintenanceContext, listing: Listing) -> set[str]:
@@ -88,17 +89,35 @@ def _segments_of_others(context: MaintenanceContext, listing: Listing) -> set[st
     return found
 
 
-def _read_statistics(state: State) -> None:
-    """Read back what describes files, too: `read_base` has read all else.
-
-    Raises:
-        CorruptObject: Something is damaged. No table needs it, but the log before may have it.
-    """
+def _unusable_statistics(state: State) -> str:
+    """Read back what describes files, too: `read_base` has read all else. What of it can't be used
+    is said and stops nothing: it costs skipping and never rows, and whatever reads the log from
+    here on takes it as unknown, whether the log before it is there or not."""
     pieces = [piece for piece in state.pieces if piece.kind in DESCRIBING]
+    bad: list[str] = []
     for low in range(0, len(pieces), _PIECES_AT_ONCE):
         batch = pieces[low : low + _PIECES_AT_ONCE]
-        for piece, data in zip(batch, state.bytes_of(batch), strict=True):
-            decode_describing(data, piece)
+        try:
+            bodies = state.bytes_of(batch)
+            for piece, data in zip(batch, bodies, strict=True):
+                decode_describing(data, piece)
+        except CorruptError:
+            bad += [piece.where for piece in batch if not _is_usable(state, piece)]
+    if not bad:
+        return ""
+    more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+    return (
+        f"Statistics can't be used: {bad[0]}{more}. No row is lost, but queries skip less; a "
+        "`lakelog rebuild` makes them anew from the data files"
+    )
+
+
+def _is_usable(state: State, piece: Piece) -> bool:
+    try:
+        decode_describing(state.bytes_of([piece])[0], piece)
+    except CorruptError:
+        return False
+    return True
 
 
 def _compare_with_log(
@@ -179,7 +198,8 @@ def _check_checkpoint(
             hint=f"Nothing was deleted. {SET_ASIDE}",
         )
     segments = _segments(state)
-    for name in sorted(segments - names.segments.keys()):
+    costs_rows = {piece.name for piece in state.pieces if piece.kind not in DESCRIBING}
+    for name in sorted((segments & costs_rows) - names.segments.keys()):
         raise CorruptObject(
             f"{key} refers to {name}, which is not there",
             key=segments_folder(context.writer, context.database) + name,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import first_slot_uuid, rebuilt_slot_uuid, successor_uuid
+from ..catalog.log.told import AHEAD
 from .values import SealPlan, SlotName
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .scanned import OwnFile
 
 _OPENINGS: Final = 32  # so many of the newest are taken to be alive
-_AHEAD: Final = 16  # commits of theirs that no footer tells of
+_AHEAD: Final = AHEAD  # commits of theirs that no footer tells of
 _NOBODYS: Final = bytes(16)
 
 

@@ -17,7 +17,6 @@ import contextlib
 import datetime as dt
 import errno
 import os
-import secrets
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,7 @@ class LocalStore(Store):
         for needed in (folder, _TMP):
             if needed not in self._folders:
                 self._make_folder(needed, key)
-        temporary = f"{self._base}{_TMP}/{secrets.token_hex(files.TMP_NAME_BYTES)}"
+        temporary = f"{self._base}{_TMP}/{os.urandom(files.TMP_NAME_BYTES).hex()}"
         try:
             written_s = files.write_file(temporary, body)
             self._clock.saw(written_s)

@@ -101,8 +101,8 @@ def read_all(descriptor: int) -> bytes:
     body = os.read(descriptor, _READ_SIZE_BYTES)
     if len(body) < _READ_SIZE_BYTES:  # a regular file reads short only at its end
         return body
-    size_bytes = os.fstat(descriptor).st_size
-    return body + read_range(descriptor, _READ_SIZE_BYTES, size_bytes)
+    # From the start again: a large file is read in one piece then, and copied nowhere.
+    return read_range(descriptor, 0, os.fstat(descriptor).st_size)
 
 
 def read_range(descriptor: int, first: int, last: int) -> bytes:

@@ -11,7 +11,6 @@ from ..errors import InvalidPath, InvalidUrl
 from .backends import BACKENDS, open_backend
 from .keys import check_key
 from .local import LocalStore
-from .memory import named_memory_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +44,8 @@ def open_store(
     if scheme == "file":
         return LocalStore(_file_url_path(rest))
     if scheme == "memory":
+        from .memory import named_memory_store
+
         return named_memory_store(rest.strip("/"))
     if scheme not in BACKENDS:
         raise InvalidUrl(f"unknown scheme '{scheme}://'", hint=_HINT)

@@ -6,7 +6,7 @@ Put-if-absent can't be taken on trust: several stores accept the request header 
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 from typing import TYPE_CHECKING
 
 from ..errors import (
@@ -35,7 +35,7 @@ _TRIES = 3
 
 
 def probe(
-    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: secrets.token_hex(8)
+    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: os.urandom(8).hex()
 ) -> Capabilities:
     """Try put-if-absent twice on a new key of the probe's own, and remove it again.
 

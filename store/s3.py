@@ -55,6 +55,7 @@ class S3Store(ObjectStore):
             # Some servers send the whole object's checksum with a part of it; `_read` asks for
             # the check where it can be right.
             "response_checksum_validation": "when_required",
+            "user_agent": "lakelog",  # botocore's own takes a tenth of the time of a request
             **(options.pop("config_kwargs", None) or {}),
             "retries": {"mode": "standard", "total_max_attempts": 1},
         }

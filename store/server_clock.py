@@ -33,14 +33,18 @@ class ServerClock:
         if seen is None:
             return None
         told, seen_s = seen
-        from email.utils import parsedate_to_datetime  # it imports sockets and more: 30 ms
-
         try:
             # Parsed here: thousands of answers come for one question.
-            at = parsedate_to_datetime(told) if isinstance(told, str) else _utc(told)
+            at = _parsed(told) if isinstance(told, str) else _utc(told)
         except ValueError:
             return None
         return at.astimezone(dt.UTC) + dt.timedelta(seconds=time.clock_gettime(_STEADY) - seen_s)
+
+
+def _parsed(date: str) -> dt.datetime:
+    from email.utils import parsedate_to_datetime  # it imports sockets and more: 30 ms
+
+    return parsedate_to_datetime(date)
 
 
 def _utc(time_s: float) -> dt.datetime:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.names import Kind, LogObject, log_folder, parse_log_object
+from ..catalog.format.names import Kind, LogObject, data_path, log_folder, parse_log_object
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.checkpoint import encode_state
@@ -55,7 +55,7 @@ class LongLog(PassingStore):
             epoch=1, committed_at_us=time_of(first - 1),
         )  # fmt: skip
         for revision in range(first, last + 1):
-            path = f"data/file {revision}"
+            path = data_path("", "t", 1, _uuid(revision), 0)
             actions = [add_action(path)]
             if revision == first:
                 actions.insert(0, schema_action())

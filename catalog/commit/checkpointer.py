@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from ...errors import ObjectExists, StorageError
 from ..format.names import segments_folder
-from ..log.checkpoint import EncodedCheckpoint, encode_state
 from ..read.log_reader import CheckpointWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..log.checkpoint import EncodedCheckpoint
     from ..log.state import State
     from ..read.log_reader import LogReader
 
@@ -68,6 +68,8 @@ def write_checkpoint(
         UnsupportedFeature, CorruptObject: See `encode_state`.
     Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged.
     """
+    from ..log.checkpoint import encode_state  # most processes write none
+
     encoded = encode_state(state, retained_from=retained_from, salt=salt)
     put_segments(log, encoded, exclusive=exclusive)
     key = log.folder + encoded.name

@@ -25,10 +25,9 @@ Source: docs/format.md, section 10; docs/protocol.md.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CommitOutcomeUnknown, FencedError, ForkError, LakelogError, StorageError
+from ...errors import CommitOutcomeUnknown, LakelogError, StorageError
 from ..format.frame import LogIdentity
 from ..format.names import LogObject
 from ..format.objects import decode_transaction
@@ -42,11 +41,13 @@ from ..log.outcome import (
     clock_error,
     fenced_error,
     foreign_error,
-    outcome_unknown_error,
+    outcome_of,
     pruned_in_doubt_error,
 )
 from ..log.replay import apply
+from ..log.told import is_told
 from ..log.validate import check_written
+from .belief import is_still_head
 from .publish import ATTEMPTS, Publisher
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Committer:
         )  # why: a log that is sealed takes nothing more
         self._seen_at_s = seen_at_s  # when the request was sent that showed the head
         self._based_at_s = seen_at_s  # the same of a time when nobody had a newer base than ours
+        self._told_head: int | None = None  # one whose successor's name footers tell
         # That before an interrupted put or rebase: `state` can't be relied on then.
         self._interrupted_revision: int | None = None
 
@@ -208,7 +210,8 @@ class Committer:
 
         Returns:
             For each intent, in order, where it stands or why it doesn't.
-        Requests: 1 PUT on an exclusive store. Each lost race costs 1 GET, 1 LIST and 1 GET a
+        Requests: 1 PUT on an exclusive store; 1 LIST more after a head that added no file, as far
+            as is known. Each lost race costs 1 GET, 1 LIST and 1 GET a
             transaction more.
         """
         results: Results = {}
@@ -216,7 +219,9 @@ class Committer:
             self._commit(list(intents), results)
         except LakelogError as error:
             for intent in intents:
-                results.setdefault(intent.transaction_id, self._as_outcome(intent, error))
+                sent = self._attempts.in_doubt(intent.transaction_id)
+                own = outcome_of(error, intent.transaction_id, sent.key if sent else None)
+                results.setdefault(intent.transaction_id, own)
         return [results[intent.transaction_id] for intent in intents]
 
     def _commit(self, pending: list[Intent], results: Results) -> None:
@@ -330,12 +335,14 @@ class Committer:
             if not self._publisher.put(attempt):
                 self._interrupted_revision = None
                 return False
-            if self.is_idle():
-                # The put may have created a pruned name anew: in doubt until the log tells.
+            if self.is_idle() or not self._may_believe():
+                # The put may have created a pruned name anew, or one that died with a lost log: in
+                # doubt until the log tells.
                 self._look_again(before)
             else:
                 apply(self.state, attempt.decoded)
                 self._seen_at_s = asked_at_s
+                self._told_head = self.state.revision if is_told(self.state) else None
                 row = transaction_row(attempt.decoded)
                 for transaction_id in attempt.ids:
                     self._stands(transaction_id, row, results)
@@ -344,6 +351,12 @@ class Committer:
             raise
         self._interrupted_revision = None
         return True
+
+    def _may_believe(self) -> bool:
+        """Whether a put that succeeded is a commit, or may follow a head that was lost since. Where
+        footers tell its name, a rebuild would have taken that."""
+        sure = self.state.revision == self._told_head or is_told(self.state)
+        return sure or not self._publisher.exclusive or is_still_head(self.log, self.state)
 
     def _look_again(self, before: int) -> None:
         """Read the log anew, and judge what came after a revision."""
@@ -384,14 +397,3 @@ class Committer:
                 own=self._attempts.own,
                 committed=self._attempts.has_stood,
             )
-
-    def _as_outcome(self, intent: Intent, error: LakelogError) -> LakelogError:
-        """An error of the whole attempt, as it stands for one intent: in doubt stays in doubt."""
-        sent = self._attempts.in_doubt(intent.transaction_id)
-        if sent is None or isinstance(error, (FencedError, ForkError)):
-            own = copy(error)  # each caller raises its own: none gathers the others' tracebacks
-            own.__cause__ = error
-            return own
-        unknown = outcome_unknown_error(sent.key, intent.transaction_id)
-        unknown.__cause__ = error
-        return unknown

@@ -16,10 +16,10 @@ from ...store import Capabilities, Store, probe, store_time
 from ..format.names import check_id
 from ..log.build import identity_action
 from ..log.features import check_writer_features
+from ..log.lookup import files_with, schemas_with
 from ..log.outcome import CommitInfo
 from ..read.log_reader import LogReader
 from .arguments import make_intent
-from .birth import check_birth
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .committer import Committer
 from .queue import CommitQueue
@@ -76,6 +76,8 @@ class Session:
         asked_at_s = ambient.monotonic_s()
         listing = self._log.names_for()
         if listing.head < 0 and not listing.others:
+            from .birth import check_birth
+
             check_birth(store, writer_id, database)
         state = self._log.load(listing=listing)
         check_writer_features(state)
@@ -216,6 +218,11 @@ class Session:
         """
         self._committer.refuse_fenced()
 
+    @property
+    def in_background(self) -> bool:
+        """Whether threads may put data files."""
+        return self._ambient.in_background
+
     def commit(self, intent: Intent) -> CommitInfo:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""
@@ -238,12 +245,12 @@ class Session:
     def tables_of(self, path: str) -> list[str]:
         """The tables in which a path is live, in the newest state that is known."""
         with self._guard:
-            return self._committer.state.files.tables_of(path)
+            return files_with(self._committer.state, [path]).tables_of(path)
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
         with self._guard:
-            return (table, fingerprint) in self._committer.state.schemas
+            return (table, fingerprint) in schemas_with(self._committer.state, [table])
 
     def written_at_s(self, modified_at: dt.datetime) -> float:
         """When a file of that store time was written, on the clock that never jumps; rather too

@@ -6,10 +6,10 @@ Source: docs/format.md, sections 4 and 8.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
-from ..data.dataframes import to_batches
 from ..data.parquet import FILE_BYTES, encode_files
 from ..format.footer import FooterMetadata
 from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
@@ -17,13 +17,13 @@ from ..format.schema import encode_schema
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
 from .data_file import put_data
+from .uploads import Uploads
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    import pyarrow as pa
-
     from ...store import ObjectInfo
+    from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
     from .session import Session
@@ -49,6 +49,7 @@ class Transaction:
         self._named = 0  # how many of them stand in the footer of a file written before
         self._schemas: set[tuple[str, bytes]] = set()
         self._files = 0
+        self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
         self._sent = False
         self.commit_info: CommitInfo | None = None
@@ -81,14 +82,19 @@ class Transaction:
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
-            StorageError: Files written so far are orphans; gc takes them.
+            StorageError: Files written so far are orphans; gc takes them. From the transaction's
+                second file on files are put while the next ones are encoded, so that this call,
+                a later one or the commit may tell of the failure; the transaction is lost then.
             ObjectExists: Another process draws the same random ids.
         Requests: 1 PUT a file.
         """
+        from ..data.dataframes import to_batches
+
         self._check_open()
         self._session.refuse_fenced()
         escape_name(table, "table")
         schema, batches = to_batches(data)
+        encoded_schema = encode_schema(schema)
         first, last = check_clock(clock or self._session.clock())
         meta = FooterMetadata(
             writer=self._session.writer_id,
@@ -115,18 +121,20 @@ class Transaction:
         self._path(meta)  # a bad name is refused before the first byte is written
         paths: list[str] = []
         adds: list[wire.Action] = []
-        for encoded in encode_files(batches, schema, meta, file_bytes=file_bytes):
+        for encoded in encode_files(
+            batches, schema, meta, encoded=encoded_schema, file_bytes=file_bytes
+        ):
             path = self._path(replace(meta, number=self._files))
             self._files += 1
             self._named = len(self._removed)
-            put_data(self._session, self._key(path), encoded.body.to_pybytes())
+            self._uploads.add(self._key(path), encoded.body.to_pybytes())
             add = encoded.facts
             add.path, add.table, add.partition = path, table, partition
             add.first_clock, add.last_clock = first, last
             adds.append(wire.Action(add=add))
             paths.append(path)
         # Only now: of a write that broke off nothing may become visible.
-        self._learn(table, schema)
+        self._learn(table, encoded_schema)
         self._intent.actions.extend(adds)
         return paths
 
@@ -148,6 +156,7 @@ class Transaction:
         Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
             to learn the store's time.
         """
+        from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_footer
 
         self._check_open()
@@ -157,11 +166,12 @@ class Transaction:
             escape_name(partition, "partition")
         check_path(path)
         first, last = check_clock(clock or self._session.clock())
+        footer_pool().start()  # while the file is asked for
         info = self._session.store.head(self._key(path))
         self._check_adoptable(path, info)
         parsed = read_footer(self._session.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
-        add.schema_fingerprint = self._learn(table, schema)
+        add.schema_fingerprint = self._learn(table, encode_schema(schema))
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
@@ -209,11 +219,13 @@ class Transaction:
             Where it stands; None if there was nothing to commit.
         Raises:
             FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
+            StorageError: A file of `write` could not be put. Nothing was committed.
         Requests: 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain one.
         """
         if self.commit_info is not None:
             return self.commit_info
         self._check_not_over()
+        self._uploads.wait()
         self._sent = True
         if self._intent.actions or self._intent.app_id:
             self.commit_info = self._session.commit(self._intent)
@@ -224,6 +236,7 @@ class Transaction:
         """Give the transaction up. Files already written are orphans that nobody sees; gc takes
         them."""
         self._closed = True
+        self._uploads.abandon()
 
     def __enter__(self) -> Transaction:
         return self
@@ -240,9 +253,8 @@ class Transaction:
         elif not self._closed:
             self.commit()
 
-    def _learn(self, table: str, schema: pa.Schema) -> bytes:
+    def _learn(self, table: str, encoded: EncodedSchema) -> bytes:
         """Name a schema in this transaction, if the log doesn't know it; gives its fingerprint."""
-        encoded = encode_schema(schema)
         identity = (table, encoded.fingerprint)
         if identity in self._schemas or self._session.knows_schema(*identity):
             return encoded.fingerprint

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ambient import SYSTEM, Ambient
-from ..margins import DEFAULT_MARGINS, Margins
+from ..margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .session import Session
 from .transaction import Transaction
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ...store import Capabilities, Store
     from .checkpointer import CheckpointInfo
-
-CHECKPOINT_EVERY = 16
 
 
 class Writer:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import InvalidSchema
 from ..format.footer import FooterMetadata, encode_footer
@@ -22,6 +21,8 @@ from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ..format.schema import EncodedSchema
 
 ROW_GROUP_ROWS: Final = 1 << 20
 ROW_GROUP_BYTES: Final = 64 << 20
@@ -117,6 +118,7 @@ def encode_files(
     schema: pa.Schema,
     meta: FooterMetadata,
     *,
+    encoded: EncodedSchema | None = None,
     file_bytes: int = FILE_BYTES,
 ) -> Iterator[EncodedFile]:
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
@@ -124,10 +126,13 @@ def encode_files(
     Args:
         batches: Of `schema`. No rows at all give no file.
         meta: For the footers; `number` counts up from the given one.
+        encoded: The schema as the log keeps it, if it is known.
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
     """
-    fingerprint = encode_schema(schema).fingerprint
+    import pyarrow.parquet as pq  # with the file systems of Arrow: what only adds files needs none
+
+    encoded = encoded or encode_schema(schema)
     groups = _row_groups(batches)
     number = meta.number
     group = next(groups, None)
@@ -142,7 +147,7 @@ def encode_files(
                 metadata_collector=collected,
                 write_page_checksum=True,
             ) as writer:
-                writer.add_key_value_metadata(encode_footer(replace(meta, number=number)))
+                writer.add_key_value_metadata(encode_footer(replace(meta, number=number), encoded))
                 while group is not None:
                     writer.write_table(group, row_group_size=max(1, group.num_rows))
                     group = next(groups, None)
@@ -153,7 +158,7 @@ def encode_files(
                 f"Parquet can't hold this data: {error}", hint="Cast the column first"
             ) from error
         body = sink.getvalue()
-        facts = file_facts(collected[0], schema, body.size, fingerprint=fingerprint)
+        facts = file_facts(collected[0], schema, body.size, fingerprint=encoded.fingerprint)
         # Metadata that comes from a writer doesn't know its own serialized size.
         facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
         facts.footer_digest = footer_digest(body.slice(body.size - facts.footer_bytes).to_pybytes())

@@ -6,12 +6,10 @@ Files are read ahead by a few threads; at most a handful are in memory at a time
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import CorruptObject, LakelogError, ObjectNotFound
 from .parquet import UNKNOWN_DIGEST, footer_digest
@@ -19,6 +17,7 @@ from .unify import conform, readable_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
     from ...store import Store
 
@@ -61,6 +60,8 @@ def scan_files(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> pa
 
 
 def _stream(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_AHEAD) as pool:
         waiting: deque[tuple[FilePart, Future[pa.Table] | None]] = deque()
         todo = iter(parts)
@@ -107,6 +108,8 @@ def _known_footer(source: Any, part: FilePart) -> Any:
     """The footer of a file, if the log knows it: read here, the Parquet reader doesn't read it."""
     if not part.footer_bytes or part.footer_digest == UNKNOWN_DIGEST:
         return None
+    import pyarrow.parquet as pq
+
     footer = b""
     if part.footer_bytes <= part.size_bytes:
         source.seek(part.size_bytes - part.footer_bytes)
@@ -132,6 +135,8 @@ def _check_columns(found: list[str], columns: list[str], part: FilePart) -> None
 
 
 def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow.parquet as pq
+
     columns = readable_columns(part.schema, target)
     rows = 0
     try:

@@ -97,7 +97,11 @@ def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 def is_null(values: pa.Array) -> np.ndarray:
     """Per value whether it is null."""
-    return numbers(values.is_null())
+    bits, start, count = values.buffers()[0], values.offset, len(values)
+    if bits is None or not count:
+        return np.zeros(count, np.bool_)
+    there = np.unpackbits(np.frombuffer(bits, np.uint8), count=start + count, bitorder="little")
+    return ~there[start:].astype(np.bool_)
 
 
 def rows_to_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from .schema import EncodedSchema
+
 PREFIX: Final = "lakelog."
 VERSION: Final = "1"
 
@@ -67,9 +69,13 @@ class FooterMetadata:
     operation: str = "append"
 
 
-def encode_footer(meta: FooterMetadata) -> dict[str, str]:
-    """Key-value metadata for the file."""
-    schema = encode_schema(meta.schema)
+def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) -> dict[str, str]:
+    """Key-value metadata for the file.
+
+    Args:
+        encoded: The schema as the log keeps it, if it is known.
+    """
+    schema = encoded or encode_schema(meta.schema)
     values = {
         "version": VERSION,
         "writer": meta.writer,

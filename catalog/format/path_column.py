@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptObject, InvalidPath
+from . import compute as pc
 from .names import MAX_PATH_BYTES, MAX_SEGMENT_BYTES, check_path, fits_name
 
 if TYPE_CHECKING:

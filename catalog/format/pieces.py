@@ -74,6 +74,11 @@ class Piece:
         return segment_name(self.digest) if self.digest else ""
 
     @property
+    def place(self) -> tuple[str, int]:
+        """Where it begins: the object, and the byte within its attachments."""
+        return self.where, self.offset
+
+    @property
     def dead_rows(self) -> int:
         """How many of its rows are no longer live."""
         return int.from_bytes(self.dead, "little").bit_count() if self.dead else 0

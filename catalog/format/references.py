@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptObject
 from ..wire import lakelog_segment_pb2 as wire
+from . import compute as pc
 from .columns import rows_to_table
 from .names import segment_name
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, slice_of
@@ -90,7 +91,7 @@ def decode_references(
 
 
 def _check_kinds(table: pa.Table, key: str) -> None:
-    for kind in table.column("kind").unique().to_pylist():
+    for kind in pc.unique(table.column("kind")).to_pylist():
         check_kind(kind, key)
 
 

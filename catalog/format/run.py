@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from ..wire import lakelog_transaction_pb2 as wire
 
-# What opening a snapshot, listing its files and reading their rows needs; the rest is decoded when
-# it is asked for.
+# What opening a snapshot and listing its files needs; the rest is decoded when it is asked for.
 CORE_COLUMNS: Final = (
     "table",
     "path",
@@ -34,8 +33,6 @@ CORE_COLUMNS: Final = (
     "row_count",
     "revision",
     "schema_fingerprint",
-    "footer_bytes",
-    "footer_digest",
 )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject, LakelogError, UnsupportedFeature
+from . import compute as pc
 from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_partitions, check_paths, check_tables
@@ -148,7 +149,7 @@ def _is_same(kind: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _null_elements(lists: pa.ChunkedArray) -> bool:
-    return any(chunk.flatten().null_count for chunk in lists.chunks)
+    return any(pc.list_flatten(chunk).null_count for chunk in lists.chunks)
 
 
 def _check_values(table: pa.Table, kind: int, key: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from . import compute as pc
 from .columns import numbers
 from .wire_kinds import (
     APPLICATIONS,
@@ -174,16 +175,12 @@ def sorted_rows(table: pa.Table, kind: int) -> pa.Table:
     """The rows of a segment in the order of its kind; the same table if they are so already."""
     if table.num_rows < 2 or ascends(table, kind):
         return table
-    import pyarrow.compute as pc
-
     keys = [(name, "ascending") for name in ORDER[kind]]
     return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
 def ascends(table: pa.Table, kind: int) -> bool:
     """Whether the rows ascend strictly, as those of the kind must."""
-    import pyarrow.compute as pc
-
     greater = None  # per neighbouring pair: the later one is greater, by the last columns so far
     for name in reversed(ORDER[kind]):
         column = table.column(name).combine_chunks()

@@ -17,7 +17,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..wire import lakelog_transaction_pb2 as wire
-from .columns import column
 
 MAX_BOUND_BYTES: Final = 64
 _INT = struct.Struct("<q")
@@ -100,6 +99,8 @@ def encode_bound(value: Any, kind: pa.DataType) -> bytes:
 def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
     """Many bounds of one type as an Arrow array. None stays null; so does what can't be a bound: a
     value of the wrong length, one out of the type's range, NaN."""
+    from .columns import column  # with numpy, which the reader of footers does without
+
     types = pa.types
     if types.is_string(kind):
         return column([_text(value) for value in values], pa.string())

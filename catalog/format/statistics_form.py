@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptObject
+from . import compute as pc
 from .columns import array, column, numbers
 from .segment_bytes import decode_segment
 from .segments import COLUMNS, STATISTICS_ROWS

@@ -10,10 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from ..wire import lakelog_transaction_pb2 as wire
+from . import compute as pc
 from .bound_keys import MAX_KEPT_BYTES, key_function
 from .columns import rows_to_table
 from .segments import (
@@ -28,6 +26,8 @@ from .wire_kinds import ROW_GROUP_STATISTICS, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import pyarrow as pa
 
 _Columns = list[tuple[str, "Callable[[bytes], Any] | None"]]
 _COUNTS = ("null_count", "bloom_offset", "bloom_bytes")

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptObject
+from ..format import compute as pc
 from ..format.columns import array, numbers, rows_to_table
 from ..format.objects import MAX_APP_ID_BYTES, MAX_TIME_US
 from ..format.path_column import PathIndex
@@ -50,8 +51,6 @@ class Applications:
         Raises:
             CorruptObject: Its ids don't ascend.
         """
-        import pyarrow.compute as pc
-
         times = numbers(rows.column("committed_at_us"))
         sizes = numbers(pc.binary_length(rows.column("app_id")))
         sane = times.min() > 0 and times.max() < MAX_TIME_US and sizes.min() > 0
@@ -122,8 +121,6 @@ def merge_applications(tables: Iterable[pa.Table], forgotten_before_us: int = 0)
         ("app_id", "ascending"), ("app_version", "descending"), ("committed_at_us", "descending")
     ]  # fmt: skip
     rows = rows.sort_by(order).combine_chunks()
-    import pyarrow.compute as pc
-
     kept = np.ones(rows.num_rows, np.bool_)
     if rows.num_rows > 1:
         ids = rows.column("app_id").combine_chunks()

@@ -15,11 +15,9 @@ from ..format.objects import encode_transaction, generations_of
 from ..format.pieces import Attachments
 from ..format.run import files_rows
 from ..format.schema import decode_schema
-from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import FILES
 from ..wire import lakelog_transaction_pb2 as wire
-from .known_schemas import KnownSchemas
-from .merge import DESCRIBING, Rows, merged, pieces_of
+from .lookup import schemas_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,6 +155,9 @@ def _batched(
 ) -> list[wire.Action]:
     """The same actions with adds in columns: the others first, in order, then one batch of all
     tables. A file that is removed again later is no part of it."""
+    from ..format.statistics_rows import statistics_rows
+    from .merge import DESCRIBING, Rows, merged, pieces_of
+
     removed: set[tuple[str, str]] = set()
     adds: list[wire.Add] = []
     rest: list[wire.Action] = []
@@ -189,7 +190,6 @@ def _schemas(
     state: State, actions: Sequence[wire.Action], adds: Sequence[wire.Add]
 ) -> dict[tuple[str, bytes], pa.Schema]:
     """Arrow schemas of added files, by table and fingerprint."""
-    known = KnownSchemas()
     fresh = {
         (item.schema.table, item.schema.fingerprint): item.schema
         for item in actions
@@ -202,8 +202,9 @@ def _schemas(
     }
     missing = wanted - found.keys()
     if missing:
-        known = state.schemas
-    return found | known.arrow_schemas(missing)
+        known = schemas_with(state, {table for table, _ in missing})
+        found |= known.arrow_schemas(missing)
+    return found
 
 
 def _recount(message: wire.Transaction, actions: Sequence[wire.Action]) -> None:

@@ -21,6 +21,7 @@ from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import FILES, ROW_GROUPS
 from ..wire import lakelog_checkpoint_pb2 as wire
 from .files import Files
+from .lookup import files_with
 from .merge import (
     DESCRIBING,
     Rows,
@@ -104,16 +105,24 @@ def _recent_files(state: State) -> Files | None:
     files = Files(known=state.base_schemas().fingerprints())
     for transaction in state.tail:
         files.apply(transaction)
-    if files.broken or files.broken_ranges or not _are_new(files, state.tail):
-        return None  # what doesn't fit by itself may fit the files of the base, or the reverse
+    if files.broken or files.broken_ranges:
+        return None  # what doesn't fit by itself may fit the files of the base
+    foreign = _foreign(files, state.tail)
+    if foreign:
+        found = files_with(state, foreign)
+        if found.broken or found.broken_ranges:
+            return None  # or the reverse
     return files
 
 
-def _are_new(files: Files, tail: Sequence[DecodedTransaction]) -> bool:
-    """Whether the names of all added files say that they can't be in the base already."""
+def _foreign(files: Files, tail: Sequence[DecodedTransaction]) -> list[str]:
+    """Paths of files that were added since the base, and whose names don't say that they can't be
+    in it already."""
     own = {one for transaction in tail for one in transaction.transaction_ids}
-    paths = (path for chunk in files.paths() for path in chunk.to_pylist())
-    return all(is_own_file(path, own) for path in paths)
+    actions = (action for transaction in tail for action in transaction.message.actions)
+    paths = [action.add.path for action in actions if action.WhichOneof("kind") == "add"]
+    paths += (path for part in files.parts for path in part.run.core.column("path").to_pylist())
+    return [path for path in paths if not is_own_file(path, own)]
 
 
 def refuse_broken(files: Files) -> None:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptError, CorruptObject
+from ..format import compute as pc
 from ..format.columns import column
 from ..format.run import CORE_COLUMNS, Run, files_rows
 from .part import Part, batch_parts

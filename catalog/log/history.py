@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptError, CorruptObject, UnsupportedFeature
+from ..format import compute as pc
 from ..format.columns import array, column, numbers, rows_to_table
 from ..format.objects import MAX_TIME_US
 from ..format.segment_bytes import decode_segment

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from ..format import compute as pc
 from ..format.columns import array, empty_table, numbers
 from ..format.segments import (
     ORDER,
@@ -142,8 +143,6 @@ def _without_twins(table: pa.Table, kind: int) -> pa.Table:
     """What is said twice of one file, row group and column is unknown."""
     if table.num_rows < 2 or ascends(table, kind):
         return table
-    import pyarrow.compute as pc
-
     same = np.ones(table.num_rows - 1, np.bool_)
     for name in ORDER[kind]:
         values = table.column(name).combine_chunks()

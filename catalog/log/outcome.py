@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import (
     ClockError,
     CommitOutcomeUnknown,
+    CorruptError,
     EpochChanged,
     FencedError,
     ForeignLog,
+    ForkError,
+    LakelogError,
     TransactionExpired,
 )
 
@@ -66,6 +70,29 @@ def outcome_unknown_error(key: str, transaction_id: bytes) -> CommitOutcomeUnkno
         hint="Call commit again on the same transaction (that is safe), or look for its id with "
         "`lakelog log`",
     )
+
+
+def outcome_of(error: LakelogError, transaction_id: bytes, sent_as: str | None) -> LakelogError:
+    """An error of a whole attempt, as it stands for one transaction of it: in doubt stays in doubt.
+
+    Args:
+        sent_as: The key that it was sent under and nobody knows of; None for none.
+    """
+    if sent_as is None or isinstance(error, (FencedError, ForkError)):
+        own = copy(error)  # each caller raises its own: none gathers the others' tracebacks
+        own.__cause__ = error
+        return own
+    unknown = outcome_unknown_error(sent_as, transaction_id)
+    if isinstance(error, CorruptError):
+        unknown.message = (
+            f"{sent_as} was written, but the log that it follows can't be read any more "
+            f"({error.message}): a rebuild decides whether transaction {transaction_id.hex()} "
+            "is committed"
+        )
+        unknown.args = (unknown.message,)
+        unknown.hint = "`lakelog doctor` tells more. " + (unknown.hint or "")
+    unknown.__cause__ = error
+    return unknown
 
 
 def expired_error(transaction_id: bytes, age_s: float) -> TransactionExpired:

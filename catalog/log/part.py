@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptError, CorruptObject
+from ..format import compute as pc
 from ..format.columns import array
 from ..format.run import Run
 from ..format.segments import MAX_NUMBER, total
@@ -20,6 +19,8 @@ from ..format.wire_kinds import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
     from ..format.pieces import Piece
 
@@ -109,3 +110,11 @@ def check_revisions(run: Run, newest: int) -> None:
     """
     if pc.max(run.core.column("revision")).as_py() > newest:
         raise CorruptObject(f"{run.key} holds files of revisions to come", key=run.key)
+
+
+def dead_rows(piece: Piece) -> np.ndarray | None:
+    """Per row of a FILES piece whether its reference marks it as dead; None: none is."""
+    if piece.dead is None:
+        return None
+    bits = np.frombuffer(piece.dead, np.uint8)
+    return np.unpackbits(bits, count=piece.rows, bitorder="little").astype(np.bool_)

@@ -43,7 +43,8 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     """
     message = transaction.message
     check_link(state, transaction)
-    for part in (state._files, state._schemas, state._applications, state._history):
+    parts = (state._files, state._schemas, state._applications, state._history)
+    for part in (state.looked_up, *parts):
         if part is not None:
             part.apply(transaction)
     state.tail.append(transaction)

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from ...errors import CorruptError, CorruptObject, UnsupportedFeature
 from ..format.names import first_slot_uuid, segments_folder
 from ..format.pieces import OF_A_PART
@@ -27,7 +25,8 @@ from .applications import Applications
 from .files import Files
 from .history import History
 from .known_schemas import KnownSchemas, check_schemas, check_table_range
-from .part import Part, check_range, check_revisions
+from .looked_up import LookedUp
+from .part import Part, check_range, check_revisions, dead_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +59,7 @@ class State:
         tail: The transactions since the base.
         fetch: Reads the Arrow IPC bytes of pieces.
         older: Asked for another base and tail of this same revision when a piece is damaged.
+        looked_up: What was asked of it path by path and table by table.
         map_large: Applies a function to large pieces; several at a time where the caller has
             threads.
     """
@@ -83,6 +83,7 @@ class State:
     fetch: Fetch | None = None
     older: Callable[[State, CorruptError], tuple[DecodedCheckpoint | None, Tail]] | None = None
     map_large: Any = map
+    looked_up: LookedUp = field(default_factory=LookedUp)
     _pieces: tuple[Piece, ...] | None = None
     _files: Files | None = None
     _schemas: KnownSchemas | None = None
@@ -95,6 +96,7 @@ class State:
         return replace(
             self,
             tail=list(self.tail),
+            looked_up=self.looked_up.copy(),
             _files=self._files and self._files.copy(),
             _schemas=self._schemas and self._schemas.copy(),
             _applications=self._applications and self._applications.copy(),
@@ -114,6 +116,11 @@ class State:
     # --- Parts ------------------------------------------------------------------------------------
 
     @property
+    def has_files(self) -> bool:
+        """Whether all live files were read already."""
+        return self._files is not None
+
+    @property
     def files(self) -> Files:
         """The live files of all tables. Read when first asked for.
 
@@ -121,7 +128,7 @@ class State:
             CorruptObject: A piece is damaged, and no older checkpoint serves.
         """
         if self._files is None:
-            self._files = self._sound(self._load_files, stay=True)
+            self._files = self.sound(self._load_files, stay=True)
         return self._files
 
     def files_of(self, table: str) -> Files:
@@ -140,40 +147,40 @@ class State:
             files.check(table)
             return files
 
-        return self._sound(load)
+        return self.sound(load)
 
     @property
     def schemas(self) -> KnownSchemas:
         """All schemas that the log knows."""
         if self._schemas is None:
-            self._schemas = self._sound(self._load_schemas)
+            self._schemas = self.sound(self.load_schemas)
         return self._schemas
 
     def schemas_of(self, table: str) -> KnownSchemas:
         """The schemas of one table, perhaps with those of others."""
         if self._schemas is not None:
             return self._schemas
-        return self._sound(lambda: self._load_schemas(frozenset({table})))
+        return self.sound(lambda: self.load_schemas(frozenset({table})))
 
     @property
     def applications(self) -> Applications:
         """Application versions."""
         if self._applications is None:
-            self._applications = self._sound(self._load_applications)
+            self._applications = self.sound(self._load_applications)
         return self._applications
 
     @property
     def history(self) -> History:
         """A row for each retained revision."""
         if self._history is None:
-            self._history = self._sound(self._load_history)
+            self._history = self.sound(self._load_history)
         return self._history
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The pieces of the checkpoint that the state is based on."""
         if self._pieces is None:
-            self._pieces = self._sound(self._load_pieces, stay=True)
+            self._pieces = self.sound(self._load_pieces, stay=True)
         return self._pieces
 
     def rebase(
@@ -183,14 +190,14 @@ class State:
         what stands in it is taken from its pieces."""
         self.base, self._pieces, self._schema_rows = base, pieces, {}
         self.tail = [found for found in self.tail if found.message.revision > base.message.revision]
-        self.older = None
-        self._history = None
+        self.older = self._history = None
+        self.looked_up = LookedUp()
         if files is not None:
             for transaction in self.tail:
                 files.apply(transaction)
         self._files = files
 
-    def _sound(self, load: Callable[[], _T], *, stay: bool = False) -> _T:
+    def sound(self, load: Callable[[], _T], *, stay: bool = False) -> _T:
         """What `load` gives; from an older base, if the present one turns out to be damaged.
 
         Args:
@@ -237,6 +244,7 @@ class State:
         self.base, self.tail = base, tail
         self._pieces = self._files = self._schemas = self._applications = self._history = None
         self._schema_rows = {}
+        self.looked_up = LookedUp()
 
     def _load_pieces(self) -> tuple[Piece, ...]:
         if self.base is None:
@@ -252,7 +260,8 @@ class State:
             )
         return pieces
 
-    def _of_kind(self, kind: int) -> list[Piece]:
+    def of_kind(self, kind: int) -> list[Piece]:
+        """The base's pieces of a kind; to be called within `sound`."""
         if self._pieces is None:
             self._pieces = self._load_pieces()
         return [piece for piece in self._pieces if piece.kind == kind]
@@ -266,9 +275,7 @@ class State:
 
     def _load_files(self, only: frozenset[str] | None = None) -> Files:
         wanted = [
-            piece
-            for piece in self._of_kind(FILES)
-            if only is None or any(map(piece.may_hold, only))
+            piece for piece in self.of_kind(FILES) if only is None or any(map(piece.may_hold, only))
         ]
         known = self.base_schemas(only)
         files = Files(only, self.parts_of(wanted), known=known.fingerprints())
@@ -287,18 +294,23 @@ class State:
             if piece.kind in OF_A_PART:
                 described.setdefault(piece.part, []).append(piece)
 
-        def part(found: tuple[Piece, memoryview]) -> Part:
-            piece, data = found
+        held: list[memoryview | None] = [*self.bytes_of(wanted)]
+
+        def part(place: int) -> Part:
+            piece, data = wanted[place], held[place]
+            assert data is not None
+            held[place] = None  # what is decoded needs the bytes no more
             again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
             run = Run.of_segment(data, piece.rows, piece.where, again)
             check_range(run, piece)
             assert self.base is not None
             check_revisions(run, self.base.message.revision)
-            return Part(run, tuple(described.get(piece.part, ())), _dead_rows(piece), piece.run)
+            return Part(run, tuple(described.get(piece.part, ())), dead_rows(piece), piece.run)
 
-        return list(self.map_large(part, zip(wanted, self.bytes_of(wanted), strict=True)))
+        return list(self.map_large(part, range(len(wanted))))
 
-    def _load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+    def load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
+        """The schemas (of some tables), read anew; to be called within `sound`."""
         schemas = self.base_schemas(only)
         for transaction in self.tail:
             schemas.apply(transaction)
@@ -309,23 +321,23 @@ class State:
         schemas = KnownSchemas()
         wanted = [
             piece
-            for piece in self._of_kind(SCHEMAS)
+            for piece in self.of_kind(SCHEMAS)
             if only is None or any(map(piece.may_hold, only))
         ]
-        fresh = [piece for piece in wanted if _place(piece) not in self._schema_rows]
+        fresh = [piece for piece in wanted if piece.place not in self._schema_rows]
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
             rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
             check_table_range(rows, piece)
             assert self.base is not None
             check_schemas(rows, piece.where, self.base.message.revision)
-            self._schema_rows[_place(piece)] = rows
+            self._schema_rows[piece.place] = rows
         for piece in wanted:
-            schemas.load(self._schema_rows[_place(piece)], piece.where, only)
+            schemas.load(self._schema_rows[piece.place], piece.where, only)
         return schemas
 
     def _load_applications(self) -> Applications:
         applications = Applications()
-        wanted = self._of_kind(APPLICATIONS)
+        wanted = self.of_kind(APPLICATIONS)
         for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
             rows = decode_segment(data, APPLICATIONS, piece.rows, piece.where)
             applications.load(rows, piece.where)
@@ -335,17 +347,17 @@ class State:
 
     def _load_history(self) -> History:
         expected = None
-        pieces = self._of_kind(HISTORY)
+        pieces = self.of_kind(HISTORY)
         for one, two in itertools.pairwise(pieces):
             if two.segment.first_revision != one.segment.last_revision + 1:
                 raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
-            if not self._of_kind(HISTORY):
+            if not self.of_kind(HISTORY):
                 raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
         history = History(
-            tuple(self._of_kind(HISTORY)),
+            tuple(self.of_kind(HISTORY)),
             self.bytes_of,
             expected=expected,
             older=partial(replace(self, _history=None)._older_history, self.base),
@@ -359,19 +371,7 @@ class State:
         tail = [found for found in self.tail if found.message.revision <= self.revision]
         probe = replace(self, base=base, tail=tail, _history=None, _files=None)
         probe.fall_back(error)
-        return probe._sound(probe._load_history, stay=True)
-
-
-def _place(piece: Piece) -> _Place:
-    """Where a piece begins: the object, and the byte within its attachments."""
-    return piece.where, piece.offset
-
-
-def _dead_rows(piece: Piece) -> np.ndarray | None:
-    if piece.dead is None:
-        return None
-    bits = np.frombuffer(piece.dead, np.uint8)
-    return np.unpackbits(bits, count=piece.rows, bitorder="little").astype(np.bool_)
+        return probe.sound(probe._load_history, stay=True)
 
 
 def empty_state(writer: str, database: str) -> State:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
 from ..format.names import parse_data_file
+from .lookup import files_with, schemas_with
 from .part import Part, batch_parts
 from .replay import check_link
 
@@ -44,7 +45,7 @@ def validate(
     """
     live = _live_among(state, actions, own)
     live_paths = {path for _, path in live}
-    schemas = _Schemas(state)
+    schemas = _Schemas(state, {a.add.table for a in actions if a.WhichOneof("kind") == "add"})
     fate: dict[_File, bool] = {}
     paths: dict[str, bool] = {}
     for action in actions:
@@ -85,6 +86,7 @@ class _Schemas:
     """Which schemas are known at a point in the actions."""
 
     state: State
+    tables: set[str]
     named: set[tuple[str, bytes]] = field(default_factory=set)
     lost: list[wire.Forget] = field(default_factory=list)
 
@@ -93,7 +95,7 @@ class _Schemas:
         if identity in self.named:
             return True
         lost = any(_forgets(forget, *identity) for forget in self.lost)
-        return not lost and identity in self.state.schemas
+        return not lost and identity in schemas_with(self.state, self.tables)
 
     def forget(self, forget: wire.Forget) -> None:
         self.lost.append(forget)
@@ -135,7 +137,7 @@ def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[by
     ]
     if not removed and not foreign:
         return set()
-    files = state.files
+    files = files_with(state, [*foreign, *(path for _, path in removed)])
     there = files.live_among(foreign) if foreign else set()
     found = {file for file in removed if files.is_live(*file)}
     return found | {(table, path) for path in there for table in files.tables_of(path)}

@@ -13,10 +13,9 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-import pyarrow.compute as pc
-
 from ...errors import CorruptError, CorruptObject, LakelogError
 from ..ambient import SYSTEM, Ambient
+from ..format import compute as pc
 from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..format.pieces import OF_A_PART
 from ..log.checkpoint_files import decode_describing

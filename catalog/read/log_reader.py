@@ -284,7 +284,7 @@ class LogReader(LogFolder):
         # From the head itself on: on a store without put-if-absent a rival of it may come late.
         listing = self.names_down_to(state.revision)
         if listing.incarnation != state.log.incarnation or not stands(state, listing):
-            return self._newer(state)
+            return self._newer(state)  # also if its own revision is gone: pruned, or lost
         for revision in listing.forks(state.revision):
             raise fork_error(listing, revision)
         if listing.head == state.revision:

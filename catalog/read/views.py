@@ -31,12 +31,10 @@ def is_older_view(fresh: State, state: State) -> bool:
 
 
 def stands(state: State, listing: Listing) -> bool:
-    """Whether a listing shows the revision of a state, or nothing that contradicts it."""
+    """Whether a listing shows the revision of a state. What follows it can't be relied on without:
+    the log may have been lost, and be no more than a commit of somebody who doesn't know."""
     uuid8 = state.uuid[:4].hex()
-    names = listing.names_at(state.revision)
-    if names:
-        return any(item.uuid8 == uuid8 for item in names)
-    return listing.head > state.revision  # pruned, or a listing that missed it
+    return any(item.uuid8 == uuid8 for item in listing.names_at(state.revision))
 
 
 def is_right_above(error: CorruptError, base: LogObject) -> bool:

@@ -98,6 +98,14 @@ def test_the_newest_snapshot(counting, filled):
         Catalog(counting).snapshot("db")
 
 
+def test_many_writers_cost_two_requests_each(counting, catalog):
+    """1 LIST, and 1 LIST and 1 GET for each writer of one commit: nothing is asked for twice."""
+    for number in range(40):
+        write(catalog.writer(f"w{number}", "db"))
+    with Spent(counting, list=1 + 40, get=40):
+        assert len(Catalog(counting).snapshot("db").cut.writers) == 40
+
+
 def test_a_snapshot_at_a_time_before_the_head_reads_the_log_twice(counting, filled):
     at = dt.datetime.fromtimestamp(START_US / 1e6 + 4.5, dt.UTC)
     with Spent(counting, list=1 + 4 + 3, get=3 * ((1 + 3) + (1 + 1))):

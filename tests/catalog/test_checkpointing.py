@@ -361,10 +361,13 @@ def test_a_broken_newest_checkpoint_falls_back_with_a_warning(catalog, store, ho
 @pytest.mark.parametrize("how", [*HOW, "lost"])
 def test_a_broken_segment_is_a_broken_checkpoint(catalog, store, how, spilling):
     fill(catalog, 8, checkpoint_every=3)
-    pieces = LogReader(store, "w", "db").load().pieces
-    segment = next(piece.name for piece in pieces if piece.kind == FILES)
-    damage(store, f"w/db/segments/{segment}", how)
-    with pytest.warns(CheckpointWarning, match="segment"):
+    (key,) = (
+        f"w/db/segments/{piece.name}"
+        for piece in LogReader(store, "w", "db").load().pieces
+        if piece.kind == FILES
+    )
+    damage(store, key, how)
+    with pytest.warns(CheckpointWarning, match=key):
         assert values(store) == list(range(8))
 
 

@@ -1,7 +1,8 @@
 """Damage in the store: what a reader says of it, what stays readable, and that nothing is wiped.
 
-With `test_state.py`, `test_checkpointing.py`, `test_listing.py` and `test_writer.py` these are the
-ancestor's list: each thing that its tests asserted, by the same name.
+With `test_state.py`, `test_chain.py`, `test_checkpointing.py`, `test_listing.py` and
+`test_writer.py` these are the ancestor's list: each thing that its tests asserted, by the same
+name.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from lakelog.catalog.format.names import log_folder, parse_log_object, segments_folder
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
-from lakelog.errors import CorruptObject, SnapshotPruned
+from lakelog.errors import CorruptObject, MissingTransaction, SnapshotPruned
 from lakelog.testing.rebuilt import rebuild, seal
 
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
@@ -104,6 +104,17 @@ def test_a_whole_incarnation_that_was_pruned(writer, store, reader):
     store.delete([info.key for info in list(store.list(SEGMENTS))])
     with pytest.raises(SnapshotPruned, match="whole incarnation"):
         PARTS["files"](state)
+
+
+def test_what_follows_a_revision_that_is_gone_is_not_taken_in(writer, store, reader):
+    """The log was lost under a writer that goes on: its next commit is no continuation of it."""
+    state = reader.load(3)
+    commit(writer, 4)
+    for info in list(store.list(FOLDER)):
+        if parse_log_object(info.key.removeprefix(FOLDER)).revision < 4:
+            store.delete([info.key])
+    with pytest.raises(MissingTransaction):
+        reader.advance(state)
 
 
 def test_what_is_gone_below_a_checkpoint_that_is_listed_is_lost(writer, store, reader):

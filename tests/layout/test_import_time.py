@@ -47,3 +47,59 @@ def test_public_names_are_there_when_asked_for():
     for name in lakelog.__all__:
         assert getattr(lakelog, name) is not None
     assert "no_such_name" not in dir(lakelog)
+
+
+APPEND = """
+import json, sys
+import lakelog
+with lakelog.open_catalog(sys.argv[1]).writer("w", "db") as writer:
+    for name in sys.argv[2:]:
+        with writer.transaction() as tx:
+            tx.add("t", name)
+print(json.dumps(sorted(sys.modules)))
+"""
+# What a process that adds files can do without; each takes a tenth of a second or so.
+NOT_FOR_AN_APPEND = {
+    "pandas", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyarrow.dataset", "fsspec",
+    "asyncio", "concurrent.futures", "email", "secrets", "lakelog.catalog.log.checkpoint",
+    "lakelog.catalog.snapshot",
+}  # fmt: skip
+
+
+def test_a_job_that_appends_loads_only_what_it_needs(tmp_path):
+    """Onto nothing, and onto a checkpoint, which it must look into: the path is a foreign one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from lakelog import open_catalog
+
+    (tmp_path / "w/db/data").mkdir(parents=True)
+    for name in ("a", "b", "c", "d"):
+        pq.write_table(pa.table({"id": [1], "name": ["x"]}), tmp_path / f"w/db/data/{name}.parquet")
+
+    def job(*names: str) -> None:
+        argv = [sys.executable, "-c", APPEND, str(tmp_path), *(f"data/{n}.parquet" for n in names)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        loaded = set(json.loads(done.stdout))
+        assert "pyarrow" in loaded
+        assert sorted(loaded & NOT_FOR_AN_APPEND) == []
+
+    job("a", "c")
+    open_catalog(tmp_path).writer("w", "db").checkpoint()
+    job("b")
+    assert open_catalog(tmp_path).snapshot("db").files("t").num_rows == 3
+
+
+def test_the_process_that_reads_footers_loads_only_what_it_needs():
+    """Without numpy, which pyarrow can do without, and without Arrow's file systems."""
+    from lakelog.catalog.data.footers.pool import _START
+
+    script = _START.replace("import_module(module).main()", "import_module(module)._import_all()")
+    script += "import json\nprint(json.dumps(sorted(n for n in sys.modules if sys.modules[n])))"
+    import lakelog
+
+    module = "lakelog.catalog.data.footers.child"
+    argv = [sys.executable, "-c", script, "lakelog", lakelog.__path__[0], module]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert module in loaded
+    assert not loaded & (NOT_FOR_AN_APPEND | {"numpy"})

@@ -62,7 +62,7 @@ def plain_believes_its_put() -> Any:
     return mock.patch.object(Publisher, "_plain", put)
 
 
-@plant("tests/catalog/test_commit_protocol.py")
+@plant("tests/catalog/test_lost_answers.py")
 def exclusive_never_reads_back() -> Any:
     """'exists' after a lost answer is a lost race."""
     from lakelog.catalog.commit.publish import Publisher

@@ -161,7 +161,7 @@ def test_a_child_that_takes_too_long_is_ended_and_the_file_refused(monkeypatch):
 
 def test_a_child_that_does_not_start_says_why(monkeypatch):
     monkeypatch.setattr(module, "_environment", lambda: {"PYTHONPATH": "/nowhere"})
-    monkeypatch.setattr(module, "__package__", "no_such_package")
+    monkeypatch.setattr(module, "__name__", "lakelog.no_such_package.pool")
     with pytest.raises(LakelogError, match="no_such_package"):
         FooterPool(1).parse(GOOD, SIZE)
 

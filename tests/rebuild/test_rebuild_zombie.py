@@ -12,6 +12,7 @@ from lakelog.catalog.commit.checkpointer import write_checkpoint
 from lakelog.catalog.format.names import parse_log_object
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
+    CommitOutcomeUnknown,
     CorruptError,
     FencedError,
     ForkError,
@@ -19,7 +20,7 @@ from lakelog.errors import (
 )
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.crashing import Crash
+from lakelog.testing.crashing import Crash, CrashingStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore, PlainStore
 
 if TYPE_CHECKING:
@@ -312,25 +313,57 @@ def test_with_nothing_left_of_the_log_footers_tell_which_names_a_zombie_may_stil
     assert world.live() == {*plan.live, path}
 
 
-def test_the_limit_a_zombie_that_no_footer_tells_of():
-    """An owner that only removed files: the name that it was promised died with the log. It is
-    said in the plan. Its commit lands in the old incarnation, where it is acknowledged and harms
-    nobody's reading."""
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("moment", ["lost", "sealed", "rebuilt"])
+@pytest.mark.parametrize("also", ["write", "remove"])
+def test_a_zombie_that_no_footer_tells_of_is_never_told_of_success(shared, moment, also):
+    """It has only removed files: the name that it was promised died with the log, so a rebuild
+    can't take it. It looks at the log itself before it believes that it has committed."""
     world = make_world(checkpoint_every=0)
-    remover = world.new_owner()
+    remover = world.zombie
+    if shared:
+        remover = Catalog(world.store, ambient=world.fake.ambient).writer(
+            "EWR", "weather", shared=True
+        )
+    else:
+        remover = world.new_owner()
     with remover.transaction() as tx:
         tx.remove(world.paths[0])
     world.lose_the_log()
-    plan = world.plan()
-    assert any("Stop every process" in note for note in plan.notes)
-    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    if moment == "sealed":
+        with pytest.raises(Crash):
+            execute_rebuild(CrashingStore(world.store, 8), world.plan(), ambient=world.fake.ambient)
+    elif moment == "rebuilt":
+        world.rebuild()
     before = {info.key for info in world.store.list(LOG)}
-    write(remover, world.fake)  # acknowledged: nothing tells it
-    assert new_names(world, before) == {1}
-    assert world.live() == set(plan.live)
+    refused = FencedError if moment == "rebuilt" else (CommitOutcomeUnknown, ForkError)
+    tx = remover.transaction()
+    if also == "write":
+        tx.write("hourly", pa.table({"n": [1]}))
+    else:
+        tx.remove(world.paths[1])
+    for _ in range(2):
+        with pytest.raises(refused):
+            tx.commit()
+    assert new_names(world, before) == {1}  # it was put, and it wasn't acknowledged
+    if moment != "rebuilt":
+        world.rebuild()
+    assert world.load().log.incarnation == 2
+    live = world.live()
     with pytest.raises(FencedError):
-        write(world.zombie, world.fake)
-    write(world.new_owner(), world.fake)
+        write(remover, world.fake)
+    assert world.live() == live
+    path = write(world.new_owner(), world.fake)
+    assert world.live() == {*live, path}
+
+
+def test_a_remover_of_a_log_that_is_well_is_told_of_success():
+    world = make_world(commits=6, checkpoint_every=0)
+    for path in world.paths[:4]:
+        with world.zombie.transaction() as tx:
+            tx.remove(path)
+    assert world.live() == set(world.paths[4:])
+    assert world.load().revision == 9
 
 
 def test_a_head_that_cant_be_read_is_said_to_let_zombies_in():

@@ -1,8 +1,10 @@
-"""The process that reads footers of unknown origin: `python -m lakelog.catalog.data.footers.child`.
+"""The process that reads footers of unknown origin; `pool` starts it.
 
-It imports what it needs once and then forks; the fork serves requests, under limits of memory and
-time, until a footer kills it. The original only waits: it reports which request the fork died on,
-and forks again, which takes milliseconds. Both end when standard input does.
+It imports what it needs once, which is what a first footer waits for: neither numpy, which Arrow
+can do without, nor Arrow's file systems are among it. Then it forks; the fork serves requests,
+under limits of memory and time, until a footer kills it. The original only waits: it reports which
+request the fork died on, and forks again, which takes milliseconds. Both end when standard input
+does.
 
 A request: number (u32), size of the file (u64), length (u32), the file's last bytes.
 A reply: number (u32), status (u8), length (u32), body.
@@ -56,12 +58,12 @@ def main() -> None:
 
 def _import_all() -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from .. import parquet
+    from .parse import metadata_reader
 
-    assert pq is not None
     assert parquet is not None
+    metadata_reader()
     pa.set_cpu_count(1)
 
 

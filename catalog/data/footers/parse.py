@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from ...format.schema import (
     unpack_schema,
 )
 from ...wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_FOOTER_BYTES: Final = 64 << 20
 TAIL_BYTES: Final = 64 << 10
@@ -87,12 +90,10 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     Raises:
         NotParquet: It can't be used; says why.
     """
-    import pyarrow.parquet as pq
-
     from ..parquet import footer_digest
 
     length = footer_length(tail, size_bytes)
-    metadata = pq.read_metadata(pa.BufferReader(tail[-length:]))
+    metadata = metadata_reader()(pa.BufferReader(tail[-length:]))
     _check_places(metadata, size_bytes - length)
     schema = metadata.schema.to_arrow_schema()
     check_writable(schema)
@@ -101,6 +102,24 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     facts = _facts(metadata, identity, size_bytes)
     facts.footer_bytes, facts.footer_digest = length, footer_digest(tail[-length:])
     return ParsedFooter(identity, facts, meta, problem)
+
+
+def metadata_reader() -> Callable[[pa.BufferReader], Any]:
+    """`pyarrow.parquet.read_metadata`, but without that package: it loads all of Arrow's file
+    systems."""
+    try:
+        from pyarrow._parquet import ParquetReader  # what `pyarrow.parquet` itself calls
+    except ImportError:
+        from pyarrow import parquet
+
+        return parquet.read_metadata  # type: ignore[no-any-return]
+
+    def read(source: pa.BufferReader) -> Any:
+        reader = ParquetReader()
+        reader.open(source)
+        return reader.metadata
+
+    return read
 
 
 def _check_places(metadata: Any, end_of_data: int) -> None:

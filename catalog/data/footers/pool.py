@@ -1,6 +1,6 @@
 """A few child processes that read footers, so that a malformed one can't harm this process.
 
-Children start when first needed, about 0.4 s each, and stay for the next footers. Any number of
+Children start when first needed, about 0.1 s each, and stay for the next footers. Any number of
 threads may ask; each child serves one at a time. A fork of this process starts children of its own.
 """
 
@@ -25,6 +25,17 @@ START_LIMIT_S: Final = 60.0
 PARSE_LIMIT_S: Final = 90.0
 _MAX_REPLY_BYTES: Final = 1 << 30
 _TRIES: Final = 2
+# The root package without its `__init__`, from where this process has it, and no numpy, which Arrow
+# can do without: both take longer than reading a footer. Without `site`: PYTHONPATH says all.
+_START: Final = """
+import sys
+from importlib import import_module
+name, path, module = sys.argv[1:]
+sys.modules["numpy"] = None
+sys.modules[name] = root = type(sys)(name)
+root.__path__ = [path]
+import_module(module).main()
+"""
 # The child parses bytes of unknown origin: it gets no credentials.
 _ENVIRONMENT: Final = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"),
@@ -44,9 +55,11 @@ class _Child:
     """One child process and the two pipes to it."""
 
     def __init__(self) -> None:
-        package = (__package__ or "lakelog.catalog.data.footers") + ".child"
+        root = __name__.partition(".")[0]
+        self._module = __name__.rpartition(".")[0] + ".child"
+        path = sys.modules[root].__path__[0]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", package],
+            [sys.executable, "-P", "-S", "-c", _START, root, path, self._module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -60,30 +73,41 @@ class _Child:
         self._sink = self._process.stdin.fileno()
         os.set_blocking(self._sink, False)
         self._number = 0
+        self._started_s = SYSTEM.monotonic_s()
+        self._ready = False
+
+    def _await_start(self) -> None:
+        """Until it has imported what it needs.
+
+        Raises:
+            LakelogError: It can't.
+        """
+        assert self._process.stderr is not None
         try:
-            status, _ = self._receive(0, SYSTEM.monotonic_s() + START_LIMIT_S)
+            status, _ = self._receive(0, self._started_s + START_LIMIT_S)
             if status != READY:
                 raise _Lost
         except (_Lost, _Slow):
-            self.kill()
+            self._end()
             said = self._process.stderr.read().decode("utf-8", "replace").strip()
             raise LakelogError(
                 "The process that reads Parquet footers doesn't start: "
                 f"{said.splitlines()[-1] if said else 'it says nothing'}",
-                hint=f"Try it by hand: {sys.executable} -m {package}",
+                hint=f"Try it by hand: {sys.executable} -m {self._module}",
             ) from None
-        except BaseException:
-            self.kill()
-            raise
         finally:
             self._process.stderr.close()  # from here on the child writes it to nowhere
+        self._ready = True
 
     def ask(self, tail: bytes, size_bytes: int) -> tuple[int, bytes]:
         """The status and body of the reply to one footer.
 
         Raises:
             _Lost, _Slow: Kill it.
+            LakelogError: It doesn't start.
         """
+        if not self._ready:
+            self._await_start()
         self._number = self._number % 0xFFFFFFFF + 1
         deadline_s = SYSTEM.monotonic_s() + PARSE_LIMIT_S
         self._send(REQUEST.pack(self._number, size_bytes, len(tail)) + tail, deadline_s)
@@ -91,12 +115,17 @@ class _Child:
 
     def kill(self) -> None:
         """End it, and the fork that serves."""
+        self._end()
+        self._close()
+
+    def _end(self) -> None:
+        if self._process.returncode is not None:
+            return  # its number may be another process's by now
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             self._process.kill()
         self._process.wait()
-        self._close()
 
     def abandon(self) -> None:
         """In a fork of this process: let go of the pipes; the child is the parent's."""
@@ -104,7 +133,7 @@ class _Child:
         self._close()
 
     def _close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -193,6 +222,12 @@ class FooterPool:
                 if status in {REFUSED, DIED}:
                     raise NotParquet(text)
         raise NotParquet("its reader was killed, twice")
+
+    def start(self) -> None:
+        """Start a child for the next footer, if there is none; don't wait for it."""
+        with self._guard:
+            if not self._idle and not self._closed:
+                self._idle.append(_Child())
 
     def _ask(self, tail: bytes, size_bytes: int) -> tuple[int, bytes]:
         with self._guard:

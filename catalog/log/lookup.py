@@ -1,0 +1,88 @@
+"""Single paths and tables of a state, looked up for a commit without reading all of it. Pure.
+
+A commit asks whether its files are live and its schemas known: of a log of a million files that
+takes the one piece that a path would stand in, by the ranges in the references, and the schemas of
+one table. What was read is kept, and follows the commits from there on.
+
+Source: docs/format.md, sections 6.1 and 10.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..format.wire_kinds import FILES
+from .files import Files
+from .looked_up import LookedUp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..format.pieces import Piece
+    from .known_schemas import KnownSchemas
+    from .state import State
+
+
+def files_with(state: State, paths: Iterable[str]) -> Files:
+    """Live files in which any of these paths can be found, if they are live; to be asked for
+    nothing else.
+
+    Raises:
+        CorruptError: A piece that may hold one is damaged, and no older checkpoint serves.
+    """
+    if state.has_files:
+        return state.files
+    wanted = sorted({path.encode() for path in paths})
+    return state.sound(lambda: _files(state, wanted), stay=True)
+
+
+def _files(state: State, paths: Sequence[bytes]) -> Files:
+    seen = _of_base(state)
+    missing = [
+        piece
+        for piece in state.of_kind(FILES)
+        if piece.place not in seen.parts and _may_hold_any(piece, paths)
+    ]
+    if missing or seen.files is None:
+        places = (piece.place for piece in missing)
+        seen.parts.update(zip(places, state.parts_of(missing), strict=True))
+        files = Files(None, [replace(part) for part in seen.parts.values()])
+        for transaction in state.tail:
+            files.apply(transaction)
+        seen.files = files
+    return seen.files
+
+
+def _may_hold_any(piece: Piece, paths: Sequence[bytes]) -> bool:
+    """Whether one of some paths, in ascending order, may be in a FILES piece, whatever its
+    table."""
+    said = piece.segment
+    if said.first_table != said.last_table:
+        return bool(paths)
+    place = bisect_left(paths, said.first_path.encode())
+    return place < len(paths) and paths[place] <= said.last_path.encode()
+
+
+def schemas_with(state: State, tables: Iterable[str]) -> KnownSchemas:
+    """The schemas of some tables; to be asked for nothing else.
+
+    Raises:
+        CorruptError: A piece that may hold them is damaged, and no older checkpoint serves.
+    """
+    seen = _of_base(state)
+    missing = frozenset(tables) - seen.tables
+    if missing:
+        # The base stays, whichever gave them: files that were read are of its pieces.
+        found = state.sound(lambda: state.load_schemas(missing)).entries
+        seen.schemas.entries |= {key: entry for key, entry in found.items() if key[0] in missing}
+        seen.tables |= missing
+    return seen.schemas
+
+
+def _of_base(state: State) -> LookedUp:
+    """What was read from the present base of a state."""
+    if state.looked_up.base is not state.base:
+        state.looked_up = LookedUp(state.base)
+    return state.looked_up
