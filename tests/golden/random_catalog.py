@@ -127,12 +127,14 @@ def damage(root: Path, writer: str, rng: random.Random) -> str:
     items = sorted(folder.iterdir())
     if segments.is_dir() and rng.random() < 0.3:
         items = sorted(segments.iterdir()) or items
+    if not items:
+        return "nothing left"
     victim = rng.choice(items)
     what = rng.randrange(5)
     if what == 0:
         victim.unlink()
         return f"{victim.name} gone"
-    if what == 1:
+    if what == 1 and victim.stat().st_size:
         body = bytearray(victim.read_bytes())
         body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
         victim.write_bytes(body)
