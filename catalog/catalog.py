@@ -35,6 +35,7 @@ from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.cut_checks import EPOCH, check_position, iso, position_of, refuse_twins
 from .read.log_reader import LogReader
+from .read.views import refuse_unused
 
 if TYPE_CHECKING:
     from .commit.writer import Writer
@@ -285,6 +286,8 @@ class Catalog:
                     self._pick(self._listings(cut.database), writer)
                 raise
             check_position(state, position)
+            if incarnation > 1 and state.base is None:
+                refuse_unused(log.names(), incarnation)
             return state
 
         return parallel(load, cut.writers)

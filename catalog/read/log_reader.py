@@ -34,7 +34,7 @@ from ..log.state import State, empty_state, state_of_checkpoint
 from ..parallel import parallel
 from .log_folder import LogFolder, Vanished
 from .other_base import other_base
-from .views import is_older_view, is_right_above, stands
+from .views import is_older_view, is_right_above, refuse_gone, stands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -76,10 +76,8 @@ class LogReader(LogFolder):
         for attempt in range(_ATTEMPTS):
             if attempt:
                 listing = self.names(incarnation)
-            elif listing is None and incarnation and target is not None:
-                listing = self.names_at(incarnation, target)
             elif listing is None:
-                listing = self.names_for(target)
+                listing = self._first_listing(target, incarnation)
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
                 return self._with_reader(empty_state(self.writer, self.database))
@@ -95,6 +93,15 @@ class LogReader(LogFolder):
                     raise
                 self.ambient.sleep_s(_PAUSE_S * attempt)
         raise AssertionError("unreachable")
+
+    def _first_listing(self, target: int | None, incarnation: int) -> Listing:
+        if not incarnation or target is None:
+            return self.names_for(target)
+        listing = self.names_at(incarnation, target)
+        if listing.head < 0:  # all names tell what became of it
+            listing = self.names(incarnation)
+            refuse_gone(listing, target)
+        return listing
 
     def _read(self, plan: ReadPlan, listing: Listing, *, final: bool) -> State:
         """The state of the target, from the newest base that serves.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import BrokenChain, CorruptError
+from ...errors import BrokenChain, CorruptError, RevisionNotFound, SnapshotPruned
 from ..format.names import LogObject, parse_log_object
 
 if TYPE_CHECKING:
@@ -35,6 +35,46 @@ def stands(state: State, listing: Listing) -> bool:
     the log may have been lost, and be no more than a commit of somebody who doesn't know."""
     uuid8 = state.uuid[:4].hex()
     return any(item.uuid8 == uuid8 for item in listing.names_at(state.revision))
+
+
+def refuse_gone(listing: Listing, revision: int) -> None:
+    """Refuse a revision of an incarnation of which nothing is left, if a later one is in use.
+
+    Args:
+        listing: Of that incarnation, with all names.
+    """
+    where = f"{listing.writer}/{listing.database}"
+    if any(
+        item.kind == "checkpoint" and item.incarnation > listing.incarnation
+        for item in listing.others
+    ):
+        raise SnapshotPruned(
+            f"Revision {revision} of {where} was pruned, with its whole incarnation, "
+            f"{listing.incarnation}",
+            key=where,
+            hint="The log was rebuilt since: open it again",
+        )
+    if listing.others:
+        raise RevisionNotFound(
+            f"{where} has no incarnation {listing.incarnation}",
+            key=where,
+            hint="Is the token of another copy of it, or was a backup put back?",
+        )
+
+
+def refuse_unused(listing: Listing, incarnation: int) -> None:
+    """Refuse an incarnation above the one in use: what stands of it is no part of the log.
+
+    Args:
+        listing: Of the incarnation in use.
+    """
+    if incarnation > max(1, listing.incarnation):
+        where = f"{listing.writer}/{listing.database}"
+        raise RevisionNotFound(
+            f"Incarnation {incarnation} of {where} is not in use: its checkpoint is not there",
+            key=where,
+            hint="Its checkpoint was lost, or a rebuild was broken off: `lakelog doctor` tells",
+        )
 
 
 def is_right_above(error: CorruptError, base: LogObject) -> bool:

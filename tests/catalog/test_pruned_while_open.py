@@ -9,7 +9,7 @@ import pytest
 from lakelog.catalog.format.names import log_folder, parse_log_object, segments_folder
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
-from lakelog.errors import CorruptObject, MissingTransaction, SnapshotPruned
+from lakelog.errors import CorruptObject, MissingTransaction, RevisionNotFound, SnapshotPruned
 from lakelog.testing.rebuilt import rebuild, seal
 
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
@@ -104,6 +104,30 @@ def test_a_whole_incarnation_that_was_pruned(writer, store, reader):
     store.delete([info.key for info in list(store.list(SEGMENTS))])
     with pytest.raises(SnapshotPruned, match="whole incarnation"):
         PARTS["files"](state)
+
+
+def test_a_token_of_a_pruned_incarnation_is_pruned_and_one_of_an_unused_is_not_there(
+    catalog, writer, store
+):
+    tokens = [catalog.snapshot("db").token]
+    for _ in range(2):
+        seal(store, "w", "db")
+        rebuild(store, "w", "db")
+        tokens.append(catalog.snapshot("db").token)
+    assert [catalog.snapshot("db", token).files("table 0").num_rows for token in tokens] == [1] * 3
+    listed = [info.key for info in store.list(FOLDER)]
+    keys = {key: parse_log_object(key.removeprefix(FOLDER)) for key in listed}
+    store.delete([key for key, item in keys.items() if item.incarnation == 1])
+    with pytest.raises(SnapshotPruned, match="whole incarnation, 1"):
+        catalog.snapshot("db", tokens[0])
+    assert catalog.snapshot("db", tokens[1]).files("table 0").num_rows == 1
+    (last,) = (k for k, i in keys.items() if i.incarnation == 3 and i.kind == "checkpoint")
+    store.delete([last])
+    with pytest.raises(RevisionNotFound, match="Incarnation 3 of w/db is not in use"):
+        catalog.snapshot("db", tokens[2])
+    store.delete([key for key, item in keys.items() if item.incarnation == 3])
+    with pytest.raises(RevisionNotFound, match="no incarnation 3"):
+        catalog.snapshot("db", tokens[2])
 
 
 def test_what_follows_a_revision_that_is_gone_is_not_taken_in(writer, store, reader):
