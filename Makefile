@@ -7,13 +7,12 @@ WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1 )))
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test awaiting lint soak readers planted bench proto clean
+.PHONY: help setup demo test lint soak readers planted bench proto clean
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
 	@echo "make test    every test but the long ones"
 	@echo "make lint    ruff and strict mypy"
-	@echo "make awaiting tests that still speak the format as it was (tests/awaiting.txt)"
 	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"
 	@echo "make readers three readers of the format, held against each other on 3,500 logs (needs Go)"
 	@echo "make planted bugs planted into the models, the simulator and the code: every one must be caught"
@@ -54,10 +53,6 @@ setup: $(VENV)/.dev $(VENV)/.node
 test: setup
 	$(BIN)/python -m pytest -m "not long" --durations 15 \
 	  --numprocesses $(WORKERS) -q $(ARGS)
-
-awaiting: setup
-	LAKELOG_AWAITING=1 $(BIN)/python -m pytest -q -m "not long" \
-	  $$(sed -n 's/^\([a-z][^:]*\):.*/tests\/\1/p' tests/awaiting.txt) $(ARGS)
 
 # On another seed each time; LAKELOG_SEED=<seed> make soak repeats one.
 soak: setup

@@ -58,7 +58,7 @@ class Snapshot:
         self.database = database
         self._store = store
         self._ambient = ambient
-        self._files: dict[tuple[str, str], Files] = {}
+        self._tables: dict[tuple[str, str], Files] = {}
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
         self._states = sorted(
             (state for state in states if state.revision >= 0), key=lambda s: s.writer
@@ -212,9 +212,10 @@ class Snapshot:
         self._check_table(table)
         parts = []
         for state in self._states:
+            files = self._files_of(state, table)
             known = {entry.fingerprint: entry for entry in self._schemas_of(state, table)}
             folder = base_folder(state.writer, self.database)
-            rows = self._files_of(state, table).table(table, whole=True).select(_PART)
+            rows = files.table(table, whole=True).select(_PART)
             order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
             schemas: dict[bytes, pa.Schema] = {}
             columns = (column.to_pylist() for column in rows.take(order).columns)
@@ -226,6 +227,10 @@ class Snapshot:
         return parts
 
     def _check_table(self, table: str) -> None:
+        if any(self._schemas_of(state, table) for state in self._states):
+            return
+        for state in self._states:  # it may have files: such a table is there, and can't be used
+            self._files_of(state, table)
         if not any(self._schemas_of(state, table) for state in self._states):
             raise TableNotFound(
                 f"Database {self.database!r} has no table {table!r} at this point in time",
@@ -234,11 +239,13 @@ class Snapshot:
             )
 
     def _files_of(self, state: State, table: str) -> Files:
-        """The files of a table in one log, read once."""
+        """The files of a table in one log, read once. From here on its schemas are those of the
+        same base."""
         key = (state.writer, table)
-        if key not in self._files:
-            self._files[key] = state.files_of(table)
-        return self._files[key]
+        if key not in self._tables:
+            self._tables[key], schemas = state.table_of(table)
+            self._schemas[key] = schemas.of_table(table)
+        return self._tables[key]
 
     def _schemas_of(self, state: State, table: str) -> list[SchemaEntry]:
         """What one log knows of a table, oldest first, read once."""
@@ -260,9 +267,9 @@ class Snapshot:
 
     def _file_schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
         """A log's schemas of a table, oldest first; only those of live files, if so asked."""
+        used = self._files_of(state, table).fingerprints(table) if live else None
         entries = self._schemas_of(state, table)
-        if live:
-            used = self._files_of(state, table).fingerprints(table) if entries else set()
+        if used is not None:
             entries = [entry for entry in entries if entry.fingerprint in used]
         return [
             FileSchema(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 sys.path.append(str(Path(__file__).resolve().parent / "running"))
-pytest_plugins = ["repeat", "order", "slow", "awaiting"]
+pytest_plugins = ["repeat", "order", "slow"]
 
 
 @pytest.fixture(scope="session")

@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..format.frame import LogIdentity
-    from ..format.objects import (
-        DecodedCheckpoint,
-        DecodedTransaction,
-    )
+    from ..format.objects import DecodedCheckpoint, DecodedTransaction
     from ..format.pieces import Piece
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
@@ -132,20 +129,23 @@ class State:
         return self._files
 
     def files_of(self, table: str) -> Files:
-        """The live files of one table, perhaps with those of others. Only the pieces that may hold
-        it are read; nothing is kept.
+        """The live files of one table, as `table_of`."""
+        return self.table_of(table)[0]
+
+    def table_of(self, table: str) -> tuple[Files, KnownSchemas]:
+        """The live files of one table and its schemas, perhaps with those of others; both from one
+        base. Only the pieces that may hold it are read; nothing is kept.
 
         Raises:
             CorruptObject: The table can't be used from this base, and from no older one.
         """
+        base, only = self.base, frozenset({table})
 
-        base = self.base
-
-        def load() -> Files:
-            held = self._files if self.base is base else None
-            files = self._load_files(frozenset({table})) if held is None else held
+        def load() -> tuple[Files, KnownSchemas]:
+            held = (self._files, self._schemas) if self.base is base else (None, None)
+            files = self._load_files(only) if held[0] is None else held[0]
             files.check(table)
-            return files
+            return files, self.load_schemas(only) if held[1] is None else held[1]
 
         return self.sound(load)
 

@@ -29,8 +29,11 @@ from ..log.merge import rows_schema
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ..log.files import Files
     from ..log.part import Part
     from ..log.state import State
+
+    _Identity = tuple[str, bytes]
 
 STATISTICS_OUTPUT: Final = pa.schema(
     [
@@ -83,12 +86,12 @@ def table_statistics(state: State, table: str, *, row_groups: bool = False) -> p
     Requests: 1 GET for each piece of statistics that may hold the table.
     """
     kind = ROW_GROUP_STATISTICS if row_groups else STATISTICS
-    schemas = {
-        fingerprint: schema for (_, fingerprint), schema in _arrow_schemas(state, table).items()
-    }
+    files, known = state.table_of(table)
+    schemas = known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
+    by_fingerprint = {fingerprint: schema for (_, fingerprint), schema in schemas.items()}
     rows: list[tuple[Any, ...]] = []
-    for source in _sources(state, table, kind):
-        rows += _known(source, kind, schemas)
+    for source in _sources(state, files, table, kind, schemas):
+        rows += _known(source, kind, by_fingerprint)
     rows.sort(key=lambda row: (row[0].encode(), -1 if row[1] is None else row[1], row[2].encode()))
     return rows_to_table(rows, STATISTICS_OUTPUT)
 
@@ -110,13 +113,9 @@ def statistics_of_batch(
     return rows_to_table(list(_known(source, STATISTICS, schemas)), STATISTICS_OUTPUT)
 
 
-def _arrow_schemas(state: State, table: str) -> Mapping[tuple[str, bytes], pa.Schema]:
-    known = state.schemas_of(table)
-    return known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
-
-
-def _sources(state: State, table: str, kind: int) -> Iterator[_Source]:
-    files = state.files_of(table)
+def _sources(
+    state: State, files: Files, table: str, kind: int, schemas: Mapping[_Identity, pa.Schema]
+) -> Iterator[_Source]:
     for part in files.parts:
         if table in part.run.ranges:
             start, end = part.run.ranges[table]
@@ -128,7 +127,7 @@ def _sources(state: State, table: str, kind: int) -> Iterator[_Source]:
             yield _Source(part.run.full(), live, groups, _read(state, part, kind))
     added = [add for add, _ in files.added.get(table, {}).values()]
     if added:
-        found = statistics_rows(added, _arrow_schemas(state, table))
+        found = statistics_rows(added, schemas)
         rows = found.groups if kind == ROW_GROUP_STATISTICS else found.files
         everything = np.ones(len(added), np.bool_)
         yield _Source(files_rows(added, [0] * len(added)), everything, found.row_groups, rows)

@@ -20,6 +20,7 @@ from lakelog.gc import plan_gc
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import START_US, FakeAmbient
 from lakelog.testing.keys import log_keys
+from loose import Loose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,6 +165,24 @@ def damaged_answers(found: Answers, keys: set[str]) -> set[str]:
     return found.refused
 
 
-def segment_key(name: str) -> str:
-    """The key of a segment object."""
-    return SEGMENTS + name
+LOOSE = Loose.of_checkpoint(LOG.checkpoints[-1][1], CHECKPOINT, LOG.segments)
+
+
+def put(store, body, objects):
+    """Write a checkpoint in the place of the last one; returns the keys that may be named."""
+    store.put(CHECKPOINT, body)
+    for name, one in objects.items():
+        store.put(SEGMENTS + name, one)
+    return {CHECKPOINT, *(SEGMENTS + name for name in objects)}
+
+
+def judge(*, pruned, spill, lie=lambda rows: None, table=lambda rows: rows, loose=None):
+    """What is refused of the log with such a checkpoint."""
+    body, objects = (loose or LOOSE.copy()).build(spill=spill, lie=lie, table=table)
+    store = small_log(pruned=pruned)
+    keys = put(store, body, objects)
+    found = ask(store)
+    refused = damaged_answers(found, keys)
+    if not pruned:  # the transactions and a checkpoint below give all that this one doesn't
+        assert refused <= {"gc"}
+    return refused, found

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(30, 2))])
+WIDE = SCHEMA.append(pa.field("later", pa.bool_()))
 OTHER = pa.schema(
     [("a", pa.int32()), ("t", pa.timestamp("ns", "UTC")), ("l", pa.list_(pa.struct([("x", "f8")])))]
 )
@@ -112,9 +113,10 @@ def grown_log(spill_from: int) -> LogBuilder:
         log = LogBuilder()
         paths = [f"data/p/{number:02d}.parquet" for number in range(14)]
         log.commit(
-            schema_action(schema=SCHEMA), schema_action("u", OTHER),
+            schema_action(schema=SCHEMA), schema_action("u", OTHER), schema_action(schema=WIDE),
             *(some_add(path, number) for number, path in enumerate(paths)),
             *(some_add(f"data/u/{number}.parquet", number, "u", OTHER) for number in range(4)),
+            some_add("data/p/wide.parquet", 1, "t", WIDE),
             app=("app", 3),
         )  # fmt: skip
         log.commit(app=("other", 1))
