@@ -196,13 +196,13 @@ def checkpoint_before_its_segments() -> Any:
     """A checkpoint is put before the segments that it names."""
     from lakelog.catalog.commit import checkpointer
 
-    real = checkpointer._put_segments
+    real = checkpointer.put_segments
 
-    def put(log: Any, encoded: Any, **options: Any) -> bool:
+    def put(log: Any, encoded: Any, **options: Any) -> None:
         log.store.put(log.folder + encoded.name, encoded.body)
-        return real(log, encoded, **options)
+        real(log, encoded, **options)
 
-    return mock.patch.object(checkpointer, "_put_segments", put)
+    return mock.patch.object(checkpointer, "put_segments", put)
 
 
 @plant("tests/faults/test_crash_points.py")

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from lakelog.catalog.commit import checkpointer, committer
+from lakelog.catalog.commit import committer
 from lakelog.catalog.commit.committer import Committer
 from lakelog.catalog.commit.publish import Publisher
 from lakelog.catalog.format import frame
-from lakelog.catalog.log import listing, replay
+from lakelog.catalog.log import checkpoint, listing, replay
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
 from lakelog.gc import collect, prune, prune_choice
@@ -145,14 +145,14 @@ def prune_has_no_floor() -> Iterator[None]:
 
 def checkpoint_forgets() -> Any:
     """A checkpoint leaves out the files added since the one before."""
-    real = checkpointer.encode_state
+    real = checkpoint.encode_state
 
     def encode(found: Any, **rest: Any) -> Any:
         found = found.copy()
         found.files.added.clear()
         return real(found, **rest)
 
-    return mock.patch.object(checkpointer, "encode_state", encode)
+    return mock.patch.object(checkpoint, "encode_state", encode)
 
 
 def gc_takes_live_epoch() -> Any:
