@@ -242,6 +242,9 @@ class Alarm:
             self._armed = False
         except Interrupt:
             pass
+        except RuntimeError as error:  # a Condition of Python's own, interrupted while it wakes up
+            if not isinstance(error.__context__, Interrupt):
+                raise
 
 
 def interrupt_commits(number, seed):
