@@ -124,7 +124,9 @@ def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> 
     name = LogObject(log.incarnation, state.revision, state.uuid[:4].hex(), "checkpoint").name
     decoded = decode_checkpoint(body, log_folder(state.writer, state.database) + name)
     pieces = _decoded_pieces(state, decoded)
-    files = None if new_parts is None else Files(None, with_pieces(new_parts, pieces))
+    files = None
+    if new_parts is not None:
+        files = Files(None, with_pieces(new_parts, pieces), known=state.files.known)
     return EncodedCheckpoint(name, body, tuple(sink.segments), decoded, pieces, files)
 
 

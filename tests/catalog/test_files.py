@@ -13,6 +13,7 @@ from lakelog.catalog.format.run import Run, files_rows
 from lakelog.catalog.format.segment_bytes import encode_ipc
 from lakelog.catalog.format.segments import FILES_COLUMNS, sorted_rows
 from lakelog.catalog.format.wire_kinds import FILES
+from lakelog.catalog.log import build
 from lakelog.catalog.log import files as files_module
 from lakelog.catalog.log.files import Files
 from lakelog.catalog.log.part import Part, check_range, check_revisions
@@ -192,6 +193,18 @@ def test_a_live_file_of_an_unknown_schema_breaks_its_table_alone():
     dead = Files(None, [Part(run, in_run=0)], known={"u": {mark}})
     dead.parts[0].kill(0)
     assert dead.table("t").num_rows == 0
+
+
+@pytest.mark.parametrize("of", ["adds", "a batch"])
+def test_schemas_are_still_asked_for_after_an_own_checkpoint(of):
+    log = LogBuilder()
+    log.commit(schema_action(), add_action("data/a"))
+    assert log.state.files.count == 1
+    log.checkpoint()
+    with mock.patch.object(build, "BATCH_FROM_FILES", 1 if of == "a batch" else 99):
+        log.commit(add_action("data/b", schema=pa.schema([("other", pa.string())])))
+    with pytest.raises(CorruptObject, match="doesn't know"):
+        log.state.files_of("t")
 
 
 @pytest.mark.parametrize("count", [3, 300])
