@@ -173,7 +173,7 @@ class State:
     def history(self) -> History:
         """A row for each retained revision."""
         if self._history is None:
-            self._history = self.sound(self._load_history)
+            self._history = self.sound(self.load_history)
         return self._history
 
     @property
@@ -345,7 +345,8 @@ class State:
             applications.apply(transaction)
         return applications
 
-    def _load_history(self) -> History:
+    def load_history(self) -> History:
+        """The history, read anew; to be called within `sound`."""
         expected = None
         pieces = self.of_kind(HISTORY)
         for one, two in itertools.pairwise(pieces):
@@ -354,14 +355,10 @@ class State:
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
-            if not self.of_kind(HISTORY):
+            if not pieces:
                 raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
-        history = History(
-            tuple(self.of_kind(HISTORY)),
-            self.bytes_of,
-            expected=expected,
-            older=partial(replace(self, _history=None)._older_history, self.base),
-        )
+        older = partial(replace(self, _history=None)._older_history, self.base)
+        history = History(tuple(pieces), self.bytes_of, expected=expected, older=older)
         for transaction in self.tail:
             history.apply(transaction)
         return history
@@ -371,7 +368,7 @@ class State:
         tail = [found for found in self.tail if found.message.revision <= self.revision]
         probe = replace(self, base=base, tail=tail, _history=None, _files=None)
         probe.fall_back(error)
-        return probe.sound(probe._load_history, stay=True)
+        return probe.sound(probe.load_history, stay=True)
 
 
 def empty_state(writer: str, database: str) -> State:

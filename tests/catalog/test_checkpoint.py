@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +13,10 @@ from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
 from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature
+from lakelog.store.memory import MemoryStore
 from lakelog.testing.logs import LogBuilder, add_action, live_paths, remove_action, schema_action
 
 # A history: for each commit, which files change hands, and whether a checkpoint follows.
@@ -45,11 +48,12 @@ def history(steps, *, checkpoints=True):
 def meaning(state):
     """All that a state says, in a form that compares."""
     files = state.files
+    tables = state.schemas.tables()
     return (
         state.revision, state.uuid, state.next_uuid, state.digest, state.epoch,
         state.committed_at_us, state.transaction_id, state.reader_features, state.writer_features,
         state.named, live_paths(state), files.count,
-        [files.table(table).sort_by("path").to_pylist() for table in ("t", "ü")],
+        [files.table(table).sort_by("path").to_pylist() for table in sorted(tables)],
         sorted(state.schemas.entries), state.applications.versions(),
         state.history.table().to_pylist(),
     )  # fmt: skip
@@ -123,6 +127,51 @@ def test_a_sealed_state_and_unknown_fields_are_refused():
     sealed.sealed_for = 2
     with pytest.raises(AssertionError, match="sealed"):
         encode_state(sealed)
+
+
+def with_column(rows, name, values):
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(
+        place, rows.schema.field(place), pa.array(values, rows.schema.types[place])
+    )
+
+
+UNSOUND = {
+    "times": (HISTORY, lambda rows: with_column(rows, "committed_at", [5] * len(rows))),
+    "revisions": (HISTORY, lambda rows: with_column(rows, "revision", range(1, len(rows) + 1))),
+    "ids": (APPLICATIONS, lambda rows: rows.take([*range(len(rows))][::-1])),
+    "no time": (APPLICATIONS, lambda rows: with_column(rows, "committed_at_us", [0] * len(rows))),
+    "to come": (SCHEMAS, lambda rows: with_column(rows, "revision", [9] * len(rows))),
+}
+
+
+@pytest.mark.parametrize("lie", UNSOUND)
+def test_what_is_written_anew_is_had_from_a_base_that_is_sound(lie):
+    """A piece that can be decoded and breaks a rule is not carried over."""
+    of_kind, change = UNSOUND[lie]
+    write = piece_sink.PieceSink.write
+
+    def lying(self, kind, rows, columns=(), **options):
+        write(self, kind, change(rows) if kind == of_kind else rows, columns, **options)
+
+    log = LogBuilder()
+    log.commit(schema_action("t"), app=("b", 1))
+    log.commit(schema_action("u"), app=("a", 2))
+    with mock.patch.object(piece_sink.PieceSink, "write", lying):
+        bad = log.checkpoint()
+    log.state = log.reload(bad)
+    log.commit(schema_action("v"), app=("c", 3))
+    log.commit(schema_action("w"), app=("d", 4))
+    with pytest.raises(CorruptObject) as caught:
+        encode_state(log.copy())
+    assert caught.value.key == bad.decoded.key
+    store = MemoryStore()
+    log.put_into(store)
+    state = LogReader(store, "w", "db").load()
+    assert state.base.key == bad.decoded.key
+    with pytest.warns(CheckpointWarning):
+        written = encode_state(state)
+    assert meaning(log.reload(written)) == meaning(log.replayed())
 
 
 def test_every_truncation_and_many_flipped_bits_are_detected():
