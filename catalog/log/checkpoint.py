@@ -118,6 +118,7 @@ def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> 
     _write_schemas(state, sink)
     _write_applications(state, sink)
     _write_history(state, sink, retained_from)
+    _refuse_newer(state.newer)
     references = reference_rows(sink.pieces)
     message.references.CopyFrom(sink.attachments.add_rows(REFERENCES, references))
     body, _ = encode_checkpoint(log, message, sink.attachments.joined())
@@ -139,9 +140,18 @@ def _decoded_pieces(state: State, decoded: DecodedCheckpoint) -> tuple[Piece, ..
 
 
 def _refuse_unknown(state: State) -> None:
+    """Refuse to write where a later version has written what would be lost."""
     newer = [t.key for t in state.tail if has_unknown_fields(t.message)]
     if state.base is not None and has_unknown_fields(state.base.message):
         newer.append(state.base.key)
+    _refuse_newer(newer)
+    if state.base is not None:
+        found = state.base.references
+        data = state.bytes_of([found])[0]
+        decode_segment(data, REFERENCES, found.rows, state.base.key, exact=True)
+
+
+def _refuse_newer(newer: Sequence[str]) -> None:
     if newer:
         raise UnsupportedFeature(
             f"{newer[0]} holds fields that this lakelog doesn't know, so it writes no checkpoint",

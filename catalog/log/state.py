@@ -55,6 +55,7 @@ class State:
         base: The checkpoint that the state is based on; None: the beginning of the log.
         tail: The transactions since the base.
         fetch: Reads the Arrow IPC bytes of pieces.
+        newer: Segments that were read, by copies too, and hold fields of a later version.
         older: Asked for another base and tail of this same revision when a piece is damaged.
         looked_up: What was asked of it path by path and table by table.
         map_large: Applies a function to large pieces; several at a time where the caller has
@@ -78,6 +79,7 @@ class State:
     base: DecodedCheckpoint | None = None
     tail: Tail = field(default_factory=list)
     fetch: Fetch | None = None
+    newer: list[str] = field(default_factory=list)
     older: Callable[[State, CorruptError], tuple[DecodedCheckpoint | None, Tail]] | None = None
     map_large: Any = map
     looked_up: LookedUp = field(default_factory=LookedUp)

@@ -9,12 +9,22 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format.frame import FrameKind, encode_frame
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
-from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.format.wire_kinds import (
+    APPLICATIONS,
+    FILES,
+    HISTORY,
+    REFERENCES,
+    SCHEMAS,
+    STATISTICS,
+)
+from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.logs import LogBuilder, add_action, live_paths, remove_action, schema_action
@@ -32,7 +42,7 @@ def spilling(spill=True):
 def history(steps, *, checkpoints=True):
     log, live = LogBuilder(), set()
     log.commit(schema_action("t"), schema_action("ü"))
-    for number, (files, checkpoint) in enumerate(steps):
+    for number, (files, follows) in enumerate(steps):
         actions = []
         for file in sorted(files):
             path, table = f"data/{file}", "tü"[file % 2]
@@ -40,7 +50,7 @@ def history(steps, *, checkpoints=True):
             actions.append(change(path, table))
             live ^= {path}
         log.commit(*actions, app=(f"app{number % 3}", number) if number % 2 else ("", 0))
-        if checkpoint and checkpoints:
+        if follows and checkpoints:
             log.checkpoint()
     return log
 
@@ -127,6 +137,67 @@ def test_a_sealed_state_and_unknown_fields_are_refused():
     sealed.sealed_for = 2
     with pytest.raises(AssertionError, match="sealed"):
         encode_state(sealed)
+
+
+def encoded_as_by_a_later_version(log, of_kind):
+    """A checkpoint of which one kind of segments has a further column."""
+    write, references = piece_sink.PieceSink.write, checkpoint.reference_rows
+
+    def more(rows):
+        return rows.append_column("later", pa.array([7] * len(rows)))
+
+    def writing(self, kind, rows, columns=(), **options):
+        write(self, kind, more(rows) if kind == of_kind else rows, columns, **options)
+
+    def referring(pieces):
+        rows = references(pieces)
+        return more(rows) if of_kind == REFERENCES else rows
+
+    with (
+        mock.patch.object(piece_sink.PieceSink, "write", writing),
+        mock.patch.object(checkpoint, "reference_rows", referring),
+    ):
+        return log.checkpoint()
+
+
+def add_with_statistics(path):
+    statistics = wire.ColumnStatistics(column=0, null_count=1)
+    groups = [wire.RowGroup(row_count=5, columns=[statistics]) for _ in range(2)]
+    return add_action(path, row_groups=groups)
+
+
+@pytest.mark.parametrize("spill", [False, True])
+@pytest.mark.parametrize("kind", sorted(wire_kinds.NAMES))
+def test_a_further_column_that_would_be_lost_prevents_a_checkpoint(kind, spill):
+    with spilling(spill):
+        log = LogBuilder()
+        log.commit(schema_action("t"), add_with_statistics("data/0"), app=("a", 1))
+        log.state = log.reload(encoded_as_by_a_later_version(log, kind))
+        log.commit(schema_action("u"), add_with_statistics("data/1"), app=("b", 1))
+        assert meaning(log.copy()), "it can be read"
+        with pytest.raises(UnsupportedFeature, match="writes no checkpoint"):
+            encode_state(log.copy())
+
+
+@pytest.mark.parametrize("kind", [FILES, STATISTICS, SCHEMAS, APPLICATIONS, HISTORY])
+def test_an_unknown_field_in_a_segment_that_is_read_prevents_a_checkpoint(kind):
+    def more(log, message, ipc):
+        raw = message.SerializeToString()
+        if message.kind == kind:
+            raw += b"\xfa\x7f\x01x"  # field 2047
+        return encode_frame(FrameKind.SEGMENT, log, raw, ipc)
+
+    with spilling():
+        log, store = LogBuilder(), MemoryStore()
+        log.commit(schema_action("t"), add_with_statistics("data/0"), app=("a", 1))
+        with mock.patch.object(piece_sink, "frame_segment", more):
+            log.checkpoint()
+        log.commit(schema_action("u"), add_with_statistics("data/1"), app=("b", 1))
+        log.put_into(store)
+        state = LogReader(store, "w", "db").load()
+        with pytest.raises(UnsupportedFeature, match="writes no checkpoint"):
+            encode_state(state.copy())
+        assert meaning(state) == meaning(log.replayed()), "it can be read"
 
 
 def with_column(rows, name, values):
