@@ -94,8 +94,17 @@ class Snapshot:
         return Snapshot(self._store, self.database, newer, self._ambient)
 
     def tables(self) -> list[str]:
-        """Names of the tables, sorted. A table whose files were all removed is still one."""
-        return sorted({name for state in self._states for name in state.schemas.tables()})
+        """Names of the tables, sorted. A table whose files were all removed is still one.
+
+        Where a part of the names is damaged the others are given, with a `TablesWarning` that says
+        which range is missing.
+
+        Raises:
+            CorruptError: None can be listed.
+        """
+        from .read.tables import table_names
+
+        return sorted({name for state in self._states for name in table_names(state)})
 
     def schema(self, table: str) -> pa.Schema:
         """The schema that rows of a table have: that of all its live files, unified.
