@@ -125,7 +125,7 @@ def _blocks(view: memoryview) -> list[tuple[int, int, int]]:
     if count * 24 > len(footer):
         raise ValueError("more blocks than fit")
     places = range(first, first + 24 * count, 24)
-    return [struct.unpack_from("<qi4xq", footer, place) for place in places]  # type: ignore[misc]
+    return [struct.unpack_from("<qi4xq", footer, place) for place in places]
 
 
 def _batch_bytes(view: memoryview, offset: int, size: int, length: int) -> tuple[int, int]:
