@@ -4,7 +4,7 @@ A state is the head (where the chain goes on) and four parts: files, schemas, ap
 The head is enough to append; a part is read when it is asked for: the pieces of the checkpoint
 that the state is based on, then what the transactions since say of it.
 
-Source: docs/format.md, sections 4.2 and 4.4.
+Source: docs/format.md, sections 4.2 and 4.7.
 """
 
 from __future__ import annotations
