@@ -281,7 +281,9 @@ def test_too_new_comes_before_damaged_in_one_message(longer):
         message.epoch = 0
 
     with pytest.raises(UnsupportedFeature):
-        longer.decode(*longer.encode(unknown(KINDS["13"], optional=True), wire.Action(), change=change))
+        longer.decode(
+            *longer.encode(unknown(KINDS["13"], optional=True), wire.Action(), change=change)
+        )
 
 
 def test_the_incarnation_of_the_header_comes_before_too_new(longer):
