@@ -19,6 +19,7 @@ from .format.columns import column
 from .format.cut import DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
+from .read.cut_checks import refuse_twins
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Snapshot:
 
         A writer that is new to the database is not seen: open a new snapshot for that.
 
+        Raises:
+            SameLogTwice: A log was replaced by a copy of another one of these.
         Requests: 1 LIST for each writer; 1 GET for each new transaction; for a log of one revision
             1 GET.
         """
@@ -91,11 +94,22 @@ class Snapshot:
         newer = parallel(lambda pair: pair[0].advance(pair[1]), zip(logs, self._states))
         if all(new is old for new, old in zip(newer, self._states)):
             return self
+        if len({state.log.log_id for state in self._states if state.log}) == len(self._states):
+            refuse_twins(newer)  # else both were asked for
         return Snapshot(self._store, self.database, newer, self._ambient)
 
     def tables(self) -> list[str]:
-        """Names of the tables, sorted. A table whose files were all removed is still one."""
-        return sorted({name for state in self._states for name in state.schemas.tables()})
+        """Names of the tables, sorted. A table whose files were all removed is still one.
+
+        Where a part of the names is damaged the others are given, with a `TablesWarning` that says
+        which range is missing.
+
+        Raises:
+            CorruptError: None can be listed.
+        """
+        from .read.tables import table_names
+
+        return sorted({name for state in self._states for name in table_names(state)})
 
     def schema(self, table: str) -> pa.Schema:
         """The schema that rows of a table have: that of all its live files, unified.

@@ -1,7 +1,7 @@
 """Bounds as order-preserving signed 64-bit keys, so that every column's bounds have one width and
 compare as numbers; what a key can't hold stands beside it in full. Pure.
 
-Source: docs/format.md, section 6.2.
+Source: docs/format.md, section 6.5.
 """
 
 from __future__ import annotations

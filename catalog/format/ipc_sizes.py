@@ -35,7 +35,7 @@ def check_ipc_sizes(
     """
     view = memoryview(data)
     try:
-        sizes = [_batch_bytes(view, offset, size) for offset, size in _blocks(view)]
+        sizes = [_batch_bytes(view, *block) for block in _blocks(view)]
         if len(sizes) != 1:
             raise ValueError("not one record batch")
     except (struct.error, IndexError, ValueError) as error:
@@ -66,11 +66,15 @@ def check_schema_form(message: bytes) -> None:
             raise ValueError("not metadata V5")
         if not kind_at or metadata[kind_at] != 1 or not header:
             raise ValueError("not a schema")
-        endianness_at = _Table(metadata, header).field(0)
-        if endianness_at and struct.unpack_from("<h", metadata, endianness_at)[0] != 0:
-            raise ValueError("not little-endian")
+        _check_little_endian(_Table(metadata, header))
     except (struct.error, IndexError) as error:
         raise ValueError("not an Arrow message") from error
+
+
+def _check_little_endian(schema: _Table) -> None:
+    at = schema.field(0)
+    if at and struct.unpack_from("<h", schema.view, at)[0] != 0:
+        raise ValueError("not little-endian")
 
 
 class _Table:
@@ -101,8 +105,8 @@ class _Table:
         return (at + 4, _uint32(self.view, at)) if at else (0, 0)
 
 
-def _blocks(view: memoryview) -> list[tuple[int, int]]:
-    """Offset and metadata length of every record batch, from the footer."""
+def _blocks(view: memoryview) -> list[tuple[int, int, int]]:
+    """Offset, metadata length and body length of every record batch, from the footer."""
     if len(view) < 18 or bytes(view[:6]) != b"ARROW1" or bytes(view[-6:]) != b"ARROW1":
         raise ValueError("no Arrow magic")
     size = _int32(view, len(view) - 10)
@@ -111,19 +115,20 @@ def _blocks(view: memoryview) -> list[tuple[int, int]]:
         raise ValueError("footer length")
     footer = view[start : len(view) - 10]
     table = _Table(footer, _uint32(footer, 0))
-    found = []
+    version_at, schema_at = table.field(0), table.indirect(1)
+    if not version_at or struct.unpack_from("<h", footer, version_at)[0] != _V5 or not schema_at:
+        raise ValueError("not metadata V5")
+    _check_little_endian(_Table(footer, schema_at))
     if table.vector(2)[1]:
         raise ValueError("dictionaries")
     first, count = table.vector(3)
     if count * 24 > len(footer):
         raise ValueError("more blocks than fit")
-    for index in range(count):
-        offset, metadata = struct.unpack_from("<qi", footer, first + 24 * index)
-        found.append((offset, metadata))
-    return found
+    places = range(first, first + 24 * count, 24)
+    return [struct.unpack_from("<qi4xq", footer, place) for place in places]
 
 
-def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
+def _batch_bytes(view: memoryview, offset: int, size: int, length: int) -> tuple[int, int]:
     """Decoded size of a batch, and its number of buffers."""
     if offset < 0 or size < 8 or offset + size > len(view):
         raise ValueError("block outside the file")
@@ -147,13 +152,13 @@ def _batch_bytes(view: memoryview, offset: int, size: int) -> tuple[int, int]:
     body, total = offset + size, 0
     long_at = top.field(3)
     end = struct.unpack_from("<q", message, long_at)[0] if long_at else 0
-    if end < 0 or body + end > len(view):
-        raise ValueError("body outside the file")
+    if end < 0 or end != length or body + end > len(view):
+        raise ValueError("body outside the file, or of two lengths")
     places = struct.unpack_from(f"<{2 * count}q", message, first)
-    for at, length in zip(places[::2], places[1::2], strict=True):
-        if length < 0 or at < 0 or at % 8 or at + length > end:
+    for at, held in zip(places[::2], places[1::2], strict=True):
+        if held < 0 or at < 0 or at % 8 or at + held > end:
             raise ValueError("buffer outside the body")
-        total += _decoded_bytes(view, body + at, length) if compressed else length
+        total += _decoded_bytes(view, body + at, held) if compressed else held
     return total, count
 
 
@@ -170,18 +175,20 @@ def _decoded_bytes(view: memoryview, at: int, length: int) -> int:
 
 
 def _check_nodes(batch: _Table, message: memoryview) -> None:
-    """No column has a negative number of rows or nulls."""
+    """No column has a negative number of rows, or of nulls, or more nulls than rows."""
     first, count = batch.vector(1)
     if count * 16 > len(message):
         raise ValueError("more columns than fit")
     numbers = struct.unpack_from(f"<{2 * count}q", message, first)
-    if min(numbers, default=0) < 0:
-        raise ValueError("column of a negative length")
+    for rows, nulls in zip(numbers[::2], numbers[1::2], strict=True):
+        if not 0 <= nulls <= rows:
+            raise ValueError("column of a wrong number of nulls")
 
 
 def _is_zstd(compression: _Table) -> bool:
-    codec = compression.field(0)
-    return bool(codec) and compression.view[codec] == 1
+    codec, method = compression.field(0), compression.field(1)
+    by_buffer = not method or compression.view[method] == 0
+    return bool(codec) and compression.view[codec] == 1 and by_buffer
 
 
 def _uint16(view: memoryview, at: int) -> int:

@@ -120,8 +120,8 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
 def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
     """Refuse what a later version has brought in."""
     kind = action.WhichOneof("kind")
-    if newer and any(found.field_number < _OPTIONAL for found in unknown_fields(action)):
-        # Each number below that of `optional` is a kind, also beside a known one.
+    if newer and any(found.field_number != _OPTIONAL for found in unknown_fields(action)):
+        # Each number but that of `optional` is a kind, also beside a known one.
         if kind is not None:
             action.ClearField(kind)
         kind = None

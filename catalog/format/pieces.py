@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import CorruptObject, UnsupportedFeature
 from ..wire import lakelog_segment_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
-from .messages import parse_message
+from .messages import has_unknown_fields, parse_message
 from .names import segment_name
 from .segment_bytes import encode_ipc
 from .segments import MAX_NUMBER, total
@@ -121,9 +121,13 @@ def frame_segment(log: LogIdentity, message: wire.Segment, ipc: bytes) -> tuple[
     return encode_frame(FrameKind.SEGMENT, log, message.SerializeToString(deterministic=True), ipc)
 
 
-def open_segment(data: bytes, piece: Piece, log: LogIdentity) -> memoryview:
+def open_segment(
+    data: bytes, piece: Piece, log: LogIdentity, newer: list[str] | None = None
+) -> memoryview:
     """The Arrow IPC bytes of a segment object that a piece refers to.
 
+    Args:
+        newer: Takes its key, if its message holds fields of a later version.
     Raises:
         CorruptObject: Damaged, of another log, or not what the reference says.
     """
@@ -136,6 +140,8 @@ def open_segment(data: bytes, piece: Piece, log: LogIdentity) -> memoryview:
         raise CorruptObject(f"{piece.where} belongs to another log", key=piece.where)
     message = wire.Segment()
     parse_message(message, frame.message, piece.where)
+    if newer is not None and has_unknown_fields(message):
+        newer.append(piece.where)
     message.DiscardUnknownFields()
     if message != piece.segment:
         raise CorruptObject(

@@ -119,6 +119,8 @@ def _read(
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
     if pa.types.is_dictionary(kind):
         return True
     return any(_has_dictionary(kind.field(place).type) for place in range(kind.num_fields))

@@ -1,7 +1,7 @@
 """Statistics by column: a row for each file (or row group) and column of which something is known,
 so that all tables share a segment and one column can be read alone. Pure.
 
-Source: docs/format.md, sections 5.2 and 6.2.
+Source: docs/format.md, sections 5.2 and 6.5.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A million ids are looked up in sorted columns, not kept in a dict.
 
-Source: docs/format.md, section 6.4.
+Source: docs/format.md, section 6.2.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from ..wire import lakelog_checkpoint_pb2 as wire
 from .applications import Applications, application_rows, merge_applications
 from .checkpoint_files import with_pieces, write_files
 from .files import Files
-from .history import history_rows, transaction_row
-from .known_schemas import KnownSchemas, check_schemas, schema_rows
+from .history import history_rows
+from .known_schemas import KnownSchemas, check_schemas, check_table_range, schema_rows
 from .merge import (
     size_of_merge,
 )
@@ -118,6 +118,7 @@ def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> 
     _write_schemas(state, sink)
     _write_applications(state, sink)
     _write_history(state, sink, retained_from)
+    _refuse_newer(state.newer)
     references = reference_rows(sink.pieces)
     message.references.CopyFrom(sink.attachments.add_rows(REFERENCES, references))
     body, _ = encode_checkpoint(log, message, sink.attachments.joined())
@@ -139,9 +140,18 @@ def _decoded_pieces(state: State, decoded: DecodedCheckpoint) -> tuple[Piece, ..
 
 
 def _refuse_unknown(state: State) -> None:
+    """Refuse to write where a later version has written what would be lost."""
     newer = [t.key for t in state.tail if has_unknown_fields(t.message)]
     if state.base is not None and has_unknown_fields(state.base.message):
         newer.append(state.base.key)
+    _refuse_newer(newer)
+    if state.base is not None:
+        found = state.base.references
+        data = state.bytes_of([found])[0]
+        decode_segment(data, REFERENCES, found.rows, state.base.key, exact=True)
+
+
+def _refuse_newer(newer: Sequence[str]) -> None:
     if newer:
         raise UnsupportedFeature(
             f"{newer[0]} holds fields that this lakelog doesn't know, so it writes no checkpoint",
@@ -187,7 +197,9 @@ def _write_schemas(state: State, sink: PieceSink) -> None:
         sink.keep(piece)
     known = KnownSchemas()
     for piece, rows in zip(old[start:], _rows(state, old[start:]), strict=True):
-        check_schemas(rows, piece.where, state.revision)
+        assert state.base is not None
+        check_table_range(rows, piece)
+        check_schemas(rows, piece.where, state.base.message.revision)
         known.load(rows, piece.where)
     for transaction in state.tail:
         known.apply(transaction)
@@ -208,20 +220,24 @@ def _write_applications(state: State, sink: PieceSink) -> None:
     start = size_of_merge([piece.rows for piece in old], len(recent.recent))
     for piece in old[:start]:
         sink.keep(piece)
-    tables = _rows(state, old[start:])
-    for table in _cut(merge_applications([*tables, application_rows(recent.recent)])):
+    based = Applications()
+    for piece, rows in zip(old[start:], _rows(state, old[start:]), strict=True):
+        based.load(rows, piece.where)
+    for table in _cut(merge_applications([*based.tables, application_rows(recent.recent)])):
         sink.write(APPLICATIONS, table)
 
 
 def _write_history(state: State, sink: PieceSink, retained_from: int) -> None:
     retained_from = min(retained_from, state.revision)
-    old = [p for p in _of_kind(state, HISTORY) if p.segment.last_revision >= retained_from]
-    rows = [transaction_row(transaction) for transaction in state.tail]
-    start = size_of_merge([piece.rows for piece in old], len(rows))
+    history = state.load_history()
+    old = [p for p in history.pieces if p.segment.last_revision >= retained_from]
+    start = size_of_merge([piece.rows for piece in old], len(history.rows))
     for piece in old[:start]:
         sink.keep(piece)
-    tables = _rows(state, old[start:])
-    table = pa.concat_tables([*tables, history_rows(rows)])
+    end = len(history.pieces)
+    merged = range(end - len(old) + start, end)
+    tables = [history.piece(place, exact=True) for place in merged]
+    table = pa.concat_tables([*tables, history_rows(history.rows)])
     if start == 0:
         table = table.filter(array(numbers(table.column("revision")) >= retained_from))
     for part in _cut(table):

@@ -87,7 +87,7 @@ def write_files(state: State, sink: PieceSink, counts: wire.Counts) -> list[Part
 
 
 def _recent_files(state: State) -> Files | None:
-    """What the tail added and has left live; None if it removed more than that."""
+    """What the tail added and has left live; None if it says more than that of files."""
     if state._files is not None:
         files = state._files
         refuse_broken(files)
@@ -102,6 +102,8 @@ def _recent_files(state: State) -> Files | None:
         if not untouched:
             return None
         return Files(None, [part for part in files.parts if part.in_run is None], files.added)
+    if any(_forgets_names(transaction) for transaction in state.tail):
+        return None  # whether a table that was forgotten has files is seen with those of the base
     files = Files(known=state.base_schemas().fingerprints())
     for transaction in state.tail:
         files.apply(transaction)
@@ -113,6 +115,12 @@ def _recent_files(state: State) -> Files | None:
         if found.broken or found.broken_ranges:
             return None  # or the reverse
     return files
+
+
+def _forgets_names(transaction: DecodedTransaction) -> bool:
+    """Whether a transaction forgets tables or schemas."""
+    found = (a.forget for a in transaction.message.actions if a.WhichOneof("kind") == "forget")
+    return any(forget.tables or forget.schemas for forget in found)
 
 
 def _foreign(files: Files, tail: Sequence[DecodedTransaction]) -> list[str]:

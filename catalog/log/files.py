@@ -5,7 +5,7 @@ A piece comes from a checkpoint or a large commit and is never rewritten in memo
 commit costs what it changes. What doesn't fit (a file added twice, one removed that is not live)
 costs the table it is about: that table can't be used from there on, the others can.
 
-Source: docs/format.md, sections 4.4 and 6.1.
+Source: docs/format.md, sections 4.7 and 6.1.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class History:
         return self._sound(self._table)
 
     def _table(self) -> pa.Table:
-        tables = [self._piece(place) for place in range(len(self.pieces))]
+        tables = [self.piece(place) for place in range(len(self.pieces))]
         if self.rows or not tables:
             tables.append(history_rows(self.rows))
         return pa.concat_tables(tables)
@@ -113,7 +113,7 @@ class History:
         for place, piece in reversed(list(enumerate(self.pieces))):
             if piece.segment.last_revision <= revision:
                 break
-            table = self._piece(place)
+            table = self.piece(place)
             found[:0] = _python_rows(table.filter(array(numbers(table["revision"]) > revision)))
         return found
 
@@ -128,7 +128,7 @@ class History:
         for place in reversed(range(len(self.pieces))):
             if len(found) == len(wanted) or self.pieces[place].segment.last_revision <= after:
                 break
-            table = self._piece(place)
+            table = self.piece(place)
             ids = table["transaction_ids"].combine_chunks()
             hit = pc.is_in(ids.flatten(), column(sorted(wanted), pa.binary(16)))
             for row in _python_rows(table.take(pc.list_parent_indices(ids).filter(hit))):
@@ -151,7 +151,7 @@ class History:
             if row["committed_at"] <= at_us:
                 return int(row["revision"])
         for place in reversed(range(len(self.pieces))):
-            table = self._piece(place)
+            table = self.piece(place)
             times = numbers(table.column("committed_at"))
             count = int(np.searchsorted(times, at_us, side="right"))
             if count:
@@ -185,10 +185,18 @@ class History:
         self.pieces, self.fetch, self.expected = other.pieces, other.fetch, other.expected
         self.older, self._tables = other.older, {}
 
-    def _piece(self, place: int) -> pa.Table:
+    def piece(self, place: int, *, exact: bool = False) -> pa.Table:
+        """The rows of one piece, read once.
+
+        Args:
+            exact: Refuse columns of a later version.
+        Raises:
+            CorruptObject: They aren't those of its revisions.
+        """
         if place not in self._tables:
             piece = self.pieces[place]
-            table = decode_segment(self.fetch([piece])[0], HISTORY, piece.rows, piece.where)
+            data = self.fetch([piece])[0]
+            table = decode_segment(data, HISTORY, piece.rows, piece.where, exact=exact)
             self._check(table, place)
             self._tables[place] = table
             self._check_order(place)

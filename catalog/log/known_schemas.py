@@ -4,7 +4,7 @@ transactions named since. Pure.
 A schema is looked into only when rows are read by it: one that this Arrow can't decode makes its
 table's rows unreadable, not the log.
 
-Source: docs/format.md, sections 5.3 and 6.3.
+Source: docs/format.md, sections 5.3 and 6.2.
 """
 
 from __future__ import annotations

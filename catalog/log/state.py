@@ -4,7 +4,7 @@ A state is the head (where the chain goes on) and four parts: files, schemas, ap
 The head is enough to append; a part is read when it is asked for: the pieces of the checkpoint
 that the state is based on, then what the transactions since say of it.
 
-Source: docs/format.md, sections 4.2 and 4.4.
+Source: docs/format.md, sections 4.2 and 4.7.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class State:
         base: The checkpoint that the state is based on; None: the beginning of the log.
         tail: The transactions since the base.
         fetch: Reads the Arrow IPC bytes of pieces.
+        newer: Segments that were read, by copies too, and hold fields of a later version.
         older: Asked for another base and tail of this same revision when a piece is damaged.
         looked_up: What was asked of it path by path and table by table.
         map_large: Applies a function to large pieces; several at a time where the caller has
@@ -79,6 +80,7 @@ class State:
     base: DecodedCheckpoint | None = None
     tail: Tail = field(default_factory=list)
     fetch: Fetch | None = None
+    newer: list[str] = field(default_factory=list)
     older: Callable[[State, CorruptError], tuple[DecodedCheckpoint | None, Tail]] | None = None
     map_large: Any = map
     looked_up: LookedUp = field(default_factory=LookedUp)
@@ -174,7 +176,7 @@ class State:
     def history(self) -> History:
         """A row for each retained revision."""
         if self._history is None:
-            self._history = self.sound(self._load_history)
+            self._history = self.sound(self.load_history)
         return self._history
 
     @property
@@ -347,7 +349,8 @@ class State:
             applications.apply(transaction)
         return applications
 
-    def _load_history(self) -> History:
+    def load_history(self) -> History:
+        """The history, read anew; to be called within `sound`."""
         expected = None
         pieces = self.of_kind(HISTORY)
         for one, two in itertools.pairwise(pieces):
@@ -356,14 +359,10 @@ class State:
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
-            if not self.of_kind(HISTORY):
+            if not pieces:
                 raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
-        history = History(
-            tuple(self.of_kind(HISTORY)),
-            self.bytes_of,
-            expected=expected,
-            older=partial(replace(self, _history=None)._older_history, self.base),
-        )
+        older = partial(replace(self, _history=None)._older_history, self.base)
+        history = History(tuple(pieces), self.bytes_of, expected=expected, older=older)
         for transaction in self.tail:
             history.apply(transaction)
         return history
@@ -373,7 +372,7 @@ class State:
         tail = [found for found in self.tail if found.message.revision <= self.revision]
         probe = replace(self, base=base, tail=tail, _history=None, _files=None)
         probe.fall_back(error)
-        return probe.sound(probe._load_history, stay=True)
+        return probe.sound(probe.load_history, stay=True)
 
 
 def empty_state(writer: str, database: str) -> State:

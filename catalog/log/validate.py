@@ -2,7 +2,7 @@
 
 Readers find out when they use a table; a committer asks before it writes.
 
-Source: docs/format.md, sections 4.4 and 10.
+Source: docs/format.md, sections 4.7 and 10.
 """
 
 from __future__ import annotations

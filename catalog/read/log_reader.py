@@ -212,11 +212,15 @@ class LogReader(LogFolder):
 
         Requests: 1 GET a piece.
         """
-        return self.read_pieces(pieces, state.log)
+        return self.read_pieces(pieces, state.log, state.newer)
 
-    def read_pieces(self, pieces: Sequence[Piece], log: LogIdentity | None) -> list[memoryview]:
+    def read_pieces(
+        self, pieces: Sequence[Piece], log: LogIdentity | None, newer: list[str] | None = None
+    ) -> list[memoryview]:
         """Arrow IPC bytes of segment objects, checked.
 
+        Args:
+            newer: Takes the keys of those whose messages hold fields of a later version.
         Raises:
             CorruptObject: One is damaged, of another log, or not there.
         Requests: 1 GET a piece.
@@ -229,7 +233,7 @@ class LogReader(LogFolder):
             piece, body = pair
             try:
                 if body is not None:
-                    return open_segment(body, piece, log)
+                    return open_segment(body, piece, log, newer)
             except CorruptError as error:
                 return error
             return CorruptObject(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import SchemaConflict
+from ...errors import CorruptError, SchemaConflict
 from .. import options, output
-from ..errors import CommandWarning
+from ..errors import CommandWarning, note_error
 from ..opening import open_snapshot, print_cut
 from ..output import Column
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = """\
 List the tables of a database over all its writers, with their live files, rows, size and number
 of columns. A table without live files stays in the list, with its columns, once anything was
-committed to it. The text form also prints the token of what was read: with `--as-of TOKEN` every
+committed to it. So does one whose files can't be told, since something is damaged; the command ends
+with 5 then. The text form also prints the token of what was read: with `--as-of TOKEN` every
 command reads exactly that again."""
 EXAMPLES: Final = """
 lakelog tables s3://lake/catalog weather
@@ -44,13 +45,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row a table, sorted by name."""
+    """Print a row a table, sorted by name; one that can't be used has nothing but its name."""
     snapshot = open_snapshot(args)
-    records = [_record(snapshot, table) for table in snapshot.tables()]
+    failed: list[CorruptError] = []
+    records = []
+    for table in snapshot.tables():
+        try:
+            records.append(_record(snapshot, table))
+        except CorruptError as error:  # the others can be used all the same
+            note_error(error)
+            failed.append(error)
+            records.append({**dict.fromkeys(column.name for column in _COLUMNS), "table": table})
     output.rows(args.output, _COLUMNS, records, empty="(no tables)")
     if args.output == "text":
         print_cut(snapshot)
-    return 0
+    return failed[0].exit_code if failed else 0
 
 
 def _record(snapshot: Snapshot, table: str) -> dict[str, Any]:

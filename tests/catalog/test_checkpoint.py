@@ -5,15 +5,28 @@ from __future__ import annotations
 
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format.frame import FrameKind, encode_frame
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
-from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.format.wire_kinds import (
+    APPLICATIONS,
+    FILES,
+    HISTORY,
+    REFERENCES,
+    SCHEMAS,
+    STATISTICS,
+)
+from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature
+from lakelog.store.memory import MemoryStore
 from lakelog.testing.logs import LogBuilder, add_action, live_paths, remove_action, schema_action
 
 # A history: for each commit, which files change hands, and whether a checkpoint follows.
@@ -29,7 +42,7 @@ def spilling(spill=True):
 def history(steps, *, checkpoints=True):
     log, live = LogBuilder(), set()
     log.commit(schema_action("t"), schema_action("ü"))
-    for number, (files, checkpoint) in enumerate(steps):
+    for number, (files, follows) in enumerate(steps):
         actions = []
         for file in sorted(files):
             path, table = f"data/{file}", "tü"[file % 2]
@@ -37,7 +50,7 @@ def history(steps, *, checkpoints=True):
             actions.append(change(path, table))
             live ^= {path}
         log.commit(*actions, app=(f"app{number % 3}", number) if number % 2 else ("", 0))
-        if checkpoint and checkpoints:
+        if follows and checkpoints:
             log.checkpoint()
     return log
 
@@ -45,11 +58,12 @@ def history(steps, *, checkpoints=True):
 def meaning(state):
     """All that a state says, in a form that compares."""
     files = state.files
+    tables = state.schemas.tables()
     return (
         state.revision, state.uuid, state.next_uuid, state.digest, state.epoch,
         state.committed_at_us, state.transaction_id, state.reader_features, state.writer_features,
         state.named, live_paths(state), files.count,
-        [files.table(table).sort_by("path").to_pylist() for table in ("t", "ü")],
+        [files.table(table).sort_by("path").to_pylist() for table in sorted(tables)],
         sorted(state.schemas.entries), state.applications.versions(),
         state.history.table().to_pylist(),
     )  # fmt: skip
@@ -123,6 +137,112 @@ def test_a_sealed_state_and_unknown_fields_are_refused():
     sealed.sealed_for = 2
     with pytest.raises(AssertionError, match="sealed"):
         encode_state(sealed)
+
+
+def encoded_as_by_a_later_version(log, of_kind):
+    """A checkpoint of which one kind of segments has a further column."""
+    write, references = piece_sink.PieceSink.write, checkpoint.reference_rows
+
+    def more(rows):
+        return rows.append_column("later", pa.array([7] * len(rows)))
+
+    def writing(self, kind, rows, columns=(), **options):
+        write(self, kind, more(rows) if kind == of_kind else rows, columns, **options)
+
+    def referring(pieces):
+        rows = references(pieces)
+        return more(rows) if of_kind == REFERENCES else rows
+
+    with (
+        mock.patch.object(piece_sink.PieceSink, "write", writing),
+        mock.patch.object(checkpoint, "reference_rows", referring),
+    ):
+        return log.checkpoint()
+
+
+def add_with_statistics(path):
+    statistics = wire.ColumnStatistics(column=0, null_count=1)
+    groups = [wire.RowGroup(row_count=5, columns=[statistics]) for _ in range(2)]
+    return add_action(path, row_groups=groups)
+
+
+@pytest.mark.parametrize("spill", [False, True])
+@pytest.mark.parametrize("kind", sorted(wire_kinds.NAMES))
+def test_a_further_column_that_would_be_lost_prevents_a_checkpoint(kind, spill):
+    with spilling(spill):
+        log = LogBuilder()
+        log.commit(schema_action("t"), add_with_statistics("data/0"), app=("a", 1))
+        log.state = log.reload(encoded_as_by_a_later_version(log, kind))
+        log.commit(schema_action("u"), add_with_statistics("data/1"), app=("b", 1))
+        assert meaning(log.copy()), "it can be read"
+        with pytest.raises(UnsupportedFeature, match="writes no checkpoint"):
+            encode_state(log.copy())
+
+
+@pytest.mark.parametrize("kind", [FILES, STATISTICS, SCHEMAS, APPLICATIONS, HISTORY])
+def test_an_unknown_field_in_a_segment_that_is_read_prevents_a_checkpoint(kind):
+    def more(log, message, ipc):
+        raw = message.SerializeToString()
+        if message.kind == kind:
+            raw += b"\xfa\x7f\x01x"  # field 2047
+        return encode_frame(FrameKind.SEGMENT, log, raw, ipc)
+
+    with spilling():
+        log, store = LogBuilder(), MemoryStore()
+        log.commit(schema_action("t"), add_with_statistics("data/0"), app=("a", 1))
+        with mock.patch.object(piece_sink, "frame_segment", more):
+            log.checkpoint()
+        log.commit(schema_action("u"), add_with_statistics("data/1"), app=("b", 1))
+        log.put_into(store)
+        state = LogReader(store, "w", "db").load()
+        with pytest.raises(UnsupportedFeature, match="writes no checkpoint"):
+            encode_state(state.copy())
+        assert meaning(state) == meaning(log.replayed()), "it can be read"
+
+
+def with_column(rows, name, values):
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(
+        place, rows.schema.field(place), pa.array(values, rows.schema.types[place])
+    )
+
+
+UNSOUND = {
+    "times": (HISTORY, lambda rows: with_column(rows, "committed_at", [5] * len(rows))),
+    "revisions": (HISTORY, lambda rows: with_column(rows, "revision", range(1, len(rows) + 1))),
+    "ids": (APPLICATIONS, lambda rows: rows.take([*range(len(rows))][::-1])),
+    "no time": (APPLICATIONS, lambda rows: with_column(rows, "committed_at_us", [0] * len(rows))),
+    "to come": (SCHEMAS, lambda rows: with_column(rows, "revision", [9] * len(rows))),
+}
+
+
+@pytest.mark.parametrize("lie", UNSOUND)
+def test_what_is_written_anew_is_had_from_a_base_that_is_sound(lie):
+    """A piece that can be decoded and breaks a rule is not carried over."""
+    of_kind, change = UNSOUND[lie]
+    write = piece_sink.PieceSink.write
+
+    def lying(self, kind, rows, columns=(), **options):
+        write(self, kind, change(rows) if kind == of_kind else rows, columns, **options)
+
+    log = LogBuilder()
+    log.commit(schema_action("t"), app=("b", 1))
+    log.commit(schema_action("u"), app=("a", 2))
+    with mock.patch.object(piece_sink.PieceSink, "write", lying):
+        bad = log.checkpoint()
+    log.state = log.reload(bad)
+    log.commit(schema_action("v"), app=("c", 3))
+    log.commit(schema_action("w"), app=("d", 4))
+    with pytest.raises(CorruptObject) as caught:
+        encode_state(log.copy())
+    assert caught.value.key == bad.decoded.key
+    store = MemoryStore()
+    log.put_into(store)
+    state = LogReader(store, "w", "db").load()
+    assert state.base.key == bad.decoded.key
+    with pytest.warns(CheckpointWarning):
+        written = encode_state(state)
+    assert meaning(log.reload(written)) == meaning(log.replayed())
 
 
 def test_every_truncation_and_many_flipped_bits_are_detected():

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format.names import first_slot_uuid, successor_uuid
+from lakelog.catalog.format.names import data_path, first_slot_uuid, successor_uuid
 from lakelog.catalog.format.schema import encode_schema
+from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import empty_state
 from lakelog.catalog.log.validate import validate
@@ -207,6 +208,20 @@ def test_what_files_need_is_not_forgotten(log, action, through_checkpoint):
     log.commit(remove(A), schema_action())
     with pytest.raises(CorruptObject):
         log.state.files_of("t")
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("action", [forget(["t"]), forget(schemas=[("t", OLD_MARK)])])
+def test_no_checkpoint_hides_that_what_files_need_was_forgotten(log, action, loaded):
+    """Also where the files stand in the checkpoint before, and the schema is named again."""
+    mark = log.new_id()
+    log.commit(add_action(data_path("", "t", 1, mark, 0)), transaction_id=mark)
+    log.state = log.reload(log.checkpoint())
+    assert not loaded or log.state.files.count == 1
+    bad = log.commit(action, schema_action())
+    with pytest.raises(CorruptObject) as caught:
+        encode_state(log.state)
+    assert caught.value.key == bad.key
 
 
 def test_a_table_without_files_may_be_forgotten_in_the_transaction_that_removes_them(log):

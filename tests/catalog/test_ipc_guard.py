@@ -10,7 +10,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format import segment_bytes
+from lakelog.catalog.format import ipc_sizes, segment_bytes
 from lakelog.catalog.format.ipc_sizes import check_ipc_sizes
 from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
 from lakelog.catalog.format.segments import FILES_COLUMNS
@@ -253,6 +253,27 @@ def test_columns_of_later_versions_are_ignored_but_not_lost():
     assert decode_segment(encode_ipc(table), FILES, 2, KEY).equals(files())
     with pytest.raises(UnsupportedFeature, match="columns that this lakelog doesn't know"):
         decode_segment(encode_ipc(table), FILES, 2, KEY, exact=True)
+
+
+@pytest.mark.parametrize("kind", ["plain", "in a list", "of an extension type"])
+def test_a_dictionary_in_a_column_of_a_later_version_is_refused(kind):
+    """Also where the footer lists none."""
+    words = pa.array(["x", "y"]).dictionary_encode()
+    later = {
+        "plain": words,
+        "in a list": pa.ListArray.from_arrays([0, 1, 2], words),
+        "of an extension type": pa.ExtensionArray.from_storage(
+            pa.opaque(words.type, "kind", "vendor"), words
+        ),
+    }[kind]
+    data = bytearray(encode_ipc(files().append_column("later", later)))
+    size = int.from_bytes(data[-10:-6], "little")
+    start = len(data) - 10 - size
+    footer = memoryview(data)[start : start + size]
+    listed = ipc_sizes._Table(footer, int.from_bytes(footer[:4], "little")).indirect(2)
+    footer[listed : listed + 4] = bytes(4)
+    with pytest.raises(CorruptObject, match="dictionary"):
+        decode_segment(bytes(data), FILES, 2, KEY)
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,20 @@ def test_one_log_under_two_writers_is_not_counted_twice(store, fake):
     assert values(store, both.token) == [0, 0, 1, 1], "who names both gets both"
 
 
+def test_a_log_that_became_a_copy_of_another_is_noticed_by_a_refresh(store, fake):
+    fill(store, fake, 1)
+    fill(store, fake, 1, first=5, writer="v")
+    catalog = Catalog(store, ambient=fake.ambient)
+    snapshot = catalog.snapshot("db")
+    store.delete([info.key for info in list(store.list("v/"))])
+    copy(store, store, "w/db/", "v/db/")
+    with pytest.raises(SameLogTwice):
+        snapshot.refresh()
+    both = catalog.snapshot("db", {"v": 0, "w": 0})
+    write(catalog.writer("w", "db"), 1)
+    assert both.refresh().cut.revisions == {"v": 0, "w": 1}, "who named both gets both"
+
+
 def test_one_log_twice_at_a_time(store, fake):
     import datetime as dt
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import lakelog
 import pyarrow as pa
 import pytest
+from lakelog.store import open_store
+from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
 
 TOKEN = "token  ll1-"
 
@@ -45,6 +47,21 @@ def test_tables(cli, weather):
     assert rows[1] | {"size_bytes": 0} == {
         "table": "stations", "files": 1, "rows": 1, "size_bytes": 0, "columns": 2,
     }  # fmt: skip
+
+
+def test_a_table_that_cannot_be_used_hinders_no_other(cli, tmp_path):
+    log = LogBuilder()
+    log.commit(schema_action("bad"), schema_action("good"), add_action("data/a", "good"))
+    log.commit(remove_action("data/never", "bad"))
+    log.put_into(open_store(str(tmp_path)))
+    result = cli("tables", tmp_path, "db", "-o", "json")
+    assert result.code == 5
+    bad, good = result.json
+    assert bad == {"table": "bad", "files": None, "rows": None, "size_bytes": None, "columns": None}
+    assert (good["table"], good["files"], good["columns"]) == ("good", 1, 2)
+    assert "data/never" in result.err
+    assert cli("files", tmp_path, "db", "good").code == 0
+    assert cli("files", tmp_path, "db", "bad").code == 5
 
 
 @pytest.mark.parametrize(

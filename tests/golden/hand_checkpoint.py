@@ -26,6 +26,7 @@ class Made:
         spilled: Whether it is an object of its own.
         header, message: What that object says otherwise.
         alter: Changes the object's bytes, or takes it away with None.
+        raw: Changes the bytes of Arrow IPC.
     """
 
     kind: int
@@ -37,6 +38,7 @@ class Made:
     message: dict[str, Any] = field(default_factory=dict)
     alter: Callable[[bytes], bytes | None] = lambda data: data
     form: Form = field(default_factory=Form)
+    raw: Callable[[bytes], bytes] = lambda data: data
 
     def place(self, log: HandLog, into: Attachments) -> dict[str, Any]:
         """The piece where it lies; gives the row of its reference."""
@@ -44,7 +46,7 @@ class Made:
         facts = {"part": -1, "run": -1, "dead": None, **known}
         if self.kind == FILES:
             facts |= {"part": 0, "run": 0}
-        data = ipc(self.table, self.form)
+        data = self.raw(ipc(self.table, self.form))
         if not self.spilled:
             where = {"offset": into.put(data), "length": len(data), "digest": None}
             return {**facts, **where, **self.row}

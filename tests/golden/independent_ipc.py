@@ -76,15 +76,15 @@ def count_nodes(field: Flat) -> int:
 
 
 Node = tuple[int, int]  # length, null_count
-Profile = tuple[bytes, list[str | None], list[list[Node]]]
+Profile = tuple[list[str | None], list[list[Node]]]
 
 
 def check_profile(data: bytes, rows: int, row_bytes: int) -> Profile:
     """Check a piece.
 
     Returns:
-        The piece with a `bodyLength` in its Block that decoders may believe; the names of its
-        top-level columns, None for one not UTF-8; their nodes, with those of their children.
+        The names of its top-level columns, None for one not UTF-8; their nodes, with those of
+        their children.
     """
     need(len(data) >= 24 and data[:6] == MAGIC and data[-6:] == MAGIC, "no Arrow IPC file")
     length = struct.unpack_from("<i", data, len(data) - 10)[0]
@@ -100,14 +100,12 @@ def check_profile(data: bytes, rows: int, row_bytes: int) -> Profile:
     fields = schema.tables(1)
     for field in fields:
         check_no_dictionaries(field)
-    size, nodes = check_batch(data, footer, blocks[0], rows, row_bytes)
-    place = len(data) - 10 - length + blocks[0] + 16
-    believed = data[:place] + struct.pack("<q", size) + data[place + 8 :]
+    nodes = check_batch(data, footer, blocks[0], rows, row_bytes)
     counts = [count_nodes(field) for field in fields]
     need(sum(counts) == len(nodes), "nodes of a record batch")
     starts = [sum(counts[:at]) for at in range(len(counts))]
     own = [nodes[start : start + count] for start, count in zip(starts, counts)]
-    return believed, [column_name(field.text(0)) for field in fields], own
+    return [column_name(field.text(0)) for field in fields], own
 
 
 def column_name(raw: bytes) -> str | None:
@@ -117,11 +115,8 @@ def column_name(raw: bytes) -> str | None:
         return None
 
 
-def check_batch(
-    data: bytes, footer: Flat, block: int, rows: int, row_bytes: int
-) -> tuple[int, list[Node]]:
-    """The message of the record batch, and the sizes of its buffers; gives the length of its body
-    and its nodes."""
+def check_batch(data: bytes, footer: Flat, block: int, rows: int, row_bytes: int) -> list[Node]:
+    """The message of the record batch, and the sizes of its buffers; gives its nodes."""
     start, meta = footer.number("<q", block), footer.number("<i", block + 8)
     need(start >= 8 and meta >= 16 and start + meta <= len(data), "block of a record batch")
     skip = 8 if data[start : start + 4] == b"\xff\xff\xff\xff" else 4
@@ -130,6 +125,7 @@ def check_batch(
     need(message.scalar(1, "<B") == BATCH_HEADER, "no record batch")
     size = message.scalar(3, "<q")
     need(size >= 0 and start + meta + size <= len(data), "body of a record batch")
+    need(footer.number("<q", block + 16) == size, "length of the body of a record batch")
     batch = message.table(2)
     need(batch is not None, "no record batch")
     assert batch is not None
@@ -148,7 +144,9 @@ def check_batch(
     limit = (1 << 20) + rows * (row_bytes + 128 * len(buffers))
     need(total <= min(limit, 2 << 30), "decoded size of a segment")
     places = batch.vector(1, 16)
-    return size, [(batch.number("<q", at), batch.number("<q", at + 8)) for at in places]
+    nodes = [(batch.number("<q", at), batch.number("<q", at + 8)) for at in places]
+    need(all(0 <= nulls <= length for length, nulls in nodes), "null count of a column")
+    return nodes
 
 
 def decoded_length(data: bytes, at: int, length: int, compressed: bool) -> int:
@@ -165,14 +163,13 @@ class Piece:
 
     def __init__(self, data: bytes, rows: int, row_bytes: int) -> None:
         self.rows = rows
-        self.data, self.names, self.nodes = check_profile(data, rows, row_bytes)
+        self.data = data
+        self.names, self.nodes = check_profile(data, rows, row_bytes)
 
     def columns(self, wanted: dict[str, tuple[pa.DataType, bool]]) -> dict[str, list[Any]]:
         """Columns by name, of these types, with nulls where they may be."""
         for name in wanted:
             need(self.names.count(name) == 1, f"column {name}")
-            for length, nulls in self.nodes[self.names.index(name)]:
-                need(0 <= nulls <= length, f"null count of {name}")
         places = sorted(self.names.index(name) for name in wanted)
         try:
             options = pa.ipc.IpcReadOptions(included_fields=places)

@@ -9,7 +9,7 @@ from independent_content import File, Schema, Table
 from independent_ipc import decode_schema
 from independent_messages import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from independent_statistics import Known, bound_type, group_statistics, known_of, merge
-from independent_view import View
+from independent_view import ENDLESS, View
 from independent_wire import Damaged, Refusal, TooNew, need
 
 if TYPE_CHECKING:
@@ -128,15 +128,19 @@ class State:
     def listed(self) -> tuple[list[str], bool]:
         """The tables whose schemas are known, and whether these are all."""
         names: set[str] = set()
+        left = [(b"", ENDLESS)]  # the ranges that no base has told yet
 
         def look(view: View) -> None:
-            found, problem = view.candidates()
-            names.update(found)
-            if problem is not None:
-                raise problem
-            # This base tells all of them.
-            names.clear()
-            names.update(found)
+            found, faults = view.candidates()
+            if not faults:  # this base tells all of them
+                names.clear()
+                left[:] = [(b"", ENDLESS)]
+            names.update(n for n in found if any(a <= n.encode() <= b for a, b in left))
+            shared = [(max(a, c), min(b, d), error) for a, b in left for c, d, error in faults]
+            shared = [both for both in shared if both[0] <= both[1]]
+            left[:] = [(low, high) for low, high, _ in shared]
+            for *_, error in sorted(shared, key=lambda both: not isinstance(both[2], TooNew)):
+                raise error
 
         complete = True
         try:
@@ -230,7 +234,9 @@ def segment_statistics(
         for row, group, rows in zip(columns["row"], columns["row_group"], columns["row_count"]):
             if row == file.row:
                 counts.setdefault(group, []).append(rows)
-    exact = sorted(counts) == list(range(groups)) and all(len(c) == 1 for c in counts.values())
+    # A file may say that it has billions of them.
+    each = len(counts) == groups and sorted(counts) == list(range(len(counts)))
+    exact = each and all(len(found) == 1 for found in counts.values())
     if groups < 2 or not exact:
         return whole, []
     told: list[tuple[int, Statistics]] = [(counts[group][0], {}) for group in range(groups)]

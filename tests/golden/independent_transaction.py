@@ -73,7 +73,7 @@ def known_actions(actions: Iterable[Message]) -> list[tuple[str, Message]]:
     for action in actions:
         known = [messages.ACTION.fields[n].name for n in messages.KINDS]
         kinds = [name for name in known if name in action.there]
-        if not kinds or any(1 <= number <= 14 for number in action.unknown):
+        if not kinds or any(number != 15 for number in action.unknown):
             if not action.optional:
                 raise TooNew("kind of action")
             continue

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from independent_wire import Message
 
 UNKNOWN_DIGEST = bytes(8)
+ENDLESS = b"\xff"  # above all names, which are UTF-8
+Fault = tuple[bytes, bytes, Refusal]  # a range of names, and why it cannot be listed
 
 
 def batch_groups(item: Message) -> list[tuple[Reference, tuple[Reference, ...]]]:
@@ -177,23 +179,24 @@ class View:
     def schemas_at_base(self, name: str) -> Table:
         return Table({}, self.content.schemas(name) if self.content is not None else {})
 
-    def candidates(self) -> tuple[set[str], Refusal | None]:
-        """Names that may be tables, and why there may be more of them."""
+    def candidates(self) -> tuple[set[str], list[Fault]]:
+        """Names that may be tables, and the ranges in which there may be more of them."""
         found = {
             item.table for step in self.steps for kind, item in step.actions if kind == "schema"
         }
-        problem: Refusal | None = None
+        faults: list[Fault] = []
         if self.content is not None:
             try:
                 references = self.content.of_kind(SCHEMAS)
             except Refusal as error:
-                return found, error
+                return found, [(b"", ENDLESS, error)]
             for ref in references:
                 try:
                     found.update(self.content.pieces.open(ref)["table"])
                 except Refusal as error:
-                    problem = problem or error
-        return found, problem
+                    ends = [ref.facts[name].encode() for name in ("first_table", "last_table")]
+                    faults.append((*ends, error))
+        return found, faults
 
     def applications(self) -> dict[str, tuple[int, int]]:
         found = self.content.applications() if self.content is not None else {}

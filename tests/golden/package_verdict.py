@@ -11,6 +11,7 @@ from independent_verdict import FACTS, hash_lines, history_line, plain, sorted_h
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.statistics import table_statistics
+from lakelog.catalog.read.tables import listed_tables
 from lakelog.errors import (
     CorruptError,
     ForkError,
@@ -23,7 +24,7 @@ from lakelog.errors import (
 from lakelog.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lakelog.catalog.log.files import Files
     from lakelog.catalog.log.known_schemas import KnownSchemas, SchemaEntry
@@ -66,13 +67,8 @@ def store_of(
 def verdict(
     transactions: Mapping[str, bytes],
     segments: Mapping[str, bytes],
-    names: Iterable[str] = (),
 ) -> Verdict:
-    """What the head of a log says.
-
-    Args:
-        names: Tables to ask for where not all can be listed.
-    """
+    """What the head of a log says."""
     store = store_of(transactions, segments, f"{WRITER}/{DATABASE}")
     reader = LogReader(store, WRITER, DATABASE, Ambient(sleep_s=lambda _: None))
     with warnings.catch_warnings():
@@ -81,16 +77,15 @@ def verdict(
             state = reader.load()
         except LakelogError as error:
             return {"verdict": kind_of(error)}
-        return describe(state, names) if state.revision >= 0 else {"verdict": "empty"}
+        return describe(state) if state.revision >= 0 else {"verdict": "empty"}
 
 
-def describe(state: State, names: Iterable[str]) -> Verdict:
+def describe(state: State) -> Verdict:
     """A state in the form of `independent_verdict`. Each part is asked of a state of its own, so
     that none hangs on which base another one came from."""
     assert state.log is not None
-    listed = told(lambda: state.copy().schemas.tables())
-    complete = isinstance(listed, set)
-    tables = {name: table(state, name) for name in (listed if complete else names)}
+    listed, unlisted = listed_tables(state.copy())
+    tables = {name: table(state, name) for name in listed}
     return {
         "verdict": "ok",
         "log_id": state.log.log_id.hex(),
@@ -106,7 +101,7 @@ def describe(state: State, names: Iterable[str]) -> Verdict:
         "writer_features": sorted(state.writer_features, key=str.encode),
         "applications": told(lambda: state.copy().applications.versions()),
         "history": told(lambda: hash_lines(map(history_line, history_rows(state.copy())))),
-        "complete": complete,
+        "complete": not unlisted,
         "tables": {name: found for name, found in tables.items() if found},
     }
 

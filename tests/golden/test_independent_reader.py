@@ -218,10 +218,18 @@ def actions_of(*actions: list[list[Any]]) -> list[str]:
 
 def test_kinds_of_actions() -> None:
     remove, optional = [2, 2, b""], [15, 0, 1]
-    assert actions_of([remove], [remove, [99, 0, 1]]) == ["remove", "remove"]
+    assert actions_of([remove], [remove, [15, 2, b"x"]]) == ["remove", "remove"]
     assert actions_of([optional], [[12, 0, 1], remove, optional], [remove]) == ["remove"]
+    assert actions_of([[99, 0, 1], remove, optional], [remove]) == ["remove"]
     assert actions_of([[1, 2, b""], remove]) == ["remove"]  # of a oneof the last counts
-    for action in ([], [[12, 2, b""]], [[12, 0, 1], remove], [[2, 0, 1]], [remove, [2, 0, 1]]):
+    for action in (
+        [],
+        [[12, 2, b""]],
+        [[12, 0, 1], remove],
+        [[2, 0, 1]],
+        [remove, [2, 0, 1]],
+        [remove, [99, 0, 1]],
+    ):
         with pytest.raises(TooNew):
             actions_of(action)
     for action in ([[6, 2, b""], optional], [[4, 2, [[1, 2, b""]]]], [[5, 2, [[1, 2, b""]]]]):

@@ -282,7 +282,16 @@ ACTIONS: dict[str, tuple[list[Any], str]] = {
     "kind 12": ([[[12, 2, b"x"]]], TOO_NEW),
     "kind 12, optional": ([[[12, 2, b"x"], [15, 0, 1]]], OK),
     "kind 12 beside a remove, optional": ([[[2, 2, b""], [12, 2, b"x"], [15, 0, 1]]], OK),
-    "field 16 beside a remove": ([[[2, 2, [[1, 2, b"data/a"], [2, 2, b"t"]]], [16, 0, 1]]], OK),
+    "kind 16 beside a remove": (
+        [[[2, 2, [[1, 2, b"data/a"], [2, 2, b"t"]]], [16, 0, 1]]],
+        TOO_NEW,
+    ),
+    "kind 16 beside no remove, optional": ([[[2, 2, b""], [16, 0, 1], [15, 0, 1]]], OK),
+    "the highest kind": ([[[(1 << 29) - 1, 0, 1]]], TOO_NEW),
+    "optional of another wire type": (
+        [[[2, 2, [[1, 2, b"data/a"], [2, 2, b"t"]]], [15, 2, b"x"]]],
+        OK,
+    ),
     "a known kind of another wire type": ([[[2, 0, 1]]], TOO_NEW),
     "known and optional": ([remove("data/a") | {"optional": True}], OK),
     "too new before damaged": ([remove("x"), {"tombstone": {}}], TOO_NEW),

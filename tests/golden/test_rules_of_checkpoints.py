@@ -9,6 +9,15 @@ import independent_verdict
 import pyarrow as pa
 import pytest
 from hand_checkpoint import Made, sound, write
+from hand_flat import (
+    Parts,
+    altered,
+    big_endian,
+    body_of_block,
+    nulls_of_node,
+    old_footer,
+    old_message,
+)
 from hand_objects import Form, Tree
 from hand_segments import make_table
 from hand_small import Small
@@ -116,6 +125,22 @@ def spilled(piece: int, **changes: Any) -> Callable[[Pieces], Any]:
             setattr(pieces[piece], name, new)
 
     return change
+
+
+def raw(
+    change: Callable[[Parts], None] = lambda parts: None, further: bool = False
+) -> Callable[[Pieces], Any]:
+    """The flatbuffers of the files otherwise, perhaps with a column of a later version."""
+
+    def change_piece(pieces: Pieces) -> None:
+        pieces[0].raw = altered(change)
+        if further:
+            table = pieces[0].table
+            pieces[0].table = table.append_column(
+                "later", pa.array([None] + [1] * (len(table) - 1))
+            )
+
+    return change_piece
 
 
 def more(*made: Made) -> Callable[[Pieces], Any]:
@@ -266,6 +291,16 @@ PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
     "two batches": (spilled(0, form=Form(batches=2)), FILES_BAD),
     "a stream": (spilled(0, form=Form(stream=True)), FILES_BAD),
     "an old version": (spilled(0, form=Form(version=pa.ipc.MetadataVersion.V4)), FILES_BAD),
+    "an old version in the footer": (raw(old_footer), FILES_BAD),
+    "an old version in the message": (raw(old_message), FILES_BAD),
+    "big-endian": (raw(big_endian), FILES_BAD),
+    "a body of no length by its block": (raw(body_of_block(0)), FILES_BAD),
+    "a longer body by its block": (raw(body_of_block(1 << 20)), FILES_BAD),
+    "less nulls than none": (raw(nulls_of_node(0, -1)), FILES_BAD),
+    "more nulls than rows": (raw(nulls_of_node(0, 4)), FILES_BAD),
+    "a further column": (raw(further=True), OK),
+    "a further column of less nulls than none": (raw(nulls_of_node(-1, -1), True), FILES_BAD),
+    "a further column of more nulls than rows": (raw(nulls_of_node(-1, 4), True), FILES_BAD),
 }
 
 

@@ -109,10 +109,9 @@ def verdicts(
 ) -> dict[str, Verdict]:
     """What each reader says of the head of a log; the one in Go only if it is given."""
     independent = independent_verdict.verdict(transactions, segments)
-    names = independent.get("tables", {})
     found = {"independent": independent}
     try:
-        found["lakelog"] = package_verdict.verdict(transactions, segments, names)
+        found["lakelog"] = package_verdict.verdict(transactions, segments)
     except Exception as error:  # an error that is no refusal is a disagreement, too
         found["lakelog"] = {"verdict": f"{type(error).__name__}: {error}"}
     if go is not None:

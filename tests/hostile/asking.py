@@ -15,7 +15,8 @@ from lakelog.catalog.read.health import LogHealth, examine_log
 from lakelog.catalog.read.history_table import history_for_users
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.statistics import StatisticsWarning
-from lakelog.errors import LakelogError
+from lakelog.catalog.read.tables import TablesWarning
+from lakelog.errors import CorruptObject, LakelogError
 from lakelog.gc import plan_gc
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import START_US, FakeAmbient
@@ -107,12 +108,24 @@ def _parts(store: MemoryStore) -> dict[str, Callable[[], Any]]:
         assert not LIVE & {action.key for action in plan.actions}, "live files are deleted"
         return "no live file is deleted"
 
+    def tables() -> list[str]:
+        """The names of all tables; that only some can be listed is a refusal too."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            names = catalog.snapshot("db").tables()
+        for item in said:
+            if issubclass(item.category, TablesWarning):
+                assert set(names) <= set(TRUTH["tables"])
+                raise CorruptObject(str(item.message))
+            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+        return names
+
     def state() -> Any:
         return LogReader(store, "w", "db", QUICK).load()
 
     parts: dict[str, Callable[[], Any]] = {
         "head": lambda: catalog.snapshot("db").token,
-        "tables": lambda: catalog.snapshot("db").tables(),
+        "tables": tables,
         "history": lambda: history_for_users(state().history.table(), "w").to_pylist(),
         "applications": lambda: state().applications.versions(),
         "all files": lambda: (state().files.count, state().files.tables()),

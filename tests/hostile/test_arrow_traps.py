@@ -83,7 +83,7 @@ def test_a_segment_with_a_column_of_such_a_type_is_refused_by_type(name, text):
 def lengthened(data, buffer, by):
     """A segment of which one buffer is said to be longer than it was."""
     out = bytearray(data)
-    ((offset, size),) = _blocks(memoryview(data))
+    ((offset, size, _),) = _blocks(memoryview(data))
     message = memoryview(data)[offset + 8 : offset + size]
     batch = _Table(message, _Table(message, _uint32(message, 0)).indirect(2))
     at = offset + 8 + batch.vector(2)[0] + 16 * buffer + 8

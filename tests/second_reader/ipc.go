@@ -105,7 +105,7 @@ func openBatch(piece []byte, rows uint64, kind int32, b *budget) (*batch, error)
 	if footer.bad || blocks != 1 {
 		return wrong("not exactly one record batch")
 	}
-	at, metaLength := footer.i64(block), footer.i32(block+8) // its length of the body means nothing
+	at, metaLength, blockLength := footer.i64(block), footer.i32(block+8), footer.i64(block+16)
 	fields, err := readSchema(schema)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func openBatch(piece []byte, rows uint64, kind int32, b *budget) (*batch, error)
 		return wrong("no record batch of version 5")
 	}
 	bodyLength := message.i64(3)
-	if message.f.bad || bodyLength < 0 || bodyLength > size-at-int64(metaLength) {
+	if message.f.bad || bodyLength < 0 || bodyLength != blockLength || bodyLength > size-at-int64(metaLength) {
 		return wrong("the record batch lies outside of the piece")
 	}
 	result := &batch{rows: int(rows), columns: map[string]*column{}, fields: fields, meta: meta, budget: b,
@@ -145,6 +145,11 @@ func openBatch(piece []byte, rows uint64, kind int32, b *budget) (*batch, error)
 		result.compressed = true
 	}
 	result.nodes, result.nodeCount = meta.vector(1, 16)
+	for i := 0; i < result.nodeCount; i++ {
+		if rows, nulls := meta.f.i64(result.nodes+16*i), meta.f.i64(result.nodes+16*i+8); nulls < 0 || nulls > rows {
+			return wrong("a column with more nulls than rows, or less than none")
+		}
+	}
 	result.buffers, result.bufferLen = meta.vector(2, 16)
 	if meta.f.bad {
 		return wrong("broken flatbuffer")

@@ -46,8 +46,8 @@ const (
 	actionIdentity
 	actionSeal
 	actionForget
-	lastAction    = actionForget
-	lastOfActions = 14
+	lastAction     = actionForget
+	actionOptional = 15 // each other number is a kind
 )
 
 // A rawAction is an action as long as nobody looks at it: a message can hold very many.
@@ -188,9 +188,9 @@ func decodeAction(message []byte) (a rawAction) {
 				kind, body = int(f.number), joined{} // another member of the oneof clears the former
 			}
 			body.add(f.bytes)
-		case f.number <= lastOfActions:
+		case f.number != actionOptional:
 			unknown = true
-		case f.is(15, wireVarint):
+		case f.is(actionOptional, wireVarint):
 			a.optional = f.value != 0
 		}
 	})
