@@ -56,6 +56,8 @@ class Catalog:
     Attributes:
         store: Where it is.
         url: The root, without secrets.
+        ambient, margins: Clock and identities, and how long things are left alone: for tests, and
+            for maintenance.
     """
 
     def __init__(
@@ -63,8 +65,8 @@ class Catalog:
     ) -> None:
         self.store = store
         self.url = store.url
-        self._ambient = ambient
-        self._margins = margins
+        self.ambient = ambient
+        self.margins = margins
 
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"
@@ -143,7 +145,7 @@ class Catalog:
                 states = self._states_at(wanted, listings)
         if not isinstance(wanted, Cut):
             refuse_twins(states)
-        return Snapshot(self.store, database, states, self._ambient)
+        return Snapshot(self.store, database, states, self.ambient)
 
     def writer(
         self,
@@ -171,7 +173,7 @@ class Catalog:
         return Writer(
             self.store, writer_id, database, shared=shared,
             checkpoint_every=check_checkpoint_every(checkpoint_every),
-            ambient=self._ambient, margins=self._margins,
+            ambient=self.ambient, margins=self.margins,
         )  # fmt: skip
 
     # --- Finding logs -----------------------------------------------------------------------------
@@ -189,7 +191,7 @@ class Catalog:
     def _listings(self, database: str) -> list[Listing]:
         check_id(database, "database")
         logs = [
-            LogReader(self.store, writer, database, self._ambient) for writer in self._writer_ids()
+            LogReader(self.store, writer, database, self.ambient) for writer in self._writer_ids()
         ]
         listings = parallel(LogReader.names_for, logs)
         found = [listing for listing in listings if listing.head >= 0 or listing.others]
@@ -227,7 +229,7 @@ class Catalog:
         )
 
     def _log(self, listing: Listing) -> LogReader:
-        return LogReader(self.store, listing.writer, listing.database, self._ambient)
+        return LogReader(self.store, listing.writer, listing.database, self.ambient)
 
     # --- Points in time ---------------------------------------------------------------------------
 
@@ -277,7 +279,7 @@ class Catalog:
 
         def load(writer: str) -> State:
             position = cut.writers[writer]
-            log = LogReader(self.store, writer, cut.database, self._ambient)
+            log = LogReader(self.store, writer, cut.database, self.ambient)
             incarnation = position.log.incarnation if position.log else 0
             try:
                 state = log.load(position.revision, incarnation=incarnation)

@@ -9,7 +9,6 @@ Source: docs/format.md, sections 4.2 and 4.4.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +22,7 @@ from ..format.segment_bytes import decode_segment
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files
-from .history import History
+from .history import History, check_history
 from .known_schemas import KnownSchemas, check_schemas, check_table_range
 from .looked_up import LookedUp
 from .part import Part, check_range, check_revisions, dead_rows
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
+    LoadedPart = LookedUp | Files | KnownSchemas | Applications | History
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
@@ -113,9 +113,14 @@ class State:
     # --- Parts ------------------------------------------------------------------------------------
 
     @property
-    def has_files(self) -> bool:
-        """Whether all live files were read already."""
-        return self._files is not None
+    def loaded_files(self) -> Files | None:
+        """All live files, if they were read already."""
+        return self._files
+
+    def loaded_parts(self) -> list[LoadedPart]:
+        """The parts that were read already, each of which `apply` keeps current."""
+        parts = (self.looked_up, self._files, self._schemas, self._applications, self._history)
+        return [part for part in parts if part is not None]
 
     @property
     def files(self) -> Files:
@@ -346,18 +351,13 @@ class State:
         return applications
 
     def _load_history(self) -> History:
-        expected = None
-        pieces = self.of_kind(HISTORY)
-        for one, two in itertools.pairwise(pieces):
-            if two.segment.first_revision != one.segment.last_revision + 1:
-                raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
+        expected, pieces = None, self.of_kind(HISTORY)
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
-            if not self.of_kind(HISTORY):
-                raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
+            check_history(pieces, self.base.key)
         history = History(
-            tuple(self.of_kind(HISTORY)),
+            tuple(pieces),
             self.bytes_of,
             expected=expected,
             older=partial(replace(self, _history=None)._older_history, self.base),

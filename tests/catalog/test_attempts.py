@@ -1,4 +1,4 @@
-"""The fates of transactions that a committer sends: which may follow which, and what is in doubt."""
+"""The fates of what a committer sends: which may follow which, and what is in doubt."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ def test_what_was_never_sent_waits_and_is_nobodys():
 
 
 def test_sending_tells_which_were_not_in_doubt_before():
-    """A refusal of the second put says nothing of the first: only the fresh ones may be taken back.
-    """
+    """A refusal of the second put says nothing of the first: only the new ones are taken back."""
     attempts = at(SENT)
     assert attempts.sends(attempt(ONE, TWO, revision=2)) == [TWO]
     attempts.refused([TWO])

@@ -200,7 +200,7 @@ def test_a_copy_and_the_state_go_their_own_ways(log, reader):
     state = reader.load()
     copy = state.copy()
     assert copy.files.count == 40 + 10 + 2
-    assert state._files is None
+    assert state.loaded_files is None
 
 
 # --- What damage costs ----------------------------------------------------------------------------
