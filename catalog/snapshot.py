@@ -16,7 +16,7 @@ from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
 from .format import compute as pc
 from .format.columns import column
-from .format.cut import DIGEST_BYTES, Cut, Position
+from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
 from .read.log_reader import LogReader
@@ -65,7 +65,10 @@ class Snapshot:
         )
         self.cut = Cut(
             database,
-            {s.writer: Position(s.revision, s.digest[:DIGEST_BYTES], s.log) for s in self._states},
+            {
+                s.writer: Position(s.revision, s.digest[:TOKEN_DIGEST_BYTES], s.log)
+                for s in self._states
+            },
         )
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from ...errors import (
     SameLogTwice,
     UsageError,
 )
-from ..format.cut import DIGEST_BYTES, Position
+from ..format.cut import TOKEN_DIGEST_BYTES, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ def iso(at_us: int) -> str:
 def check_position(state: State, position: Position) -> None:
     """Refuse a revision that is not the one that a token names."""
     another = position.log is not None and state.log != position.log
-    if another or (position.digest and state.digest[:DIGEST_BYTES] != position.digest):
+    if another or (position.digest and state.digest[:TOKEN_DIGEST_BYTES] != position.digest):
         where = f"{state.writer}/{state.database}"
         raise RevisionNotFound(
             f"Revision {position.revision} of {where} is another transaction than the token names",
