@@ -40,7 +40,6 @@ from ..errors import (
 )
 from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
 from .doubles import PassingStore
-from .logs import live_paths
 from .simulation import QUIET, Faults, World
 from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold
 
@@ -98,7 +97,7 @@ class Cast:
         if not writer._session.knows_schema(TABLE, FINGERPRINT):
             schema = wire.Schema(table=TABLE, fingerprint=FINGERPRINT, arrow_schema=SCHEMA)
             actions.append(wire.Action(schema=schema))
-        paths = live_paths(writer._session._committer.state).get(TABLE, [])
+        paths = self.truth.live_at(writer._session._committer.state.revision)
         if paths and random.random() < 0.4:
             path = random.choice(paths)
             actions.append(wire.Action(remove=wire.Remove(path=path, table=TABLE)))

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.listing import Listing, read_listing
 from ..catalog.read.log_reader import LogReader
-from .logs import live_paths
 
 if TYPE_CHECKING:
     from ..catalog.log.outcome import CommitInfo
@@ -167,6 +166,11 @@ class Truth:
         stands = any(transaction_id in slot.ids for slot in self.slots.values())
         hold(not stands, f"I3 a transaction that stands was told as a conflict: {error.message}")
 
+    def live_at(self, revision: int) -> list[str]:
+        """Live paths at a revision, sorted."""
+        slot = self.slots.get(revision)
+        return sorted(slot.live) if slot is not None else []
+
     def read(self, state: State) -> None:
         """A reader got a state."""
         if state.revision < 0:
@@ -174,7 +178,7 @@ class Truth:
         slot = self.slots.get(state.revision)
         hold(slot is not None, f"I2 a reader sees revision {state.revision}, which isn't there")
         assert slot is not None
-        seen = set(live_paths(state).get(TABLE, ()))
+        seen = set(state.files.table(TABLE).column("path").to_pylist())
         hold(
             seen == slot.live,
             f"I2 a reader of {state.revision} sees {len(seen)} files, {len(slot.live)} are live",

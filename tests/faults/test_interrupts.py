@@ -28,7 +28,7 @@ from seeds import base_seed
 W, D = "w", "db"
 PATIENCE_S = 60.0  # a commit here takes milliseconds
 PACKAGE = str(Path(lakelog.__file__).parent)
-PURE = str(Path(PACKAGE, "catalog", "format"))
+NOT_OURS = (str(Path(PACKAGE, "catalog", "format")), str(Path(PACKAGE, ".venv")))
 OTHERS = 2
 
 
@@ -38,7 +38,8 @@ class Interrupt(BaseException):
 
 class EachLine:
     """Raises at the nth line that is run within lakelog, in the thread that it traces. Lines of
-    `catalog/format` are left out: it holds nothing that an interrupt could leave half done.
+    `catalog/format` are left out: it holds nothing that an interrupt could leave half done. So is
+    what others have installed in the folder: a checkout may be the package.
 
     The interpreter interrupts nowhere between `with lock` and the lock, but tracing shows a line
     there when a block ends: the second time that a frame comes by its `with`. It is left out.
@@ -52,7 +53,7 @@ class EachLine:
     def __call__(self, frame, event, arg):
         if event == "call":
             file = frame.f_code.co_filename
-            if not file.startswith(PACKAGE) or file.startswith(PURE):
+            if not file.startswith(PACKAGE) or file.startswith(NOT_OURS):
                 return None
             if frame.f_code is CommitQueue._take.__code__:
                 self._when_leading()

@@ -122,18 +122,20 @@ def table(state: State, name: str) -> Verdict | None:
     own = state.copy()
     words: Verdict = {}
     try:
-        files = own.files_of(name).table(name, whole=True).to_pylist()
+        held, schemas = own.table_of(name)
+        files = held.table(name, whole=True).to_pylist()
         words["files"] = sorted_hash("|".join(plain(row[f]) for f in FACTS) for row in files)
     except LakelogError as error:
         words = dict.fromkeys(("files", "statistics", "row_group_statistics"), kind_of(error))
         own = state.copy()
+        try:
+            schemas = own.schemas_of(name)
+        except LakelogError:
+            return None
     else:
         for what, groups in (("statistics", False), ("row_group_statistics", True)):
             words[what] = told(lambda g=groups: statistics_hash(own, name, row_groups=g))
-    try:
-        entries = own.schemas_of(name).of_table(name)
-    except LakelogError:
-        return None
+    entries = schemas.of_table(name)
     return {**words, "schemas": sorted_hash(map(schema_line, entries))} if entries else None
 
 

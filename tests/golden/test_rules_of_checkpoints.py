@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import independent_verdict
 import pyarrow as pa
 import pytest
 from hand_checkpoint import Made, sound, write
@@ -291,6 +292,19 @@ def test_no_schemas(maybe_go: GoReader | None) -> None:
     write(log.log, pieces)
     assert outcome(log, maybe_go) == OK
     assert log.files() == DAMAGED
+
+
+def test_a_table_outside_the_range_that_is_said_is_given_by_the_base_below(
+    maybe_go: GoReader | None,
+) -> None:
+    """The whole list comes from one base, and a table's schemas from that of its files."""
+    log = trial()
+    pieces = sound(log.log)
+    said(1, first_table="u", last_table="u")(pieces)
+    write(log.log, pieces)
+    assert told_by_all(log, maybe_go) == OK
+    found = independent_verdict.verdict(log.log.transactions, log.log.segments)
+    assert sorted(found["tables"]) == ["t", "u"]
 
 
 def ref(**lies: Any) -> Made:

@@ -29,7 +29,7 @@ import package_verdict  # noqa: E402
 from logs_by_hand import make_logs  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Verdict = dict[str, Any]
 Objects = dict[str, bytes]
@@ -167,16 +167,26 @@ def compare(
     *,
     first: int = 0,
     package: bool = True,
+    progress: Callable[[Tally], None] | None = None,
 ) -> Tally:
     """Hold the readers against each other on random logs.
 
     Args:
         first: The number of the first damaged log.
+        progress: Called after each log.
     """
     tally = Tally()
     for name, log, done in make_logs(seed, valid, damaged, first):
         tally.add(name, done, verdicts(log.transactions, log.segments, go, package=package))
+        if progress is not None:
+            progress(tally)
     return tally
+
+
+def tell(tally: Tally) -> None:
+    """A line to stderr for each hundred logs."""
+    if tally.logs % 100 == 0:
+        print(f"{tally.logs} logs, {len(tally.problems)} disagreements", file=sys.stderr)
 
 
 def report(tally: Tally, seconds: float) -> Iterable[str]:
@@ -195,7 +205,9 @@ def main() -> int:
     given = parser.parse_args()
     begun = time.monotonic()
     with go_reader() as go:
-        tally = compare(given.seed, given.valid, given.damaged, go, first=given.first)
+        tally = compare(
+            given.seed, given.valid, given.damaged, go, first=given.first, progress=tell
+        )
     print(f"seed {given.seed}")
     print("\n".join(report(tally, time.monotonic() - begun)))
     return 1 if tally.problems else 0

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.committer import CommitInfo
 from lakelog.catalog.read.log_reader import LogReader
-from lakelog.errors import ConflictError
+from lakelog.errors import ConflictError, FencedError
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
@@ -69,9 +69,15 @@ class World:
         return self.committed[-1][1] if self.committed else frozenset()
 
     def begin(self, owner, draw, *, replace: bool):
-        """An open transaction with a file or more; maybe in place of others."""
+        """An open transaction with a file or more; maybe in place of others. In place of an owner
+        that knows that it is fenced a new one begins it."""
         self.fake.move(0.001)
-        tx = owner.transaction()
+        try:
+            tx = owner.transaction()
+        except FencedError:
+            owner = self.open()
+            self.owners.append(owner)
+            tx = owner.transaction()
         gone = []
         if replace:
             known = sorted(path for path in self.live if owner._session.tables_of(path))
@@ -155,7 +161,7 @@ def step(world: World, draw) -> None:
     elif what == "gc":
         world.collect()
     elif what == "together":
-        world.commit_together([world.begin(owner, draw, replace=False) for _ in range(3)])
+        world.commit_together([world.begin(world.owners[-1], draw, replace=False) for _ in "abc"])
     elif what == "rebuild" and world.committed:
         if draw(st.booleans()):
             check_rebuild(world)

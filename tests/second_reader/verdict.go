@@ -190,6 +190,10 @@ func (r *reader) names() (names []string, unlistable [][]string) {
 	known := map[string]bool{}
 	left := []interval{{all: true}}
 	err := r.from(func(v *view) error {
+		if len(v.schemaFaults) == 0 { // this base tells all of them
+			clear(known)
+			left = []interval{{all: true}}
+		}
 		for name, t := range v.tables {
 			if len(t.schemas) > 0 && slices.ContainsFunc(left, func(i interval) bool { return i.holds(name) }) {
 				known[name] = true
