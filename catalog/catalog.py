@@ -18,7 +18,6 @@ from ..errors import (
     DatabaseNotFound,
     ForkError,
     InvalidToken,
-    NaiveTime,
     NotACatalog,
     ObjectNotFound,
     RevisionNotFound,
@@ -33,7 +32,7 @@ from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
-from .read.cut_checks import EPOCH, check_position, iso, position_of, refuse_twins
+from .read.cut_checks import check_position, iso, position_of, refuse_twins, time_us
 from .read.log_reader import LogReader
 from .read.views import refuse_unused
 
@@ -238,15 +237,7 @@ class Catalog:
         if as_of is None:
             return None
         if isinstance(as_of, dt.datetime):
-            if as_of.utcoffset() is None:
-                raise NaiveTime(
-                    f"{as_of.isoformat()} has no time zone",
-                    key=as_of.isoformat(),
-                    hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a "
-                    "trailing Z",
-                )
-            at_us: int = (as_of - EPOCH) // dt.timedelta(microseconds=1)
-            return at_us
+            return time_us(as_of)
         if isinstance(as_of, str):
             if not is_token(as_of):
                 raise InvalidToken(
