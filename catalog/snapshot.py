@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..store import Store
     from .ambient import Ambient
     from .log.files import Files
-    from .log.known_schemas import SchemaEntry
+    from .log.known_schemas import KnownSchemas, SchemaEntry
     from .log.state import State
 
 _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
@@ -60,7 +60,7 @@ class Snapshot:
         self.database = database
         self._store = store
         self._ambient = ambient
-        self._tables: dict[tuple[str, str], Files] = {}
+        self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
         self._states = sorted(
             (state for state in states if state.revision >= 0), key=lambda s: s.writer
@@ -167,7 +167,8 @@ class Snapshot:
         self._check_table(table)
         parts = []
         for state in self._states:
-            found = table_statistics(state, table, row_groups=row_groups)
+            held = self._table_of(state, table)
+            found = table_statistics(state, table, row_groups=row_groups, of=held)
             writers = pa.repeat(_scalar(state.writer), found.num_rows)
             names = ["writer", *found.schema.names]
             parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
@@ -244,12 +245,14 @@ class Snapshot:
             )
 
     def _files_of(self, state: State, table: str) -> Files:
-        """The files of a table in one log, read once. From here on its schemas are those of the
-        same base."""
+        return self._table_of(state, table)[0]
+
+    def _table_of(self, state: State, table: str) -> tuple[Files, KnownSchemas]:
+        """The files and schemas of a table in one log, of one base, read once."""
         key = (state.writer, table)
         if key not in self._tables:
-            self._tables[key], schemas = state.table_of(table)
-            self._schemas[key] = schemas.of_table(table)
+            self._tables[key] = state.table_of(table)
+            self._schemas[key] = self._tables[key][1].of_table(table)
         return self._tables[key]
 
     def _schemas_of(self, state: State, table: str) -> list[SchemaEntry]:

@@ -6,6 +6,7 @@ grouped, seeded and watched is in `running/`.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 sys.path.append(str(Path(__file__).resolve().parent / "running"))
 pytest_plugins = ["repeat", "order", "slow"]
+# A JVM that ends within minutes compiles in vain what would be quick later: half of Spark's time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")

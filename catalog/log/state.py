@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...errors import CorruptError, CorruptObject, UnsupportedFeature
 from ..format.names import first_slot_uuid, segments_folder
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
+SMALL_BYTES: Final = 64 << 10  # segments that are decoded sooner than threads begin
 
 
 @dataclass(slots=True)
@@ -312,7 +313,8 @@ class State:
             check_revisions(run, self.base.message.revision)
             return Part(run, tuple(described.get(piece.part, ())), dead_rows(piece), piece.run)
 
-        return list(self.map_large(part, range(len(wanted))))
+        large = sum(len(data) for data in held if data is not None) > SMALL_BYTES
+        return list((self.map_large if large else map)(part, range(len(wanted))))
 
     def load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         """The schemas (of some tables), read anew; to be called within `sound`."""

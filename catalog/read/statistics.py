@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
     from ..log.part import Part
     from ..log.state import State
 
@@ -72,11 +73,18 @@ class _Source:
     rows: pa.Table
 
 
-def table_statistics(state: State, table: str, *, row_groups: bool = False) -> pa.Table:
+def table_statistics(
+    state: State,
+    table: str,
+    *,
+    row_groups: bool = False,
+    of: tuple[Files, KnownSchemas] | None = None,
+) -> pa.Table:
     """All that is known of the columns of a table's live files.
 
     Args:
         row_groups: Of the row groups of files that have more than one, instead of whole files.
+        of: What `state.table_of(table)` gave, where the caller has it already.
     Returns:
         Columns of `STATISTICS_OUTPUT`, a row a file (or row group) and column of which something is
         known, by path, row group and column. `row_group` is null for whole files; `min` and `max`
@@ -86,7 +94,7 @@ def table_statistics(state: State, table: str, *, row_groups: bool = False) -> p
     Requests: 1 GET for each piece of statistics that may hold the table.
     """
     kind = ROW_GROUP_STATISTICS if row_groups else STATISTICS
-    files, known = state.table_of(table)
+    files, known = of or state.table_of(table)
     schemas = known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
     by_fingerprint = {fingerprint: schema for (_, fingerprint), schema in schemas.items()}
     rows: list[tuple[Any, ...]] = []

@@ -27,11 +27,3 @@ def maybe_go() -> Iterator[GoReader | None]:
         if os.environ.get("CI"):
             pytest.fail(f"{error}: CI must hold the reader in Go against the others")
         yield None
-
-
-@pytest.fixture
-def go(maybe_go: GoReader | None) -> GoReader:
-    """The reader in Go; skips where there is none."""
-    if maybe_go is None:
-        pytest.skip("there is no go on the PATH: NOT COMPARED with the reader in Go")
-    return maybe_go

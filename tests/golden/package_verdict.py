@@ -25,7 +25,8 @@ from lakelog.store.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from lakelog.catalog.log.known_schemas import SchemaEntry
+    from lakelog.catalog.log.files import Files
+    from lakelog.catalog.log.known_schemas import KnownSchemas, SchemaEntry
     from lakelog.catalog.log.state import State
 
 Verdict = dict[str, Any]
@@ -134,13 +135,17 @@ def table(state: State, name: str) -> Verdict | None:
             return None
     else:
         for what, groups in (("statistics", False), ("row_group_statistics", True)):
-            words[what] = told(lambda g=groups: statistics_hash(own, name, row_groups=g))
+            words[what] = told(
+                lambda g=groups: statistics_hash(own, name, (held, schemas), row_groups=g)
+            )
     entries = schemas.of_table(name)
     return {**words, "schemas": sorted_hash(map(schema_line, entries))} if entries else None
 
 
-def statistics_hash(state: State, name: str, *, row_groups: bool) -> str:
-    rows = table_statistics(state, name, row_groups=row_groups).to_pylist()
+def statistics_hash(
+    state: State, name: str, of: tuple[Files, KnownSchemas], *, row_groups: bool
+) -> str:
+    rows = table_statistics(state, name, row_groups=row_groups, of=of).to_pylist()
     return sorted_hash(known_line(row, row_groups) for row in rows)
 
 

@@ -106,18 +106,15 @@ def verdicts(
     transactions: Mapping[str, bytes],
     segments: Mapping[str, bytes],
     go: GoReader | None,
-    *,
-    package: bool = True,
 ) -> dict[str, Verdict]:
-    """What each reader says of the head of a log; the package's only if it is asked for."""
+    """What each reader says of the head of a log; the one in Go only if it is given."""
     independent = independent_verdict.verdict(transactions, segments)
     names = independent.get("tables", {})
     found = {"independent": independent}
-    if package:
-        try:
-            found["lakelog"] = package_verdict.verdict(transactions, segments, names)
-        except Exception as error:  # an error that is no refusal is a disagreement, too
-            found["lakelog"] = {"verdict": f"{type(error).__name__}: {error}"}
+    try:
+        found["lakelog"] = package_verdict.verdict(transactions, segments, names)
+    except Exception as error:  # an error that is no refusal is a disagreement, too
+        found["lakelog"] = {"verdict": f"{type(error).__name__}: {error}"}
     if go is not None:
         found["go"] = go.verdict(transactions, segments)
     return found
@@ -166,7 +163,6 @@ def compare(
     go: GoReader | None,
     *,
     first: int = 0,
-    package: bool = True,
     progress: Callable[[Tally], None] | None = None,
 ) -> Tally:
     """Hold the readers against each other on random logs.
@@ -177,7 +173,7 @@ def compare(
     """
     tally = Tally()
     for name, log, done in make_logs(seed, valid, damaged, first):
-        tally.add(name, done, verdicts(log.transactions, log.segments, go, package=package))
+        tally.add(name, done, verdicts(log.transactions, log.segments, go))
         if progress is not None:
             progress(tally)
     return tally

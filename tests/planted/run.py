@@ -22,11 +22,12 @@ PASSED, FAILED = 0, 1
 
 def run(tests: list[str], planted: str = "") -> tuple[int, str]:
     """pytest's exit code, and its first failure."""
+    path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "plants", "-p", "no:cacheprovider",
          "-m", "not long", *tests],
         cwd=HERE.parent.parent,
-        env={**os.environ, "LAKELOG_PLANTED": planted, "PYTHONPATH": str(HERE)},
+        env={**os.environ, "LAKELOG_PLANTED": planted, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
