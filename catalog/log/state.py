@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...errors import CorruptError, CorruptObject, UnsupportedFeature
+from ...errors import CorruptError, UnsupportedFeature
 from ..format.names import first_slot_uuid, segments_folder
 from ..format.pieces import OF_A_PART
-from ..format.references import decode_references
+from ..format.references import check_live_rows, decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files
 from .history import History, check_history
-from .known_schemas import KnownSchemas, check_schemas, check_table_range
+from .known_schemas import KnownSchemas, decode_schemas
 from .looked_up import LookedUp
 from .part import Part, check_range, check_revisions, dead_rows
 
@@ -259,11 +259,7 @@ class State:
         data = self.bytes_of([references])[0]
         folder = segments_folder(self.writer, self.database)
         pieces = decode_references(data, references.rows, self.base.attachments, key, folder)
-        live = sum(piece.rows - piece.dead_rows for piece in pieces if piece.kind == FILES)
-        if live != self.base.message.counts.files:
-            raise CorruptObject(
-                f"{key} counts {self.base.message.counts.files} files and refers to {live}", key=key
-            )
+        check_live_rows(pieces, self.base.message.counts.files, key)
         return pieces
 
     def of_kind(self, kind: int) -> list[Piece]:
@@ -333,10 +329,8 @@ class State:
         ]
         fresh = [piece for piece in wanted if piece.place not in self._schema_rows]
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
-            rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
-            check_table_range(rows, piece)
             assert self.base is not None
-            check_schemas(rows, piece.where, self.base.message.revision)
+            rows = decode_schemas(data, piece, self.base.message.revision)
             self._schema_rows[piece.place] = rows
         for piece in wanted:
             schemas.load(self._schema_rows[piece.place], piece.where, only)
