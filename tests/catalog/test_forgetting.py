@@ -6,6 +6,8 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.margins import Margins
 from lakelog.errors import (
     FencedError,
     InvalidName,
@@ -14,6 +16,9 @@ from lakelog.errors import (
     UnknownSchema,
     UsageError,
 )
+from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.rebuild import execute_rebuild, plan_rebuild
+from lakelog.store import open_store
 
 
 def put(writer, table, value, **options):
@@ -118,3 +123,27 @@ def test_what_cannot_forget(catalog):
     writer.close()
     with pytest.raises(UsageError, match="closed"):
         writer.forget(tables=["t"])
+
+
+def test_maintenance_and_rebuild_of_a_log_that_has_forgotten(tmp_path):
+    catalog = Catalog(open_store(tmp_path))
+    with catalog.writer("w", "db", checkpoint_every=0) as writer:
+        gone = put(writer, "gone", 1, app_id="old", app_version=1)
+        put(writer, "kept", 2)
+        take_out(writer, gone)
+        writer.forget(tables=["gone"], applications_before=dt.datetime.now(dt.UTC))
+        put(writer, "kept", 3, app_id="new", app_version=5)
+        writer.checkpoint()
+    at_once = Catalog(catalog.store, margins=Margins(prune_floor_s=0.0, gc_grace_s=0.0))
+    pruned = execute_prune(at_once, plan_prune(at_once, "w", "db", keep_revisions=1))
+    assert pruned.deleted_objects == 4
+    assert execute_gc(at_once, plan_gc(at_once, "w", "db")).deleted_objects == 1
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
+    now = catalog.snapshot("db")
+    assert now.tables() == ["kept"]
+    assert now.to_arrow("kept").to_pylist() == [{"a": 2}, {"a": 3}]
+    with catalog.writer("w", "db") as writer:
+        for app, version, skipped in (("new", 5, True), ("old", 1, False)):
+            with writer.transaction(app_id=app, app_version=version) as tx:
+                pass
+            assert tx.commit_info.skipped == skipped, app
