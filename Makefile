@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1 )))
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
+# Tests and figures start hundreds of processes: each would compile lakelog anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test lint soak readers planted bench proto clean
 

@@ -6,6 +6,7 @@ Both get the same entries of path, size, rows and statistics of four columns; no
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from lakelog.catalog.commit.writer import Writer
 from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.servers import moto_server
+
+# The peer comes compiled, as whatever pip installs does; a fresh process of ours shall, too.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SCHEMA = pa.schema(
     [
