@@ -48,6 +48,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
         globals()[name] = value
         return value
-    if name in ("spark", "errors", "testing"):
+    if name in ("errors", "gc", "rebuild", "spark", "testing"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,7 +18,6 @@ from ..errors import (
     DatabaseNotFound,
     ForkError,
     InvalidToken,
-    NaiveTime,
     NotACatalog,
     ObjectNotFound,
     RevisionNotFound,
@@ -33,7 +32,7 @@ from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
-from .read.cut_checks import EPOCH, check_position, iso, position_of, refuse_twins
+from .read.cut_checks import check_position, iso, position_of, refuse_twins, time_us
 from .read.log_reader import LogReader
 from .read.views import refuse_unused
 
@@ -56,6 +55,8 @@ class Catalog:
     Attributes:
         store: Where it is.
         url: The root, without secrets.
+        ambient, margins: Clock and identities, and how long things are left alone: for tests, and
+            for maintenance.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class Catalog:
     ) -> None:
         self.store = store
         self.url = store.url
-        self._ambient = ambient
-        self._margins = margins
+        self.ambient = ambient
+        self.margins = margins
 
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"
@@ -143,7 +144,7 @@ class Catalog:
                 states = self._states_at(wanted, listings)
         if not isinstance(wanted, Cut):
             refuse_twins(states)
-        return Snapshot(self.store, database, states, self._ambient)
+        return Snapshot(self.store, database, states, self.ambient)
 
     def writer(
         self,
@@ -171,7 +172,7 @@ class Catalog:
         return Writer(
             self.store, writer_id, database, shared=shared,
             checkpoint_every=check_checkpoint_every(checkpoint_every),
-            ambient=self._ambient, margins=self._margins,
+            ambient=self.ambient, margins=self.margins,
         )  # fmt: skip
 
     # --- Finding logs -----------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class Catalog:
     def _listings(self, database: str) -> list[Listing]:
         check_id(database, "database")
         logs = [
-            LogReader(self.store, writer, database, self._ambient) for writer in self._writer_ids()
+            LogReader(self.store, writer, database, self.ambient) for writer in self._writer_ids()
         ]
         listings = parallel(LogReader.names_for, logs)
         found = [listing for listing in listings if listing.head >= 0 or listing.others]
@@ -227,7 +228,7 @@ class Catalog:
         )
 
     def _log(self, listing: Listing) -> LogReader:
-        return LogReader(self.store, listing.writer, listing.database, self._ambient)
+        return LogReader(self.store, listing.writer, listing.database, self.ambient)
 
     # --- Points in time ---------------------------------------------------------------------------
 
@@ -236,15 +237,7 @@ class Catalog:
         if as_of is None:
             return None
         if isinstance(as_of, dt.datetime):
-            if as_of.utcoffset() is None:
-                raise NaiveTime(
-                    f"{as_of.isoformat()} has no time zone",
-                    key=as_of.isoformat(),
-                    hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a "
-                    "trailing Z",
-                )
-            at_us: int = (as_of - EPOCH) // dt.timedelta(microseconds=1)
-            return at_us
+            return time_us(as_of)
         if isinstance(as_of, str):
             if not is_token(as_of):
                 raise InvalidToken(
@@ -277,7 +270,7 @@ class Catalog:
 
         def load(writer: str) -> State:
             position = cut.writers[writer]
-            log = LogReader(self.store, writer, cut.database, self._ambient)
+            log = LogReader(self.store, writer, cut.database, self.ambient)
             incarnation = position.log.incarnation if position.log else 0
             try:
                 state = log.load(position.revision, incarnation=incarnation)

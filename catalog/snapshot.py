@@ -16,10 +16,11 @@ from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
 from .format import compute as pc
 from .format.columns import column
-from .format.cut import DIGEST_BYTES, Cut, Position
+from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
 from .read.cut_checks import refuse_twins
+from .read.file_order import by_commit
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ _PART = [
     "footer_bytes",
     "footer_digest",
 ]
+_ORDER = ["revision", "first_clock"]
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
 
 
@@ -66,7 +68,10 @@ class Snapshot:
         )
         self.cut = Cut(
             database,
-            {s.writer: Position(s.revision, s.digest[:DIGEST_BYTES], s.log) for s in self._states},
+            {
+                s.writer: Position(s.revision, s.digest[:TOKEN_DIGEST_BYTES], s.log)
+                for s in self._states
+            },
         )
 
     def __repr__(self) -> str:
@@ -191,7 +196,8 @@ class Snapshot:
                 alone.
         Returns:
             Batches of `schema(table)` (or the columns asked for); a column that a file lacks is
-            null there. In order of writer and file; within a file in the file's order.
+            null there. In order of writer; of one writer in the order of its commits, and within a
+            commit by logical clock, then as written.
         Raises:
             TableNotFound, SchemaConflict.
             UsageError: No such column, or one twice.
@@ -221,7 +227,7 @@ class Snapshot:
         """The live files with what reading them needs: for engines that read Parquet themselves.
 
         Returns:
-            In the order of `scan`.
+            In the order of `scan`: see `read.file_order`.
         Requests: 1 GET for each piece of a checkpoint that holds files of the table.
         """
         self._check_table(table)
@@ -230,10 +236,9 @@ class Snapshot:
             files = self._files_of(state, table)
             known = {entry.fingerprint: entry for entry in self._schemas_of(state, table)}
             folder = base_folder(state.writer, self.database)
-            rows = files.table(table, whole=True).select(_PART)
-            order = pc.sort_indices(rows, sort_keys=[("path", "ascending")])
+            rows = by_commit(files.table(table, whole=True).select([*_PART, *_ORDER]))
             schemas: dict[bytes, pa.Schema] = {}
-            columns = (column.to_pylist() for column in rows.take(order).columns)
+            columns = (rows.column(name).to_pylist() for name in _PART)
             for path, size, count, fingerprint, *footer in zip(*columns, strict=True):
                 if fingerprint not in schemas:
                     schemas[fingerprint] = known[fingerprint].schema

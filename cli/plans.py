@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..catalog.catalog import Catalog
-    from ..plans import Group, Plan
+    from ..plans import Group, MaintenancePlan
     from ..plans import Progress as Told
 
 _SHOWN: Final = 40
@@ -46,8 +46,8 @@ class Step:
 
     kind: str
     done: str
-    make: Callable[[Catalog, str, str, Told], Plan]
-    load: Callable[[str], Plan]
+    make: Callable[[Catalog, str, str, Told], MaintenancePlan]
+    load: Callable[[str], MaintenancePlan]
     execute: Callable[[Catalog, Any, Told], Any]
     show: Callable[[Any, Any], None]
 
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, one_writer: bool = False) 
 
 
 def run(args: argparse.Namespace, step: Step) -> int:
-    """Plan, print, and execute if asked, one writer after the other.
+    """MaintenancePlan, print, and execute if asked, one writer after the other.
 
     What fails for one writer is told and keeps no other from its turn; at the end the first of
     these errors is raised.
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, step: Step) -> int:
         raise UsageError(
             "--plan-out makes no sense with a saved plan", hint="Leave one of them out"
         )
-    found: list[tuple[Plan, Any]] = []
+    found: list[tuple[MaintenancePlan, Any]] = []
     failed: list[LakelogError] = []
     todo = _todo(args, catalog, step)
     for plan_of in todo:
@@ -105,13 +105,15 @@ def run(args: argparse.Namespace, step: Step) -> int:
     return 0
 
 
-def _todo(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[Callable[[], Plan]]:
+def _todo(
+    args: argparse.Namespace, catalog: Catalog, step: Step
+) -> list[Callable[[], MaintenancePlan]]:
     """What makes each plan: a saved one, or a new one for each writer."""
     if args.execute:
         return [lambda plan=plan: plan for plan in _load(args, catalog, step)]  # type: ignore[misc]
     writers = each_writer(catalog, args.database, args.writer, log=step.kind != "rebuild")
 
-    def make(writer: str) -> Plan:
+    def make(writer: str) -> MaintenancePlan:
         with Progress(f"planning {step.kind}") as progress:
             return step.make(
                 catalog, writer, args.database, lambda done, total, _: progress.at(done, total)
@@ -120,7 +122,9 @@ def _todo(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[Callab
     return [lambda writer=writer: make(writer) for writer in writers]  # type: ignore[misc]
 
 
-def _one(args: argparse.Namespace, catalog: Catalog, step: Step, plan: Plan) -> tuple[Plan, Any]:
+def _one(
+    args: argparse.Namespace, catalog: Catalog, step: Step, plan: MaintenancePlan
+) -> tuple[MaintenancePlan, Any]:
     """A plan, with the report if it was executed."""
     if args.execute is None:
         return plan, None
@@ -129,7 +133,7 @@ def _one(args: argparse.Namespace, catalog: Catalog, step: Step, plan: Plan) -> 
     return plan, report
 
 
-def _load(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[Plan]:
+def _load(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[MaintenancePlan]:
     from ..plans import split_plans
 
     path = Path(args.execute)
@@ -157,7 +161,7 @@ def _load(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[Plan]:
     return plans
 
 
-def _save(name: str, plans: Sequence[Plan]) -> None:
+def _save(name: str, plans: Sequence[MaintenancePlan]) -> None:
     from ..plans import dump_plans
 
     try:
@@ -169,7 +173,9 @@ def _save(name: str, plans: Sequence[Plan]) -> None:
 # --- Showing --------------------------------------------------------------------------------------
 
 
-def _print(args: argparse.Namespace, step: Step, found: Sequence[tuple[Plan, Any]]) -> None:
+def _print(
+    args: argparse.Namespace, step: Step, found: Sequence[tuple[MaintenancePlan, Any]]
+) -> None:
     if args.output == "json":
         records = [_fields(plan, report) for plan, report in found]
         if args.writer is None:
@@ -195,7 +201,7 @@ def _print(args: argparse.Namespace, step: Step, found: Sequence[tuple[Plan, Any
         output.line(f"\nsaved as {args.plan_out}; --execute {args.plan_out} executes it")
 
 
-def _fields(plan: Plan, report: Any) -> dict[str, Any]:
+def _fields(plan: MaintenancePlan, report: Any) -> dict[str, Any]:
     return {
         "dry_run": report is None,
         "kind": plan.kind,
@@ -223,7 +229,7 @@ def _columns(group: Group) -> list[Column]:
     return [Column(field.name, field.title, field.style, field.shown) for field in group.fields]
 
 
-def _print_plan(plan: Plan) -> None:
+def _print_plan(plan: MaintenancePlan) -> None:
     effect, where = plan.effect, f"{plan.writer}/{plan.database}"
     if effect.number:
         total = f"{many(effect.number, effect.noun)}, {size(effect.size_bytes)}"

@@ -6,10 +6,11 @@ Source: docs/format.md, section 4; docs/maintenance.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..catalog.format.names import name_prefix, segments_folder
 from ..catalog.log.listing import Listing, fork_error, read_listing
+from ..catalog.read.log_folder import ATTEMPTS, PAUSE_S
 from ..errors import CorruptObject, MissingTransaction, ObjectNotFound, WriterNotFound
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from .context import MaintenanceContext
 
 _T = TypeVar("_T")
-_ATTEMPTS: Final = 4
-_PAUSE_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +73,18 @@ def with_listing(
         LakelogError: What `work` raises.
     """
     before: LogNames | None = None
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         names = list_log(context, segments=segments)
         try:
             return work(names)
         except (MissingTransaction, ObjectNotFound, CorruptObject) as error:
             confirmed = isinstance(error, CorruptObject) and names.same_names(before)
-            if confirmed or attempt == _ATTEMPTS - 1:
+            if confirmed or attempt == ATTEMPTS - 1:
                 if isinstance(error, ObjectNotFound):
                     raise _never_there(context, names.listing, error) from error
                 raise
         before = names
-        context.ambient.sleep_s(_PAUSE_S * (attempt + 1))
+        context.ambient.sleep_s(PAUSE_S * (attempt + 1))
     raise AssertionError("unreachable")
 
 

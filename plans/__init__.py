@@ -5,7 +5,7 @@ Planning reads and decides; nothing is changed before somebody hands the plan to
 (`describe`), saved (`to_json`), loaded (`from_json`) and executed by another process.
 """
 
-from .contract import Effect, Field, Group, Plan, Progress
+from .contract import Effect, Field, Group, MaintenancePlan, Progress
 from .saved import dump_plans, split_plans
 from .source import Source, check_source, open_source
 
@@ -13,7 +13,7 @@ __all__ = [
     "Effect",
     "Field",
     "Group",
-    "Plan",
+    "MaintenancePlan",
     "Progress",
     "Source",
     "check_source",

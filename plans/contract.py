@@ -68,7 +68,7 @@ class Group:
     rows: tuple[Mapping[str, Any], ...]
 
 
-class Plan(Protocol):
+class MaintenancePlan(Protocol):
     """What a step is going to do to one writer's database: an immutable value without a store.
 
     The step that made it has `execute_…(source, plan)`, which checks it again first. Its class has

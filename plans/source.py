@@ -12,7 +12,7 @@ from ..store import Store
 
 if TYPE_CHECKING:
     from ..catalog.catalog import Catalog
-    from .contract import Plan
+    from .contract import MaintenancePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ def open_source(
     """
     if isinstance(source, Store):
         return Source(source, ambient or SYSTEM, margins or DEFAULT_MARGINS)
-    return Source(source.store, ambient or source._ambient, margins or source._margins)
+    return Source(source.store, ambient or source.ambient, margins or source.margins)
 
 
-def check_source(plan: Plan, kind: str, store: Store) -> None:
+def check_source(plan: MaintenancePlan, kind: str, store: Store) -> None:
     """Refuse to execute a plan of another step, or for another catalog.
 
     Raises:

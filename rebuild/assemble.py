@@ -13,7 +13,7 @@ from .values import LeftOut, RebuiltFile, RebuiltTransaction
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from .evidence import Evidence, Transaction
+    from .evidence import Evidence, FoundTransaction
     from .order import Ordered
     from .scanned import ForeignFile, OwnFile
     from .values import FileName, Proof, SchemaName
@@ -121,7 +121,7 @@ def assemble(
 
 
 def _files(
-    item: Transaction, result: Assembled, known_paths: Collection[str]
+    item: FoundTransaction, result: Assembled, known_paths: Collection[str]
 ) -> tuple[RebuiltFile, ...]:
     """The files of a transaction in the order of writing, each with what it took out."""
     done: set[FileName] = set()
@@ -151,7 +151,7 @@ def rebuilt_file(file: OwnFile | ForeignFile, removes: tuple[FileName, ...] = ()
     )
 
 
-def _time_us(item: Transaction, latest_us: int) -> int:
+def _time_us(item: FoundTransaction, latest_us: int) -> int:
     """When a transaction was about committed: by its clocks; if they are no times, by the store's
     time of its last file; 0 if nothing tells."""
     if EARLIEST_US <= item.clock <= latest_us:
@@ -160,7 +160,7 @@ def _time_us(item: Transaction, latest_us: int) -> int:
     return min(max(stored, default=0), latest_us)
 
 
-def _why(item: Transaction, evidence: Evidence, *, circular: bool) -> str:
+def _why(item: FoundTransaction, evidence: Evidence, *, circular: bool) -> str:
     said = evidence.revisions.get(item.transaction_id)
     base = f"begun on revision {item.base_revision}" if item.base_revision >= 0 else "begun first"
     proof = evidence.proofs.get(item.transaction_id)

@@ -38,7 +38,7 @@ TransactionId = bytes
 
 
 @dataclass(slots=True)
-class Transaction:
+class FoundTransaction:
     """The files of one transaction id.
 
     Attributes:
@@ -96,12 +96,12 @@ class Evidence:
         return transaction_id in self.disproofs or transaction_id in self.conflicts
 
 
-def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, Transaction], list[LeftOut]]:
+def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
     """Files by transaction; those that disagree with the first of theirs are quarantined."""
     by_id: dict[TransactionId, list[OwnFile]] = defaultdict(list)
     for file in files:
         by_id[file.transaction_id].append(file)
-    found: dict[TransactionId, Transaction] = {}
+    found: dict[TransactionId, FoundTransaction] = {}
     left_out: list[LeftOut] = []
     for transaction_id, members in by_id.items():
         members.sort(key=lambda file: (file.number, file.path))
@@ -126,11 +126,11 @@ def _claims(file: OwnFile) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> Transaction:
+def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> FoundTransaction:
     own = {(file.table, file.path) for file in files}
     last = files[-1]
     named = sum(len(file.replaces) for file in files)
-    return Transaction(
+    return FoundTransaction(
         transaction_id=transaction_id,
         files=files,
         log_id=last.log_id,
@@ -147,7 +147,7 @@ def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> Transac
     )
 
 
-def prove(transactions: Mapping[TransactionId, Transaction]) -> Evidence:
+def prove(transactions: Mapping[TransactionId, FoundTransaction]) -> Evidence:
     """What the footers of all transactions prove. Nothing is ruled out yet."""
     evidence = Evidence()
     _prove_by_bases(transactions, evidence)
@@ -155,7 +155,7 @@ def prove(transactions: Mapping[TransactionId, Transaction]) -> Evidence:
     return evidence
 
 
-def rule_out(transactions: Mapping[TransactionId, Transaction], evidence: Evidence) -> None:
+def rule_out(transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence) -> None:
     """Fill in which transactions can't have been committed, given the proven ones, and which of
     the others exclude each other.
 
@@ -168,7 +168,9 @@ def rule_out(transactions: Mapping[TransactionId, Transaction], evidence: Eviden
     _rule_out_by_application(transactions, evidence)
 
 
-def _prove_by_bases(transactions: Mapping[TransactionId, Transaction], evidence: Evidence) -> None:
+def _prove_by_bases(
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
+) -> None:
     near: dict[TransactionId, set[int]] = defaultdict(set)  # of the same incarnation: one count
     far: dict[TransactionId, set[int]] = defaultdict(set)
     for claimant in transactions.values():
@@ -197,7 +199,7 @@ def _prove_by_bases(transactions: Mapping[TransactionId, Transaction], evidence:
 
 
 def _prove_by_replaced(
-    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> None:
     owners = {
         (file.table, file.path): item.transaction_id
@@ -214,9 +216,9 @@ def _prove_by_replaced(
 
 
 def _rule_out_by_epoch(
-    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> None:
-    next_of: dict[tuple[TransactionId, int], Transaction] = {}
+    next_of: dict[tuple[TransactionId, int], FoundTransaction] = {}
     confirmed = {
         (claimant.base_transaction_id, claimant.epoch, claimant.base_revision)
         for claimant in transactions.values()
@@ -241,9 +243,9 @@ def _rule_out_by_epoch(
 
 
 def _rule_out_by_replaced(
-    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> None:
-    by_name: dict[FileName, list[Transaction]] = defaultdict(list)
+    by_name: dict[FileName, list[FoundTransaction]] = defaultdict(list)
     for item in transactions.values():
         for name in item.replaces:
             by_name[name].append(item)
@@ -252,9 +254,9 @@ def _rule_out_by_replaced(
 
 
 def _rule_out_by_application(
-    transactions: Mapping[TransactionId, Transaction], evidence: Evidence
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> None:
-    by_version: dict[tuple[str, int], list[Transaction]] = defaultdict(list)
+    by_version: dict[tuple[str, int], list[FoundTransaction]] = defaultdict(list)
     for item in transactions.values():
         if item.app_id:
             by_version[item.app_id, item.app_version].append(item)
@@ -262,7 +264,7 @@ def _rule_out_by_application(
         _keep_one(items, f"both are version {version} of application {app!r}", evidence)
 
 
-def _keep_one(items: list[Transaction], why: str, evidence: Evidence) -> None:
+def _keep_one(items: list[FoundTransaction], why: str, evidence: Evidence) -> None:
     """Of transactions that exclude each other: the proven ones, else the one begun last."""
     rivals = [item for item in items if not evidence.is_out(item.transaction_id)]
     if len(rivals) < 2:

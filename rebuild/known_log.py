@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.state import State
     from ..catalog.wire import lakelog_transaction_pb2 as wire
-    from .evidence import Transaction, TransactionId
+    from .evidence import FoundTransaction, TransactionId
     from .scanned import OwnFile
     from .values import FileName
 
@@ -116,7 +116,7 @@ def _applications(state: State) -> dict[str, int]:
         return {}
 
 
-def same_log(item: OwnFile | Transaction, state: State) -> bool:
+def same_log(item: OwnFile | FoundTransaction, state: State) -> bool:
     """Whether a file was written in the incarnation of a state."""
     log = state.log
     return log is not None and (item.log_id, item.incarnation) == (log.log_id, log.incarnation)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .assemble import Assembled
-    from .evidence import Evidence, Transaction
+    from .evidence import Evidence, FoundTransaction
     from .known_log import KnownLog
     from .old_log import OldLog
     from .order import Ordered
@@ -20,7 +20,7 @@ _NAMED = 5
 
 
 def notes(
-    transactions: dict[bytes, Transaction],
+    transactions: dict[bytes, FoundTransaction],
     evidence: Evidence,
     ordered: Ordered,
     assembled: Assembled,
@@ -105,7 +105,7 @@ def _cant_be_taken_over(lost: Sequence[str]) -> list[str]:
     ]
 
 
-def _unnamed(transactions: dict[bytes, Transaction]) -> list[str]:
+def _unnamed(transactions: dict[bytes, FoundTransaction]) -> list[str]:
     short = [item for item in transactions.values() if item.unnamed]
     if not short:
         return []
@@ -117,7 +117,7 @@ def _unnamed(transactions: dict[bytes, Transaction]) -> list[str]:
     ]
 
 
-def _lost_revisions(transactions: dict[bytes, Transaction], evidence: Evidence) -> list[str]:
+def _lost_revisions(transactions: dict[bytes, FoundTransaction], evidence: Evidence) -> list[str]:
     """Revisions that footers of the newest incarnation count and that no transaction is."""
     newest = max((item.incarnation for item in transactions.values()), default=0)
     now = {key: item for key, item in transactions.items() if item.incarnation == newest}
@@ -132,7 +132,7 @@ def _lost_revisions(transactions: dict[bytes, Transaction], evidence: Evidence) 
     ]
 
 
-def _gone(transactions: dict[bytes, Transaction], assembled: Assembled) -> list[str]:
+def _gone(transactions: dict[bytes, FoundTransaction], assembled: Assembled) -> list[str]:
     if not assembled.missing:
         return []
     names = [parse_data_file(path) for path in assembled.missing]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from .assemble import Assembled
-    from .evidence import Evidence, Transaction, TransactionId
+    from .evidence import Evidence, FoundTransaction, TransactionId
     from .known_log import KnownLog
     from .scanned import Scan
     from .values import FileName, SchemaName
@@ -32,7 +32,7 @@ _BYTES_IN_ONE: Final = 2 << 20  # of schemas
 
 
 def prove_by_log(
-    transactions: Mapping[TransactionId, Transaction], evidence: Evidence, known: KnownLog
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence, known: KnownLog
 ) -> None:
     """Add to the evidence what the old log says of each transaction."""
     for transaction_id, item in transactions.items():
@@ -54,7 +54,7 @@ def prove_by_log(
             )
 
 
-def _is_covered(item: Transaction, known: KnownLog) -> bool:
+def _is_covered(item: FoundTransaction, known: KnownLog) -> bool:
     """Whether a transaction would be in the history, had it been committed."""
     same = same_log(item, known.state)
     return known.first == 0 or (same and item.base_revision + 1 >= known.first)
@@ -158,7 +158,7 @@ def _keep_schema(
     if entry is not None:
         schemas[name] = EncodedSchema(name[1], entry.message, entry.generations)
         return True
-    found = next((item for (_, mark), item in scan.schemas.items() if mark == name[1]), None)
+    found = next((item for (_, own), item in scan.schemas.items() if own == name[1]), None)
     if found is not None:
         schemas.setdefault(name, found)
     return found is not None

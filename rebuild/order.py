@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .evidence import Evidence, Transaction, TransactionId
+    from .evidence import Evidence, FoundTransaction, TransactionId
 
 Place = tuple[int, int, int, bytes]
 
@@ -33,11 +33,11 @@ class Ordered:
         circular: Ids of transactions that had to be placed though something before them was not.
     """
 
-    transactions: list[Transaction]
+    transactions: list[FoundTransaction]
     circular: list[TransactionId]
 
 
-def order(transactions: Mapping[TransactionId, Transaction], evidence: Evidence) -> Ordered:
+def order(transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence) -> Ordered:
     """Put the transactions that are not ruled out in order."""
     kept = {
         transaction_id: item
@@ -79,7 +79,7 @@ def order(transactions: Mapping[TransactionId, Transaction], evidence: Evidence)
 
 
 def _places(
-    kept: Mapping[TransactionId, Transaction], evidence: Evidence
+    kept: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> dict[TransactionId, Place]:
     """Epoch, revision or the best guess at it, clock, id."""
     known = _known_by_epoch(kept, evidence)
@@ -102,9 +102,9 @@ def _places(
 
 
 def _known_by_epoch(
-    kept: Mapping[TransactionId, Transaction], evidence: Evidence
-) -> dict[int, list[Transaction]]:
-    known: dict[int, list[Transaction]] = defaultdict(list)
+    kept: Mapping[TransactionId, FoundTransaction], evidence: Evidence
+) -> dict[int, list[FoundTransaction]]:
+    known: dict[int, list[FoundTransaction]] = defaultdict(list)
     for transaction_id, item in kept.items():
         if transaction_id in evidence.revisions:
             known[item.epoch].append(item)
@@ -120,7 +120,7 @@ def _known_by_epoch(
 
 
 def _constraints(
-    kept: Mapping[TransactionId, Transaction], evidence: Evidence
+    kept: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> dict[TransactionId, set[TransactionId]]:
     """For each transaction, those that must come before it."""
     owners = {

@@ -18,7 +18,7 @@ from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source
 from .assemble import SKEW_US, Assembled, assemble, take_foreign
 from .begun import begun_note
-from .evidence import Evidence, Transaction, group, prove, rule_out
+from .evidence import Evidence, FoundTransaction, group, prove, rule_out
 from .known_log import KnownLog, known_log, read_whole
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
@@ -28,7 +28,7 @@ from .plan import RebuildPlan
 from .remains import known_remains
 from .scan import scan_data
 from .seal_names import plan_seal
-from .values import MAX_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
+from .values import MAX_FILE_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -124,7 +124,7 @@ def _check_incarnation(number: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Weighed:
-    transactions: dict[bytes, Transaction]
+    transactions: dict[bytes, FoundTransaction]
     evidence: Evidence
     ordered: Ordered
     assembled: Assembled
@@ -280,11 +280,11 @@ def _highest_epoch(scan: Scan) -> int:
     """Of all files, those that can't be read included: their names tell it too."""
     names = (parse_data_file(info.key) for info in scan.objects)
     found = (name.epoch for name in names if name is not None)
-    return max((epoch for epoch in found if epoch < MAX_EPOCH), default=0)
+    return max((epoch for epoch in found if epoch < MAX_FILE_EPOCH), default=0)
 
 
 def _excluded(
-    wanted: Collection[str], transactions: Mapping[bytes, Transaction], evidence: Evidence
+    wanted: Collection[str], transactions: Mapping[bytes, FoundTransaction], evidence: Evidence
 ) -> set[bytes]:
     found: set[bytes] = set()
     for text in wanted:
@@ -309,7 +309,7 @@ def _excluded(
 
 
 def _ruled_out(
-    transactions: Mapping[bytes, Transaction], evidence: Evidence, excluded: Collection[bytes]
+    transactions: Mapping[bytes, FoundTransaction], evidence: Evidence, excluded: Collection[bytes]
 ) -> list[LeftOut]:
     verdicts: dict[bytes, tuple[LeftOutKind, str]] = {
         **{

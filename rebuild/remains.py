@@ -145,5 +145,5 @@ def _are_ours(
                 state.named, named = (action.identity.writer, action.identity.database), True
     if named and state.named != (state.writer, state.database):
         raise foreign_error(state)
-    marks = {member.transaction_id for t in transactions for member in t.message.commit.members}
-    return named or any(file.transaction_id in marks for file in own)
+    ids = {member.transaction_id for t in transactions for member in t.message.commit.members}
+    return named or any(file.transaction_id in ids for file in own)

@@ -26,7 +26,7 @@ from ..catalog.format.schema import encode_schema
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
 from .scanned import ForeignFile, OwnFile, Scan, micros
-from .values import MAX_EPOCH, LeftOut
+from .values import MAX_FILE_EPOCH, LeftOut
 
 if TYPE_CHECKING:
     from ..catalog.data.footers.parse import ParsedFooter
@@ -162,7 +162,7 @@ def _misplaced(path: str, meta: FooterMetadata, writer: str, database: str) -> s
 def _out_of_range(meta: FooterMetadata) -> str:
     clocks = (meta.first_clock, meta.last_clock)
     for name, good in (
-        ("epoch", 1 <= meta.epoch < MAX_EPOCH),
+        ("epoch", 1 <= meta.epoch < MAX_FILE_EPOCH),
         ("base revision", -1 <= meta.base_revision < MAX_REVISION),
         ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
         ("base transaction", len(meta.base_transaction_id) in {0, _ID_BYTES}),

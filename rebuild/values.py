@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from ..catalog.format.frame import LogIdentity  # noqa: TC001 - `decode_plan` looks it up
 
-MAX_EPOCH: Final = 1 << 61  # of a file
+MAX_FILE_EPOCH: Final = 1 << 61  # in a footer: room is left for epochs above it
 FileName = tuple[str, str]  # table and path
 SchemaName = tuple[str, bytes]  # table and fingerprint
 Proof = Literal["proven", "unproven", "foreign"]

@@ -6,7 +6,6 @@ retries on.
 
 from __future__ import annotations
 
-import datetime as dt
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from . import answers
 from .answers import Answer
 from .base import ObjectInfo
 from .object_store import ObjectStore
+from .server_clock import in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ class AzureStore(ObjectStore):
         pager = self._container.list_blobs(self._base + prefix, **options, **self._once)
         blobs, following = await self._list_page(pager, token)
         found = [
-            ObjectInfo(blob.name[cut:], blob.size, _utc(blob.last_modified))
+            ObjectInfo(blob.name[cut:], blob.size, in_utc(blob.last_modified))
             for blob in blobs
             if blob.name.startswith(self._base) and not _is_folder(blob)
         ]
@@ -125,7 +125,7 @@ class AzureStore(ObjectStore):
             return await self._blob(key).get_blob_properties(**self._once)
 
         found = await self._request(attempt)
-        return ObjectInfo(key, found.size, _utc(found.last_modified))
+        return ObjectInfo(key, found.size, in_utc(found.last_modified))
 
     async def _remove(self, key: str) -> None:
         async def attempt() -> None:
@@ -152,7 +152,3 @@ def _is_folder(blob: Any) -> bool:
 def _client_version() -> tuple[int, ...]:
     version: str = importlib.import_module("azure.storage.blob").__version__
     return tuple(int(part) for part in version.split(".")[:2])
-
-
-def _utc(time: dt.datetime | None) -> dt.datetime | None:
-    return None if time is None else time.astimezone(dt.UTC)

@@ -8,7 +8,6 @@ the errors of a batch of deletions.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccessDenied, StorageError
@@ -17,6 +16,7 @@ from .answers import Answer
 from .base import ObjectInfo
 from .object_store import PARALLEL_REQUESTS, ObjectStore
 from .parallel import in_parallel
+from .server_clock import in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,7 +149,7 @@ class S3Store(ObjectStore):
         limit = {} if keys is None else {"MaxKeys": keys}
         page, following = await self._list_page(token, Prefix=self._base + prefix, **start, **limit)
         found = [
-            ObjectInfo(entry["Key"][cut:], entry["Size"], _utc(entry.get("LastModified")))
+            ObjectInfo(entry["Key"][cut:], entry["Size"], in_utc(entry.get("LastModified")))
             for entry in page.get("Contents", ())
             if entry["Key"].startswith(self._base)
         ]
@@ -180,7 +180,7 @@ class S3Store(ObjectStore):
 
     async def _head(self, key: str) -> ObjectInfo:
         answer = await self._call("head_object", Key=self._base + key)
-        return ObjectInfo(key, answer["ContentLength"], _utc(answer.get("LastModified")))
+        return ObjectInfo(key, answer["ContentLength"], in_utc(answer.get("LastModified")))
 
     async def _remove(self, key: str) -> None:
         await self._call("delete_object", Key=self._base + key)
@@ -225,7 +225,3 @@ def _range_header(start: int | None, end: int | None) -> str:
     if start is not None and start < 0:
         return f"bytes={start}"
     return f"bytes={start or 0}-{'' if end is None else end - 1}"
-
-
-def _utc(time: dt.datetime | None) -> dt.datetime | None:
-    return None if time is None else time.astimezone(dt.UTC)

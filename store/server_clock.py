@@ -35,7 +35,7 @@ class ServerClock:
         told, seen_s = seen
         try:
             # Parsed here: thousands of answers come for one question.
-            at = _parsed(told) if isinstance(told, str) else _utc(told)
+            at = _parsed(told) if isinstance(told, str) else dt.datetime.fromtimestamp(told, dt.UTC)
         except ValueError:
             return None
         return at.astimezone(dt.UTC) + dt.timedelta(seconds=time.clock_gettime(_STEADY) - seen_s)
@@ -47,5 +47,6 @@ def _parsed(date: str) -> dt.datetime:
     return parsedate_to_datetime(date)
 
 
-def _utc(time_s: float) -> dt.datetime:
-    return dt.datetime.fromtimestamp(time_s, dt.UTC)
+def in_utc(time: dt.datetime | None) -> dt.datetime | None:
+    """A time that a listing told, in UTC; None: it told none."""
+    return None if time is None else time.astimezone(dt.UTC)

@@ -10,11 +10,12 @@ import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
+from ..format.names import escape_name
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_SUMMARY_CHARS: Final = 1 << 20  # every checkpoint repeats it in its history
 _LARGEST: Final = (1 << 63) - 1
@@ -87,6 +88,25 @@ def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
             hint="Give the logical clock of the first and of the last row",
         )
     return numbers[0], numbers[1]
+
+
+def check_forgotten(tables: Sequence[str], applications_before_us: int) -> list[str]:
+    """The tables to forget, sorted.
+
+    Raises:
+        UsageError: No list of names, or nothing is to be forgotten.
+        InvalidName: No table can be called so.
+    """
+    if isinstance(tables, str):
+        raise UsageError(f"Tables are a list of names, not {tables!r}", hint=f"Give [{tables!r}]")
+    names = sorted(set(tables))
+    for name in names:
+        escape_name(name, "table")
+    if not names and applications_before_us <= 0:
+        raise UsageError(
+            "There is nothing to forget", hint="Give tables, applications_before, or both"
+        )
+    return names
 
 
 def check_checkpoint_every(commits: int) -> int:

@@ -11,10 +11,10 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from ...errors import CapabilityMissing, LakelogError, UsageError
+from ...errors import CapabilityMissing, LakelogError, TableNotFound, UsageError
 from ...store import Capabilities, Store, probe, store_time
 from ..format.names import check_id
-from ..log.build import identity_action
+from ..log.build import forget_action, identity_action
 from ..log.features import check_writer_features
 from ..log.lookup import files_with, schemas_with
 from ..log.outcome import CommitInfo
@@ -192,6 +192,26 @@ class Session:
         intent = self._intent(operation="maintenance")
         intent.actions.append(identity_action(self.writer_id, self.database))
         self.commit(intent)
+
+    def forget(self, tables: Sequence[str], applications_before_us: int) -> CommitInfo:
+        """Commit that emptied tables, and applications last committed before a time, are no part of
+        the log any more.
+
+        Raises:
+            TableNotFound: The log knows no such table.
+        """
+        intent = self.begin(None, None, "maintenance", None)
+        with self._guard:
+            known = self._committer.state.schemas.tables()
+        for table in tables:
+            if table not in known:
+                raise TableNotFound(
+                    f"The log of {self.writer_id}/{self.database} knows no table {table!r}",
+                    key=table,
+                    hint=f"It knows: {', '.join(sorted(known)) or 'none'}",
+                )
+        intent.actions.append(forget_action(tables, applications_before_us))
+        return self.commit(intent)
 
     def close(self) -> None:
         """No more transactions. Waits for a checkpoint that is under way."""

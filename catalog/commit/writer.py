@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 
 from ..ambient import SYSTEM, Ambient
 from ..margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
+from ..read.cut_checks import time_us
+from .arguments import check_forgotten
 from .session import Session
 from .transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import datetime as dt
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from ...store import Capabilities, Store
+    from ..log.outcome import CommitInfo
     from .checkpointer import CheckpointInfo
 
 
@@ -101,6 +105,27 @@ class Writer:
         Requests: 1 PUT.
         """
         self._session.adopt_name()
+
+    def forget(
+        self, *, tables: Sequence[str] = (), applications_before: dt.datetime | None = None
+    ) -> CommitInfo:
+        """Let the log forget what it need not know any more; its history stays.
+
+        Args:
+            tables: Without live files: they are listed no more, and their schemas are gone. Remove
+                the files in a transaction before.
+            applications_before: An aware time: applications whose version was last committed before
+                it begin anew, as if they had never committed. Choose it so that none of them will
+                repeat a commit.
+        Raises:
+            UsageError: A table has files, or there is nothing to forget.
+            TableNotFound: The log knows no such table.
+            NaiveTime: The time has no zone.
+            FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.
+        Requests: 1 PUT, and 1 GET for each piece of the checkpoint that holds files or schemas.
+        """
+        before_us = 0 if applications_before is None else time_us(applications_before)
+        return self._session.forget(check_forgotten(tables, before_us), before_us)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX: Final = "ll1-"
-DIGEST_BYTES: Final = 8
+TOKEN_DIGEST_BYTES: Final = 8
 MAX_TOKEN_CHARS: Final = 1 << 20
 
 
@@ -69,7 +69,7 @@ class Cut:
                 wire.WriterRevision(
                     writer=name,
                     revision=at.revision,
-                    digest=at.digest[:DIGEST_BYTES],
+                    digest=at.digest[:TOKEN_DIGEST_BYTES],
                     log_id=at.log.log_id if at.log else b"",
                     incarnation=at.log.incarnation if at.log else 0,
                 )
@@ -135,7 +135,7 @@ def parse_token(token: str) -> Cut:
 def _is_sound(item: wire.WriterRevision) -> bool:
     known = (16, True) if item.log_id else (0, False)
     return (
-        len(item.digest) in (0, DIGEST_BYTES)
+        len(item.digest) in (0, TOKEN_DIGEST_BYTES)
         and (len(item.log_id), item.incarnation > 0) == known
         and item.incarnation <= MAX_INCARNATION
         and item.revision <= MAX_REVISION

@@ -90,6 +90,17 @@ def decode_references(
     return tuple(pieces)
 
 
+def check_live_rows(pieces: Sequence[Piece], files: int, key: str) -> None:
+    """Whether a checkpoint refers to as many live files as it counts.
+
+    Raises:
+        CorruptObject: It doesn't.
+    """
+    live = sum(piece.rows - piece.dead_rows for piece in pieces if piece.kind == FILES)
+    if live != files:
+        raise CorruptObject(f"{key} counts {files} files and refers to {live}", key=key)
+
+
 def _check_kinds(table: pa.Table, key: str) -> None:
     for kind in pc.unique(table.column("kind")).to_pylist():
         check_kind(kind, key)

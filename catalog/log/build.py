@@ -150,6 +150,12 @@ def identity_action(writer: str, database: str) -> wire.Action:
     return wire.Action(identity=wire.Identity(writer=writer, database=database))
 
 
+def forget_action(tables: Sequence[str], applications_before_us: int) -> wire.Action:
+    """The action that forgets tables, and applications that last committed before (0: none)."""
+    forget = wire.Forget(tables=tables, applications_before_us=applications_before_us)
+    return wire.Action(forget=forget)
+
+
 def _batched(
     state: State, actions: Sequence[wire.Action], attachments: Attachments
 ) -> list[wire.Action]:

@@ -32,7 +32,7 @@ from .applications import Applications, application_rows, merge_applications
 from .checkpoint_files import with_pieces, write_files
 from .files import Files
 from .history import history_rows
-from .known_schemas import KnownSchemas, check_schemas, check_table_range, schema_rows
+from .known_schemas import KnownSchemas, decode_schemas, schema_rows
 from .merge import (
     size_of_merge,
 )
@@ -196,10 +196,9 @@ def _write_schemas(state: State, sink: PieceSink) -> None:
     for piece in old[:start]:
         sink.keep(piece)
     known = KnownSchemas()
-    for piece, rows in zip(old[start:], _rows(state, old[start:]), strict=True):
+    for piece, data in zip(old[start:], state.bytes_of(old[start:]), strict=True):
         assert state.base is not None
-        check_table_range(rows, piece)
-        check_schemas(rows, piece.where, state.base.message.revision)
+        rows = decode_schemas(data, piece, state.base.message.revision, exact=True)
         known.load(rows, piece.where)
     for transaction in state.tail:
         known.apply(transaction)

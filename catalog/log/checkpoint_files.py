@@ -61,7 +61,7 @@ def write_files(state: State, sink: PieceSink, counts: wire.Counts) -> list[Part
         old = [replace(p, dead=_bitmap(part.dead)) for p, part in zip(old, based, strict=True)]
     else:
         assert recent is not None
-        fresh, loaded = recent, state._files
+        fresh, loaded = recent, state.loaded_files
         based = [] if loaded is None else [part for part in loaded.parts if part.in_run is not None]
     _count(state, fresh, old, based, counts)
     runs = [[piece for piece in old if piece.run == run] for run in range(_runs(old))]
@@ -80,7 +80,7 @@ def write_files(state: State, sink: PieceSink, counts: wire.Counts) -> list[Part
         for kind in DESCRIBING:
             for table, columns in pieces_of(kind, rows.describing[kind]):
                 sink.write(kind, table, columns, part=number)
-    if state._files is None:
+    if state.loaded_files is None:
         return None
     fresh_parts = [Part(Run.of_table(rows.files, sink.log.log_id.hex())) for rows in segments]
     return [*based[: len(kept)], *fresh_parts]
@@ -88,8 +88,8 @@ def write_files(state: State, sink: PieceSink, counts: wire.Counts) -> list[Part
 
 def _recent_files(state: State) -> Files | None:
     """What the tail added and has left live; None if it says more than that of files."""
-    if state._files is not None:
-        files = state._files
+    if state.loaded_files is not None:
+        files = state.loaded_files
         refuse_broken(files)
         untouched = all(
             part.dead is None or _bitmap(part.dead) == piece.dead

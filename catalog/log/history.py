@@ -6,6 +6,7 @@ Source: docs/format.md, section 6.3.
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,6 +65,21 @@ def history_rows(rows: Sequence[Row]) -> pa.Table:
     return rows_to_table(
         [[row[name] for name in HISTORY_COLUMNS.names] for row in rows], HISTORY_COLUMNS
     )
+
+
+def check_history(pieces: Sequence[Piece], key: str) -> None:
+    """Whether a checkpoint refers to a history, and to one without gaps.
+
+    Args:
+        key: The checkpoint.
+    Raises:
+        CorruptObject: It doesn't.
+    """
+    for one, two in itertools.pairwise(pieces):
+        if two.segment.first_revision != one.segment.last_revision + 1:
+            raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
+    if not pieces:
+        raise CorruptObject(f"{key} holds no history", key=key)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,9 @@ from ..format.columns import rows_to_table
 from ..format.objects import generations_of
 from ..format.path_column import table_ranges
 from ..format.schema import MAX_GENERATION, decode_schema, fingerprint
+from ..format.segment_bytes import decode_segment
 from ..format.segments import SCHEMAS_COLUMNS
+from ..format.wire_kinds import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,7 +92,7 @@ class KnownSchemas:
         return identity in self.entries
 
     def load(self, rows: pa.Table, where: str, only: frozenset[str] | None = None) -> None:
-        """Take in a SCHEMAS segment that `check_schemas` found sound.
+        """Take in a SCHEMAS segment that was found sound.
 
         Args:
             only: Rows of these tables; None: all.
@@ -183,6 +185,22 @@ def _generations(row: dict[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple(zip(names, numbers, strict=False))
 
 
+def decode_schemas(data: memoryview, piece: Piece, newest: int, *, exact: bool = False) -> pa.Table:
+    """A SCHEMAS segment, checked.
+
+    Args:
+        newest: The revision of the checkpoint.
+        exact: Refuse columns of a later version, which would be lost by writing the rows anew.
+    Raises:
+        CorruptObject: It is damaged, or isn't what its reference says.
+        UnsupportedFeature: It holds more than this version knows (if `exact`).
+    """
+    rows = decode_segment(data, SCHEMAS, piece.rows, piece.where, exact=exact)
+    _check_table_range(rows, piece)
+    check_schemas(rows, piece.where, newest)
+    return rows
+
+
 def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
     """Whether all rows of a SCHEMAS segment keep their rules.
 
@@ -209,7 +227,7 @@ def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
             )
 
 
-def check_table_range(rows: pa.Table, piece: Piece) -> None:
+def _check_table_range(rows: pa.Table, piece: Piece) -> None:
     """Whether the schemas of a piece are in the range that its reference says.
 
     Raises:

@@ -32,7 +32,7 @@ def files_with(state: State, paths: Iterable[str]) -> Files:
     Raises:
         CorruptError: A piece that may hold one is damaged, and no older checkpoint serves.
     """
-    if state.has_files:
+    if state.loaded_files is not None:
         return state.files
     wanted = sorted({path.encode() for path in paths})
     return state.sound(lambda: _files(state, wanted), stay=True)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
-    _Place = tuple[str, int]
 
 
 OPEN_AGAIN: Final = (
@@ -43,10 +42,8 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
     """
     message = transaction.message
     check_link(state, transaction)
-    parts = (state._files, state._schemas, state._applications, state._history)
-    for part in (state.looked_up, *parts):
-        if part is not None:
-            part.apply(transaction)
+    for part in state.loaded_parts():
+        part.apply(transaction)
     state.tail.append(transaction)
     state.log = transaction.log
     state.revision = message.revision

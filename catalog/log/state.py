@@ -9,22 +9,21 @@ Source: docs/format.md, sections 4.2 and 4.7.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...errors import CorruptError, CorruptObject, UnsupportedFeature
+from ...errors import CorruptError, UnsupportedFeature
 from ..format.names import first_slot_uuid, segments_folder
 from ..format.pieces import OF_A_PART
-from ..format.references import decode_references
+from ..format.references import check_live_rows, decode_references
 from ..format.run import Run
 from ..format.segment_bytes import decode_segment
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications
 from .files import Files
-from .history import History
-from .known_schemas import KnownSchemas, check_schemas, check_table_range
+from .history import History, check_history
+from .known_schemas import KnownSchemas, decode_schemas
 from .looked_up import LookedUp
 from .part import Part, check_range, check_revisions, dead_rows
 
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
+    LoadedPart = LookedUp | Files | KnownSchemas | Applications | History
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
@@ -116,9 +116,14 @@ class State:
     # --- Parts ------------------------------------------------------------------------------------
 
     @property
-    def has_files(self) -> bool:
-        """Whether all live files were read already."""
-        return self._files is not None
+    def loaded_files(self) -> Files | None:
+        """All live files, if they were read already."""
+        return self._files
+
+    def loaded_parts(self) -> list[LoadedPart]:
+        """The parts that were read already, each of which `apply` keeps current."""
+        parts = (self.looked_up, self._files, self._schemas, self._applications, self._history)
+        return [part for part in parts if part is not None]
 
     @property
     def files(self) -> Files:
@@ -256,11 +261,7 @@ class State:
         data = self.bytes_of([references])[0]
         folder = segments_folder(self.writer, self.database)
         pieces = decode_references(data, references.rows, self.base.attachments, key, folder)
-        live = sum(piece.rows - piece.dead_rows for piece in pieces if piece.kind == FILES)
-        if live != self.base.message.counts.files:
-            raise CorruptObject(
-                f"{key} counts {self.base.message.counts.files} files and refers to {live}", key=key
-            )
+        check_live_rows(pieces, self.base.message.counts.files, key)
         return pieces
 
     def of_kind(self, kind: int) -> list[Piece]:
@@ -330,10 +331,8 @@ class State:
         ]
         fresh = [piece for piece in wanted if piece.place not in self._schema_rows]
         for piece, data in zip(fresh, self.bytes_of(fresh), strict=True):
-            rows = decode_segment(data, SCHEMAS, piece.rows, piece.where)
-            check_table_range(rows, piece)
             assert self.base is not None
-            check_schemas(rows, piece.where, self.base.message.revision)
+            rows = decode_schemas(data, piece, self.base.message.revision)
             self._schema_rows[piece.place] = rows
         for piece in wanted:
             schemas.load(self._schema_rows[piece.place], piece.where, only)
@@ -351,18 +350,17 @@ class State:
 
     def load_history(self) -> History:
         """The history, read anew; to be called within `sound`."""
-        expected = None
-        pieces = self.of_kind(HISTORY)
-        for one, two in itertools.pairwise(pieces):
-            if two.segment.first_revision != one.segment.last_revision + 1:
-                raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
+        expected, pieces = None, self.of_kind(HISTORY)
         if self.base is not None:
             head = self.base.message
             expected = (head.revision, head.digest, head.committed_at_us)
-            if not pieces:
-                raise CorruptObject(f"{self.base.key} holds no history", key=self.base.key)
-        older = partial(replace(self, _history=None)._older_history, self.base)
-        history = History(tuple(pieces), self.bytes_of, expected=expected, older=older)
+            check_history(pieces, self.base.key)
+        history = History(
+            tuple(pieces),
+            self.bytes_of,
+            expected=expected,
+            older=partial(replace(self, _history=None)._older_history, self.base),
+        )
         for transaction in self.tail:
             history.apply(transaction)
         return history

@@ -9,12 +9,8 @@ import datetime as dt
 import operator
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import (
-    RevisionNotFound,
-    SameLogTwice,
-    UsageError,
-)
-from ..format.cut import DIGEST_BYTES, Position
+from ...errors import NaiveTime, RevisionNotFound, SameLogTwice, UsageError
+from ..format.cut import TOKEN_DIGEST_BYTES, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +31,7 @@ def iso(at_us: int) -> str:
 def check_position(state: State, position: Position) -> None:
     """Refuse a revision that is not the one that a token names."""
     another = position.log is not None and state.log != position.log
-    if another or (position.digest and state.digest[:DIGEST_BYTES] != position.digest):
+    if another or (position.digest and state.digest[:TOKEN_DIGEST_BYTES] != position.digest):
         where = f"{state.writer}/{state.database}"
         raise RevisionNotFound(
             f"Revision {position.revision} of {where} is another transaction than the token names",
@@ -59,6 +55,21 @@ def refuse_twins(states: Iterable[State]) -> None:
                 hint="One is a copy of the other: remove it, or name the writers that you want: "
                 f"as_of={{'{twin.writer}': {twin.revision}}}",
             )
+
+
+def time_us(at: dt.datetime) -> int:
+    """An aware time in µs since 1970.
+
+    Raises:
+        NaiveTime: It has no zone.
+    """
+    if at.utcoffset() is None:
+        raise NaiveTime(
+            f"{at.isoformat()} has no time zone",
+            key=at.isoformat(),
+            hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc, or a trailing Z",
+        )
+    return (at - EPOCH) // dt.timedelta(microseconds=1)
 
 
 def position_of(revision: Any) -> Position:

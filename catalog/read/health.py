@@ -20,6 +20,7 @@ from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..format.pieces import OF_A_PART
 from ..log.checkpoint_files import decode_describing
 from ..log.listing import REPAIR, Listing, fork_error
+from ..margins import DEFAULT_MARGINS
 from .findings import Finding
 from .log_reader import LogReader
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ..log.state import State
 
 _OLD_CHECKPOINT_REVISIONS: Final = 1_000
-_CLOCK_AHEAD_US: Final = 300_000_000
+_CLOCK_AHEAD_US: Final = int(DEFAULT_MARGINS.clock_ahead_s * 1e6)
 _NAMED: Final = 3
 _AT_ONCE: Final = 256
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ...store import Store
 
 FIRST_PAGE: Final = 100  # names: the newest checkpoint and the transactions after it are among them
+# How often a log that moves is listed before what it says is believed, and how much longer to wait
+# each time.
+ATTEMPTS: Final = 4
+PAUSE_S: Final = 0.02
 
 
 class Vanished(Exception):

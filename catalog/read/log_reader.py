@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...errors import (
     BrokenChain,
@@ -32,7 +32,7 @@ from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
 from ..log.replay import OPEN_AGAIN, apply
 from ..log.state import State, empty_state, state_of_checkpoint
 from ..parallel import parallel
-from .log_folder import LogFolder, Vanished
+from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
 from .other_base import other_base
 from .views import is_older_view, is_right_above, refuse_gone, stands
 
@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
     from ..format.frame import LogIdentity
 
-_ATTEMPTS: Final = 4
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_PAUSE_S: Final = 0.02
 
 
 class CheckpointWarning(UserWarning):
@@ -73,7 +71,7 @@ class LogReader(LogFolder):
             UnsupportedFeature: The log requires what this lakelog doesn't know.
         Requests: 1 LIST; 1 GET for the checkpoint and for each transaction after it.
         """
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             if attempt:
                 listing = self.names(incarnation)
             elif listing is None:
@@ -81,17 +79,17 @@ class LogReader(LogFolder):
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
                 return self._with_reader(empty_state(self.writer, self.database))
-            final = attempt == _ATTEMPTS - 1
+            final = attempt == ATTEMPTS - 1
             try:
                 return self._read(plan_read(listing, target), listing, final=final)
             except (RevisionNotFound, SnapshotPruned):
                 if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
                     raise
             except (Vanished, MissingTransaction):
-                if attempt == _ATTEMPTS - 1:
+                if attempt == ATTEMPTS - 1:
                     raise_missing(listing, target)
                     raise
-                self.ambient.sleep_s(_PAUSE_S * attempt)
+                self.ambient.sleep_s(PAUSE_S * attempt)
         raise AssertionError("unreachable")
 
     def _first_listing(self, target: int | None, incarnation: int) -> Listing:

@@ -5,7 +5,7 @@ Source: docs/format.md, sections 4.3 (lists lie in time) and 4.7 (parts and base
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...errors import (
     CorruptError,
@@ -16,7 +16,7 @@ from ...errors import (
     UnsupportedFeature,
 )
 from ..log.listing import REPAIR, Listing, ReadPlan, plan_read
-from .log_folder import Vanished
+from .log_folder import ATTEMPTS, PAUSE_S, Vanished
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from ..format.names import LogObject
     from ..format.objects import DecodedCheckpoint, DecodedTransaction
     from ..log.state import State
-
-_ATTEMPTS: Final = 4
-_PAUSE_S: Final = 0.02
 
 
 class Log(Protocol):
@@ -63,11 +60,11 @@ def other_base(
         CorruptError: There is no other base: the given error.
     Requests: 1 LIST, 1 GET a base that is tried and a transaction after it.
     """
-    for attempt in range(_ATTEMPTS):
-        log.ambient.sleep_s(_PAUSE_S * attempt)
+    for attempt in range(ATTEMPTS):
+        log.ambient.sleep_s(PAUSE_S * attempt)
         listing = log.names(0 if state.log is None else state.log.incarnation)
         pruned = _is_gone(state, listing)
-        final = attempt == _ATTEMPTS - 1
+        final = attempt == ATTEMPTS - 1
         try:
             plan = _plan(listing, state, pruned=pruned)
             found = _first_that_serves(log, plan, listing, state, pruned=pruned, final=final)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import CorruptError, UnsupportedFeature
-from ..format.segment_bytes import decode_segment
 from ..format.wire_kinds import SCHEMAS
-from ..log.known_schemas import KnownSchemas, check_schemas, check_table_range
+from ..log.known_schemas import KnownSchemas, decode_schemas
 
 if TYPE_CHECKING:
     from ..format.pieces import Piece
@@ -102,11 +101,9 @@ def _at_base(state: State) -> tuple[set[str], list[Unlisted]]:
         faults.append(Unlisted("", None, error))
     for piece in pieces:
         try:
-            rows = decode_segment(state.bytes_of([piece])[0], SCHEMAS, piece.rows, piece.where)
             assert state.base is not None
-            check_table_range(rows, piece)
-            check_schemas(rows, piece.where, state.base.message.revision)
-            known.load(rows, piece.where)
+            data = state.bytes_of([piece])[0]
+            known.load(decode_schemas(data, piece, state.base.message.revision), piece.where)
         except CorruptError as error:
             said = piece.segment
             faults.append(Unlisted(said.first_table, said.last_table, error))

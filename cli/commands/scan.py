@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION: Final = """\
-Print the rows of a table, in order of writer and file, as a stream: memory stays bounded
-whatever the size. json is one array with a row a line; in csv an empty field is null and "" is
-an empty text. Times with a zone are printed in UTC, binary values in base64, NaN and infinities
-as texts."""
+Print the rows of a table as a stream, writer by writer and as each committed them: memory stays
+bounded whatever the size. json is one array with a row a line; in csv an empty field is null and
+"" is an empty text. Times with a zone are printed in UTC, binary values in base64, NaN and
+infinities as texts."""
 EXAMPLES: Final = """
 lakelog scan s3://lake/catalog weather hourly --limit 10
 lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv

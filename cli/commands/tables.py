@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = """\
 List the tables of a database over all its writers, with their live files, rows, size and number
 of columns. A table without live files stays in the list, with its columns, once anything was
-committed to it. So does one whose files can't be told, since something is damaged; the command ends
-with 5 then. The text form also prints the token of what was read: with `--as-of TOKEN` every
-command reads exactly that again."""
+committed to it, until the log is told to forget it (`Writer.forget` in Python). So does one whose
+files can't be told, since something is damaged; the command ends with 5 then. The text form also
+prints the token of what was read: with `--as-of TOKEN` every command reads exactly that again."""
 EXAMPLES: Final = """
 lakelog tables s3://lake/catalog weather
 lakelog tables ./catalog weather --as-of 2013-06-30T00:00Z

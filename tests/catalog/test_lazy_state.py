@@ -9,12 +9,10 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.format import wire_kinds
-from lakelog.catalog.format.frame import FrameKind, decode_frame
 from lakelog.catalog.format.names import data_path, log_folder, segments_folder
 from lakelog.catalog.format.objects import (
     decode_checkpoint,
     encode_checkpoint,
-    encode_transaction,
 )
 from lakelog.catalog.format.pieces import Attachments
 from lakelog.catalog.format.references import decode_references
@@ -30,7 +28,6 @@ from lakelog.catalog.format.wire_kinds import (
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log import state as state_module
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.validate import validate
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -47,6 +44,7 @@ from lakelog.testing.logs import (
 )  # fmt: skip
 
 TABLES = ["a", "b", "c"]
+
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
 
 
@@ -200,7 +198,7 @@ def test_a_copy_and_the_state_go_their_own_ways(log, reader):
     state = reader.load()
     copy = state.copy()
     assert copy.files.count == 40 + 10 + 2
-    assert state._files is None
+    assert state.loaded_files is None
 
 
 # --- What damage costs ----------------------------------------------------------------------------
@@ -362,74 +360,3 @@ def test_a_log_that_breaks_at_one_transaction_from_every_base_is_broken_there(lo
         with pytest.raises(CorruptError) as caught:
             reader.load()
     assert caught.value.key == FOLDER + name
-
-
-# --- Batches --------------------------------------------------------------------------------------
-
-
-def big_batch(log, change=None):
-    """Files of `a` and `b` in columns; `c` and `d` don't come into it."""
-    mark = log.new_id()
-    adds = [
-        add_action(data_path("", table, 1, mark, n), table)
-        for table in ("a", "b")
-        for n in range(200)
-    ]
-    name, body = log.encode(*adds, transaction_id=mark)
-    if change is None:
-        return name, body
-    decoded = log.decode(name, body)
-    attached = bytearray(body[len(body) - int.from_bytes(body[16:24], "little") :])
-    change(decoded.message, attached)
-    return name, encode_transaction(log.log, decoded.message, bytes(attached))[0]
-
-
-def bad_bytes(message, attached):
-    attached[message.actions[-1].add_batch.segments[0].length - 8] ^= 255  # length of the footer
-
-
-def bad_range(message, attached):
-    message.actions[-1].add_batch.segments[0].segment.last_table = "aa"
-
-
-def bad_sum(message, attached):
-    message.actions[-1].add_batch.segments[0].segment.total_bytes += 1
-
-
-@pytest.mark.parametrize("change", [bad_bytes, bad_sum, bad_range])
-def test_a_damaged_batch_costs_the_tables_of_its_range(log, change):
-    state = log.copy()
-    name, body = big_batch(log, change)
-    bad = log.decode(name, body)
-    apply(state, bad)
-    assert state.history.table()["files_added"].to_pylist()[-1] == 400
-    lost = ["a"] if change is bad_range else ["a", "b"]
-    for table in [*TABLES, "aa"]:
-        hurt = table in lost or (table == "aa")
-        if hurt:
-            with pytest.raises(CorruptObject) as caught:
-                state.files_of(table)
-            assert caught.value.key == bad.key
-        else:
-            assert state.files_of(table).table(table).num_rows == len(live_paths(log.state)[table])
-    with pytest.raises(CorruptObject):
-        encode_state(state)
-
-
-def test_a_batch_of_another_revision_is_damage(log):
-    body = big_batch(log)[1]
-    other = LogBuilder(seed=3)
-    other.log, other.state = log.log, log.copy()
-    other.commit()
-    name, wrong = other.encode(
-        change=lambda m: m.actions.extend(log.decode(*big_batch(log)).message.actions)
-    )
-    attached = body[len(body) - int.from_bytes(body[16:24], "little") :]
-    message = wire.Transaction()
-    message.ParseFromString(decode_frame(wrong, FrameKind.TRANSACTION, "k").message)
-    decoded = other.decode(name, encode_transaction(log.log, message, attached)[0])
-    apply(other.state, decoded)
-    for table in ("a", "aa", "b"):
-        with pytest.raises(CorruptObject):
-            other.state.files_of(table)
-    assert other.state.files_of("c").table("c").num_rows == 2

@@ -71,7 +71,7 @@ def check(grown, state):
         assert files.tables_of(path) == ([] if table is None else [table])
         assert all(files.is_live(t, path) == (t == table) for t in TABLES)
     assert files.live_among(paths) == grown.live.keys() & set(paths)
-    assert not state.has_files
+    assert state.loaded_files is None
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -138,7 +138,7 @@ def test_a_checkpoint_after_foreign_names_reads_only_what_may_hold_them(large):
     counting.reset()
     encoded = encode_state(state)
     assert encoded.decoded.message.counts.files == 402
-    assert not state.has_files
+    assert state.loaded_files is None
     read = counting.reset()["get"]
     assert 0 < read < len(built.state.pieces)
 

@@ -1,33 +1,19 @@
-"""Cuts and points in time: by revision, token and clock, over several writers, and refreshing."""
+"""What a catalog shows of several writers: the newest cut, a newer one, what is there, history."""
 
 from __future__ import annotations
 
-import datetime as dt
-from zoneinfo import ZoneInfo
-
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog, open_catalog
-from lakelog.catalog.format.cut import Cut, Position
 from lakelog.errors import (
     DatabaseNotFound,
-    InvalidName,
-    InvalidToken,
     InvalidUrl,
-    NaiveTime,
     NotACatalog,
-    RevisionNotFound,
-    SnapshotPruned,
     StorageError,
     TableNotFound,
-    TimeBeforeFirstCommit,
-    UsageError,
     WriterNotFound,
 )
-from lakelog.store.memory import MemoryStore
-from lakelog.testing.doubles import START_US, FakeAmbient, PassingStore
+from lakelog.testing.doubles import START_US, PassingStore
 from lakelog.testing.keys import log_keys
 
 
@@ -43,10 +29,6 @@ def write(writer, *values, name="t"):
 
 def values(snapshot, name="t"):
     return sorted(snapshot.to_arrow(name).column("a").to_pylist())
-
-
-def moment(us):
-    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=us)
 
 
 @pytest.fixture
@@ -77,254 +59,6 @@ def test_a_snapshot_never_changes(two):
     write(two.writer("A", "db"), 9)
     assert snapshot.files("t").equals(before)
     assert values(snapshot) == [0, 1, 2, 3, 4, 5]
-
-
-# --- By token -------------------------------------------------------------------------------------
-
-
-def test_a_token_names_its_cut_for_ever(two, store):
-    tokens = {}
-    for step in range(3):
-        snapshot = two.snapshot("db", {"A": step, "B": step})
-        tokens[snapshot.token] = values(snapshot)
-    write(two.writer("A", "db"), 100)
-    for token, expected in tokens.items():
-        again = Catalog(store).snapshot("db", token)
-        assert values(again) == expected
-        assert again.token == token
-
-
-def test_the_newest_snapshots_token_reads_the_same(two, store):
-    snapshot = two.snapshot("db")
-    write(two.writer("B", "db"), 100)
-    assert values(Catalog(store).snapshot("db", snapshot.token)) == values(snapshot)
-    assert values(Catalog(store).snapshot("db", snapshot.cut)) == values(snapshot)
-
-
-def test_a_token_of_another_database(two):
-    token = two.snapshot("db").token
-    with pytest.raises(InvalidToken, match="'db'"):
-        two.snapshot("other", token)
-
-
-@pytest.mark.parametrize("text", ["", "x", "2024-01-01", "ll1-", "ll1-AAAA", "LL1-x", "latest"])
-def test_text_that_is_no_token(two, text):
-    with pytest.raises(InvalidToken) as caught:
-        two.snapshot("db", text)
-    assert caught.value.exit_code == 2
-
-
-def test_a_token_of_a_log_that_was_written_anew(two, store):
-    """The same numbers, but other transactions stand there now."""
-    token = two.snapshot("db").token
-    store.delete([item.key for item in store.list("A/db/")])
-    writer = two.writer("A", "db")
-    for value in range(3):
-        write(writer, value)
-    with pytest.raises(RevisionNotFound, match="another transaction"):
-        two.snapshot("db", token)
-    assert two.snapshot("db", {"A": 2, "B": 2})
-
-
-def test_a_token_beyond_the_log(two):
-    cut = Cut("db", {"A": Position(99)})
-    with pytest.raises(RevisionNotFound, match="99"):
-        two.snapshot("db", cut.token)
-
-
-def test_a_token_of_a_writer_that_is_not_there(two):
-    with pytest.raises(WriterNotFound, match="'C'"):
-        two.snapshot("db", Cut("db", {"C": Position(0)}).token)
-
-
-def test_a_token_of_a_pruned_revision(two, store):
-    token = two.snapshot("db", {"A": 0, "B": 2}).token
-    two.writer("A", "db").checkpoint()
-    store.delete(log_keys(store, writer="A")[:2])
-    with pytest.raises(SnapshotPruned):
-        two.snapshot("db", token)
-
-
-# --- By revision ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cut", "expected"),
-    [
-        ({"A": 0}, [0]),
-        ({"A": 2}, [0, 2, 4]),
-        ({"A": 1, "B": 0}, [0, 1, 2]),
-        ({"B": 2}, [1, 3, 5]),
-    ],
-)
-def test_a_mapping_is_the_whole_cut(two, cut, expected):
-    assert values(two.snapshot("db", cut)) == expected
-
-
-@pytest.mark.parametrize(
-    ("cut", "error"),
-    [
-        ({"A": 3}, RevisionNotFound),
-        ({"A": -1}, RevisionNotFound),
-        ({"A": 1 << 70}, RevisionNotFound),
-        ({"C": 0}, WriterNotFound),
-        ({}, InvalidToken),
-        ({"_refs": 0}, InvalidName),
-        ({"../x": 0}, InvalidName),
-        ({7: 0}, InvalidName),
-        ({"A": "1"}, UsageError),
-        ({"A": 1.5}, UsageError),
-        ({"A": None}, UsageError),
-    ],
-    ids=str,
-)
-def test_a_mapping_that_names_no_cut(two, cut, error):
-    with pytest.raises(error) as caught:
-        two.snapshot("db", cut)
-    assert caught.value.hint
-
-
-# --- By time --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("after_s", "expected"),
-    [
-        (0, [0]),
-        (0.999999, [0]),
-        (1, [0, 1]),
-        (4.5, [0, 1, 2, 3, 4]),
-        (5, [0, 1, 2, 3, 4, 5]),
-        (1e6, [0, 1, 2, 3, 4, 5]),
-    ],
-)
-def test_a_time_takes_each_writers_newest_commit_by_then(two, after_s, expected):
-    at = moment(START_US) + dt.timedelta(seconds=after_s)
-    assert values(two.snapshot("db", at)) == expected
-    assert values(two.snapshot("db", at.astimezone(ZoneInfo("Asia/Tokyo")))) == expected
-
-
-def test_a_time_takes_each_writers_own_clock(store):
-    """B's clock is ten seconds behind: by its own time it committed before A did."""
-    for name, offset_s in (("A", 0), ("B", -10)):
-        fake = FakeAmbient(now_us=START_US + offset_s * 1_000_000)
-        writer = Catalog(store, ambient=fake.ambient).writer(name, "db")
-        write(writer, offset_s)
-    catalog = Catalog(store)
-    assert values(catalog.snapshot("db", moment(START_US - 5_000_000))) == [-10]
-    assert values(catalog.snapshot("db", moment(START_US))) == [-10, 0]
-    token = catalog.snapshot("db").token
-    assert values(catalog.snapshot("db", token)) == [-10, 0]
-
-
-@pytest.mark.parametrize("commits", [0, 3])
-def test_to_the_microsecond(catalog, fake, commits):
-    writer = catalog.writer("A", "db", checkpoint_every=0)
-    times = []
-    for value in range(4):
-        fake.wall_us = START_US + 999_999 * value + 7
-        times.append(write(writer, value).committed_at_us)
-        if value < commits:
-            writer.checkpoint()
-    for value, time_us in enumerate(times):
-        assert values(catalog.snapshot("db", moment(time_us))) == list(range(value + 1))
-        if value:
-            assert values(catalog.snapshot("db", moment(time_us - 1))) == list(range(value))
-
-
-@pytest.mark.parametrize(
-    "at",
-    [
-        moment(START_US - 1),
-        dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
-        dt.datetime(1, 1, 1, tzinfo=dt.UTC),
-        dt.datetime(1969, 1, 1, tzinfo=ZoneInfo("America/New_York")),
-    ],
-    ids=str,
-)
-def test_a_time_before_the_first_commit(two, at):
-    with pytest.raises(TimeBeforeFirstCommit) as caught:
-        two.snapshot("db", at)
-    assert caught.value.exit_code == 3
-    assert caught.value.hint
-
-
-def test_a_time_before_year_1_in_utc(two):
-    first = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=14)))
-    with pytest.raises(TimeBeforeFirstCommit, match="0001-01-01"):
-        two.snapshot("db", first)
-
-
-def test_the_end_of_time_is_the_newest(two):
-    at = dt.datetime.max.replace(tzinfo=dt.UTC)
-    assert len(values(two.snapshot("db", at))) == 6
-
-
-class Vague(dt.tzinfo):
-    """A time zone that says nothing."""
-
-    def utcoffset(self, when):
-        return None
-
-
-@pytest.mark.parametrize(
-    "at", [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, tzinfo=Vague())], ids=["none", "vague"]
-)
-def test_naive_times_are_refused(two, at):
-    with pytest.raises(NaiveTime) as caught:
-        two.snapshot("db", at)
-    assert caught.value.exit_code == 2
-    assert "aware" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "at", [dt.date(2024, 1, 1), 7, 1.5, b"ll1-", [], object()], ids=lambda at: type(at).__name__
-)
-def test_what_is_no_point_in_time(two, at):
-    with pytest.raises(UsageError, match=f"type {type(at).__name__}") as caught:
-        two.snapshot("db", at)
-    assert "revision by writer: {'writer': 7}" in caught.value.hint
-
-
-def test_a_time_that_was_pruned(two, store):
-    two.writer("A", "db").checkpoint()
-    names = [item.key for item in store.list("A/db/transactions/")]
-    store.delete([key for key in names if key.endswith("transaction")])
-    with pytest.raises(SnapshotPruned) as caught:
-        two.snapshot("db", moment(START_US + 2_500_000))
-    assert caught.value.exit_code == 3
-    assert len(values(two.snapshot("db", moment(START_US + 4_000_000)))) == 5
-
-
-def test_a_time_before_the_first_commit_of_a_pruned_log(catalog, store, fake):
-    """Its history still tells: nothing had been committed."""
-    writer = catalog.writer("A", "db")
-    for value in range(3):
-        write(writer, value)
-        fake.move(1)
-    writer.checkpoint()
-    names = [item.key for item in store.list("A/db/transactions/")]
-    store.delete([key for key in names if key.endswith("transaction")])
-    with pytest.raises(TimeBeforeFirstCommit):
-        catalog.snapshot("db", moment(START_US - 1))
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.sampled_from([0, 3]))
-def test_time_travel_against_a_list_of_commits(steps, every):
-    store, fake = MemoryStore(), FakeAmbient()
-    catalog = Catalog(store, ambient=fake.ambient)
-    writer = catalog.writer("w", "db", checkpoint_every=every)
-    commits = []
-    for value, step in enumerate(steps):
-        fake.wall_us += step
-        commits.append((write(writer, value).committed_at_us, value))
-    for at_us in range(START_US - 1, START_US + sum(steps) + len(steps) + 1):
-        expected = [value for time_us, value in commits if time_us <= at_us]
-        if expected:
-            assert values(catalog.snapshot("db", moment(at_us))) == expected
-        else:
-            with pytest.raises(TimeBeforeFirstCommit):
-                catalog.snapshot("db", moment(at_us))
 
 
 # --- Refreshing -----------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def test_a_file_that_is_named_after_its_transaction_is_not_looked_up(log):
     state.older = state.fetch = None
     own = b"\x07" * 16
     validate(state, [add(data_path("", "t", 1, own, 0))], {own})
-    assert state._files is None
+    assert state.loaded_files is None
     with pytest.raises(DuplicateFile):
         validate(log.state, [add(A)], {own})
 

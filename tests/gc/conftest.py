@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import secrets
+import sys
 import threading
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from lakelog.store import ObjectInfo
     from lakelog.store.base import Keys
     from lakelog.testing.servers import S3Server
+
+
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 
 DAY_S = 86_400.0
 WRITER, DATABASE = "EWR", "weather"

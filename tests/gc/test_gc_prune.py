@@ -7,44 +7,25 @@ from dataclasses import replace
 
 import pytest
 from lakelog.catalog.format.names import parse_log_object
-from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.merge import DESCRIBING
 from lakelog.catalog.margins import Margins
-from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
-    BrokenChain,
-    CorruptError,
-    CorruptObject,
-    ForkError,
-    MissingTransaction,
     PlanOutdated,
     SnapshotPruned,
-    UnsupportedFeature,
     UsageError,
     WriterNotFound,
 )
-from lakelog.gc import Plan, execute_gc, execute_prune, plan_gc, plan_prune
-from lakelog.rebuild import execute_rebuild, plan_rebuild
+from lakelog.gc import Plan, execute_prune, plan_prune
+from prune_cases import build
 
 DAY_S = 86_400.0
+
 W, D = "EWR", "weather"
+
 LOG = f"{W}/{D}/transactions/"
+
 SEGMENTS = f"{W}/{D}/segments/"
+
 LEFT = f"{'ab' * 32}.segment"
-
-
-def build(lake, commits, checkpoints=(), *, gap_s=0.0):
-    """`commits` revisions, each a new file and without the one of three revisions before."""
-    paths = []
-    with lake.writer() as writer:
-        for value in range(commits):
-            remove = [paths[value - 3]] if value >= 3 else []
-            paths.append(lake.commit(writer, value, remove))
-            if value in checkpoints:
-                writer.checkpoint()
-            if gap_s:
-                lake.pass_time(gap_s)
-    return paths
 
 
 def prune(lake, **keep):
@@ -164,7 +145,7 @@ def test_a_store_will_do_for_a_catalog(lake):
     assert execute_prune(lake.store, plan, ambient=ambient).deleted_objects == 3
 
 
-# --- time ---------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 def test_keep_days_keeps_what_was_readable_then(lake):
@@ -243,7 +224,7 @@ def test_a_store_without_times_is_young_at_execution(lake, hooked):
     assert lake.log_names() == "t0 t1 t2 t3 c3"
 
 
-# --- spilled segments ---------------------------------------------------------------------------
+# --- spilled segments -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -350,326 +331,3 @@ def test_a_checkpoint_on_an_old_base_refers_to_nothing_that_prune_takes(lake, sp
     state = lake.log().checkpoint_state(lake.log().names().checkpoints[8][0])
     assert state.files.count == 9
     assert lake.paths_at(8) == lake.data()
-
-
-# --- doubt --------------------------------------------------------------------------------------
-
-
-def spoil_checkpoint(lake):
-    lake.damage(lake.log_key("c3"))
-
-
-def spoil_own_transaction(lake):
-    lake.damage(lake.log_key("t3"))
-
-
-def spoil_later_transaction(lake):
-    lake.damage(lake.log_key("t5"))
-
-
-def spoil_later_checkpoint(lake):
-    lake.damage(lake.log_key("c5"))
-
-
-def cut_checkpoint(lake):
-    key = lake.log_key("c3")
-    lake.store.put(key, lake.store.get(key)[:-1])
-
-
-def lose_later_transaction(lake):
-    lake.store.delete([lake.log_key("t4")])
-
-
-def fork_above(lake):
-    fork(lake, "t5")
-
-
-def fork_below(lake):
-    fork(lake, "t1")
-
-
-def fork_checkpoint_below(lake):
-    key = lake.log_key("t2")
-    other = key.replace(key.split(".")[1], "00000000").removesuffix("transaction") + "checkpoint"
-    lake.store.put(other, lake.store.get(lake.log_key("c3")))
-
-
-def fork(lake, short):
-    key = lake.log_key(short)
-    lake.store.put(key.replace(key.split(".")[1], "00000000"), lake.store.get(key))
-
-
-def belongs_elsewhere(lake):
-    """The checkpoint of another log, under this one's name, as a copy by hand would make it."""
-    lies(lake, 3, lambda state: setattr(state, "digest", bytes(32)))
-
-
-def lies(lake, revision, change):
-    """Put a checkpoint, sound in itself, that doesn't hold what its log says."""
-    lake.store.delete([lake.log_key(f"c{revision}")])
-    state = lake.log().load(revision)
-    change(state)
-    encoded = encode_state(state)
-    for name, body in encoded.segments:
-        lake.store.put(SEGMENTS + name, body)
-    lake.store.put(LOG + encoded.name, encoded.body)
-
-
-DOUBTS = {
-    spoil_checkpoint: CorruptObject,
-    spoil_own_transaction: CorruptObject,
-    spoil_later_transaction: CorruptObject,
-    spoil_later_checkpoint: CorruptObject,
-    cut_checkpoint: CorruptObject,
-    lose_later_transaction: MissingTransaction,
-    fork_above: ForkError,
-    fork_below: ForkError,
-    fork_checkpoint_below: ForkError,
-    belongs_elsewhere: CorruptObject,
-}
-
-
-@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.__name__)
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.log_reader.CheckpointWarning")
-def test_doubt_about_what_survives_is_a_refusal(lake, doubt):
-    build(lake, 6, [3, 5])
-    lake.pass_time(30 * DAY_S)
-    good = plan_prune(lake.catalog, W, D, keep_revisions=3)
-    assert good.objects == 3
-    doubt(lake)
-    lake.pass_time(30 * DAY_S)
-    before = lake.log_names()
-    with pytest.raises(DOUBTS[doubt]):
-        plan_prune(lake.catalog, W, D, keep_revisions=3)
-    with pytest.raises((DOUBTS[doubt], PlanOutdated)):
-        execute_prune(lake.catalog, good)
-    assert lake.log_names() == before
-
-
-def kinds_of_segments(lake, short):
-    """Names of the segment objects of a checkpoint, with whether they only help to skip."""
-    item = lake.log_key(short).removeprefix(LOG)
-    state = lake.log().checkpoint_state(parse_log_object(item))
-    return {piece.name: piece.kind in DESCRIBING for piece in state.pieces if piece.name}
-
-
-def test_a_spilled_segment_of_the_survivor_is_read_too(lake, spilling):
-    build(lake, 6, [3])
-    lake.pass_time(30 * DAY_S)
-    skips = kinds_of_segments(lake, "c3")
-    assert sorted(skips.values()) == [False, False, False, True], "statistics alone may be lost"
-    for name in lake.segments():
-        segment = SEGMENTS + name
-        body = lake.store.get(segment)
-        for spoil in (lake.damage, lambda key: lake.store.delete([key])):
-            spoil(segment)
-            if skips.get(name):
-                plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-                assert sum(name in note and "No row is lost" in note for note in plan.notes) == 1
-                assert plan.objects == 3
-            else:
-                with pytest.raises(CorruptObject):
-                    plan_prune(lake.catalog, W, D, keep_revisions=1)
-        lake.store.put(segment, body)
-    lake.pass_time(30 * DAY_S)
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    assert plan.objects == 3
-    assert not any("No row is lost" in note for note in plan.notes)
-
-
-@pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_unusable_statistics_stop_no_prune_and_a_rebuild_makes_them_anew(lake, spilling, how):
-    build(lake, 6, [3])
-    (name,) = (name for name, skips in kinds_of_segments(lake, "c3").items() if skips)
-    if how == "gone":
-        lake.store.delete([SEGMENTS + name])
-    else:
-        lake.damage(SEGMENTS + name)
-    lake.pass_time(30 * DAY_S)
-    prune(lake, keep_revisions=1)
-    assert lake.log_names() == "t3 c3 t4 t5"
-    assert lake.read() == [3, 4, 5]
-    execute_rebuild(lake.catalog, plan_rebuild(lake.catalog, W, D))
-    assert lake.read() == [3, 4, 5]
-    found = lake.catalog.snapshot(D).statistics("hourly").to_pylist()
-    known = [row for row in found if row["column"] == "value"]
-    assert sorted(int.from_bytes(row["min"], "little") for row in known) == [3, 4, 5]
-
-
-def test_damage_before_the_survivor_may_go(lake):
-    build(lake, 6, [3])
-    lake.damage(lake.log_key("t1"))
-    lake.pass_time(30 * DAY_S)
-    plan, _ = prune(lake, keep_revisions=1)
-    assert any("could not be compared" in note for note in plan.notes)
-    assert lake.log_names() == "t3 c3 t4 t5"
-    assert lake.read() == [3, 4, 5]
-
-
-def test_a_hole_below_the_survivor_may_go(lake):
-    build(lake, 6, [3])
-    lake.store.delete([lake.log_key("t1")])
-    lake.pass_time(30 * DAY_S)
-    prune(lake, keep_revisions=3)
-    assert lake.log_names() == "t3 c3 t4 t5"
-
-
-def test_a_hole_that_retention_reaches_below_is_a_refusal(lake):
-    """Revisions 0 and 1 can still be read and are asked for: being cut off is no reason to go."""
-    build(lake, 8, [4])
-    lake.store.delete([lake.log_key("t2")])
-    lake.pass_time(30 * DAY_S)
-    with pytest.raises(MissingTransaction):
-        plan_prune(lake.catalog, W, D, keep_revisions=8)
-
-
-def test_refs_and_features_of_the_future_are_a_refusal(lake):
-    build(lake, 6, [3])
-    lake.pass_time(30 * DAY_S)
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    lake.store.put(f"{W}/{D}/data/x.parquet", b"x")
-    lake.pass_time(30 * DAY_S)
-    collection = plan_gc(lake.catalog, W, D)
-    assert collection.objects == 1
-    for ref in (f"_refs/stable/{0:020d}.ref", "_refs/x"):
-        lake.store.put(ref, b"pins revision 1")
-        for step in (
-            lambda: plan_prune(lake.catalog, W, D, keep_revisions=1),
-            lambda: execute_prune(lake.catalog, plan),
-            lambda: plan_gc(lake.catalog, W, D),
-            lambda: execute_gc(lake.catalog, collection),
-        ):
-            with pytest.raises(UnsupportedFeature, match="refs"):
-                step()
-        lake.store.delete([ref])
-    upgrade(lake)
-    with pytest.raises(UnsupportedFeature):
-        plan_prune(lake.catalog, W, D, keep_revisions=1)
-    with pytest.raises(UnsupportedFeature):
-        execute_prune(lake.catalog, plan)
-    assert lake.log_names() == "t0 t1 t2 t3 c3 t4 t5 t6"
-
-
-def upgrade(lake):
-    """A commit that requires a writer feature which this lakelog doesn't know."""
-    with lake.writer() as writer:
-        tx = writer.transaction()
-        tx._intent.actions.append(
-            wire.Action(upgrade=wire.Upgrade(required_writer_features=["pins"]))
-        )
-        tx.commit()
-
-
-def test_a_later_checkpoint_of_another_history_is_a_refusal(lake):
-    build(lake, 6, [3, 5])
-    lies(lake, 5, lambda state: setattr(state, "digest", bytes(32)))
-    lake.pass_time(30 * DAY_S)
-    with pytest.raises(CorruptObject, match="another history"):
-        plan_prune(lake.catalog, W, D, keep_revisions=3)
-
-
-def test_a_later_checkpoint_without_its_segments_is_a_refusal(lake, spilling):
-    """Each that it alone needs, but for what only tells where rows may be."""
-    build(lake, 6, [3, 5])
-    lake.pass_time(30 * DAY_S)
-    state = lake.log().checkpoint_state(parse_log_object(lake.log_key("c5").rsplit("/", 1)[-1]))
-    costs_rows = {piece.name for piece in state.pieces if piece.kind not in DESCRIBING}
-    alone = lake.needed("c5") - lake.needed("c3")
-    assert len(alone & costs_rows) > 1
-    for name in alone & costs_rows:
-        body = lake.store.get(SEGMENTS + name)
-        lake.store.delete([SEGMENTS + name])
-        with pytest.raises(CorruptObject, match="is not there"):
-            plan_prune(lake.catalog, W, D, keep_revisions=3)
-        lake.store.put(SEGMENTS + name, body)
-
-
-# --- execution ----------------------------------------------------------------------------------
-
-
-def test_an_outdated_plan_deletes_nothing(lake, make_memory_lake):
-    build(lake, 6, [2, 4])
-    lake.pass_time(30 * DAY_S)
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=3)
-    assert plan.facts.checkpoint == lake.log_key("c2")
-    execute_prune(lake.catalog, plan_prune(lake.catalog, W, D, keep_revisions=1))
-    before = lake.log_names()
-    with pytest.raises(PlanOutdated, match="gone"):
-        execute_prune(lake.catalog, plan)
-    assert lake.log_names() == before == "t4 c4 t5"
-    other = make_memory_lake()
-    build(other, 6, [2, 4])
-    other.pass_time(30 * DAY_S)
-    with pytest.raises((PlanOutdated, CorruptError)):
-        execute_prune(other.catalog, plan)
-    assert other.log_names() == "t0 t1 t2 c2 t3 t4 c4 t5"
-
-
-def test_a_plan_outdated_by_a_log_that_ends_earlier(lake):
-    build(lake, 6, [2])
-    lake.pass_time(30 * DAY_S)
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    lake.store.delete([lake.log_key("t5")])
-    with pytest.raises(PlanOutdated, match="ended at revision 5"):
-        execute_prune(lake.catalog, plan)
-    tampered = replace(plan, facts=replace(plan.facts, head=4, head_digest="00" * 32))
-    with pytest.raises(PlanOutdated, match="another transaction"):
-        execute_prune(lake.catalog, tampered)
-
-
-def test_commits_since_the_plan_do_not_void_it(lake):
-    build(lake, 6, [4])
-    lake.pass_time(30 * DAY_S)
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    with lake.writer() as writer:
-        lake.commit(writer, 6)
-    assert execute_prune(lake.catalog, plan).deleted_objects == 4
-    assert lake.log_names() == "t4 c4 t5 t6"
-    again = execute_prune(lake.catalog, plan)
-    assert (again.deleted_objects, again.gone_objects) == (0, 4)
-
-
-def test_a_plan_deletes_no_more_than_it_names(lake):
-    build(lake, 6, [4])
-    lake.pass_time(30 * DAY_S)
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    part = replace(plan, actions=plan.actions[:2])
-    assert execute_prune(lake.catalog, part).deleted_objects == 2
-    assert lake.log_names() == "t2 t3 t4 c4 t5"
-
-
-def test_a_segment_that_is_needed_by_now_stays(lake, spilling):
-    build(lake, 6, [1, 4])
-    lake.pass_time(30 * DAY_S)
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
-    segment = next(a.key for a in plan.actions if a.key.endswith(".segment"))
-    lake.store.put(segment, lake.store.get(segment))  # somebody wrote it again: it is young
-    report = execute_prune(lake.catalog, plan)
-    assert report.kept[0].names == (segment,)
-    assert report.deleted_objects == plan.objects - 1
-
-
-def test_progress_is_told(lake):
-    build(lake, 6, [4])
-    lake.pass_time(30 * DAY_S)
-    told = []
-    plan = plan_prune(lake.catalog, W, D, keep_revisions=1, progress=lambda *a: told.append(a))
-    execute_prune(lake.catalog, plan, progress=lambda *a: told.append(a))
-    assert ("transactions read") in {what for *_, what in told}
-    assert (4, 4, "objects deleted") in told
-    assert all(done <= total for done, total, _ in told)
-
-
-def test_broken_chain_is_a_refusal(lake, make_memory_lake):
-    """A transaction of another log under the right name: sound in itself, not the successor."""
-    build(lake, 6, [3])
-    lake.pass_time(30 * DAY_S)
-    other = make_memory_lake()
-    build(other, 6, [3])
-    key = lake.log_key("t5")
-    stolen = other.log_key("t5")
-    lake.store.delete([key])
-    lake.store.put(LOG + stolen.rsplit("/", 1)[-1], other.store.get(stolen))
-    lake.pass_time(30 * DAY_S)
-    with pytest.raises(BrokenChain):
-        plan_prune(lake.catalog, W, D, keep_revisions=2)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -194,11 +195,11 @@ def unify(parts: Sequence[Part]) -> pa.Schema:
 
 
 def rows(parts: Sequence[Part]) -> pa.Table:
-    """The rows of a table, in order of writer and path."""
+    """The rows of a table, in order of writer, and of one writer as it committed them."""
     schema, newest = unify(parts), newest_generations(used_schemas(parts))
     tables = [schema.empty_table()]
     for part in sorted(parts, key=lambda part: part.writer.encode()):
-        for path, file in sorted(part.files.items(), key=lambda item: item[0].encode()):
+        for path, file in sorted(part.files.items(), key=place):
             own = columns_of(part.schemas[file.facts["schema_fingerprint"]])
             here = {c.name for c in own if c.generation == newest[c.name]}
             data = read_file(part.folder / path, file)
@@ -209,6 +210,14 @@ def rows(parts: Sequence[Part]) -> pa.Table:
                 columns.append(column.cast(item.type))
             tables.append(pa.table(columns, schema=schema))
     return pa.concat_tables(tables)
+
+
+def place(item: tuple[str, File]) -> tuple[int, int, int, bytes]:
+    """Where a file comes among those of its log: revision, clock, number in its name, path."""
+    path, file = item
+    named = re.search(r"/[1-9]\d{0,18}-[0-9a-f]{32}-(\d{1,9})\.parquet\Z", path, re.ASCII)
+    number = int(named[1]) if named else 10**9
+    return file.facts["revision"], file.facts["first_clock"], number, path.encode()
 
 
 def read_file(path: Path, file: File) -> pa.Table:

@@ -7,13 +7,13 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from fixture_catalog import dump
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data import parquet
 from lakelog.catalog.log import build, piece_sink
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
-from make_fixtures import dump
 
 if TYPE_CHECKING:
     from pathlib import Path

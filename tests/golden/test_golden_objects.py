@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fixture_catalog import told_of
 from lakelog.catalog.catalog import open_catalog
 from lakelog.catalog.format.cut import parse_token
 from lakelog.catalog.format.footer import decode_footer, encode_footer
@@ -36,8 +37,8 @@ from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import State, empty_state, state_of_checkpoint
 from lakelog.catalog.read.statistics import table_statistics
 from lakelog.errors import BrokenChain, UnsupportedFeature
-from make_fixtures import make, plain, told_of
-from readable import message_of, readable_object
+from make_fixtures import make
+from readable import message_of, plain, readable_object
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "fixtures" / "v1"

@@ -20,6 +20,16 @@ def test_modules_are_short(root, modules):
     assert not long
 
 
+def test_tests_and_benchmarks_are_short(root, python_files):
+    """A file of tests that grows over this is about two things."""
+    long = {
+        str(path): count
+        for path in python_files
+        if (count := len((root / path).read_text(encoding="utf-8").splitlines())) > MAX_MODULE_LINES
+    }
+    assert not long
+
+
 def test_functions_fit_a_screen(modules):
     long = {}
     for module in modules:

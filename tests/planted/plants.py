@@ -129,7 +129,7 @@ def chain_unchecked() -> Any:
     return mock.patch.object(replay, "check_link", return_value=None)
 
 
-@plant("tests/catalog/test_damaged_log.py")
+@plant("tests/catalog/test_damage_of_the_ancestor.py")
 def features_unchecked() -> Any:
     """An unknown required feature is read all the same."""
     from lakelog.catalog.format import objects
@@ -153,7 +153,7 @@ def bombs_unchecked() -> Any:
     return mock.patch.object(segment_bytes, "check_ipc_sizes", return_value=None)
 
 
-@plant("tests/catalog/test_reader.py")
+@plant("tests/catalog/test_points_in_time.py")
 def time_is_rounded_up() -> Any:
     """A time finds the revision after it."""
     from lakelog.catalog.log.history import History
@@ -167,7 +167,7 @@ def time_is_rounded_up() -> Any:
     return mock.patch.object(History, "revision_at", at)
 
 
-@plant("tests/gc/test_gc_prune.py")
+@plant("tests/gc/test_gc_prune_doubt.py")
 def prune_trusts_the_checkpoint() -> Any:
     """Prune doesn't compare the checkpoint with the log."""
     from lakelog.gc import prune_verify

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakelog.store import Store
+
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 
 
 @pytest.fixture

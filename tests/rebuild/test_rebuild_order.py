@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from lakelog.rebuild.evidence import Transaction, group, prove, rule_out
+from lakelog.rebuild.evidence import FoundTransaction, group, prove, rule_out
 from lakelog.rebuild.order import order
 from lakelog.rebuild.scanned import OwnFile
 
@@ -46,7 +46,7 @@ def ordered(*files: OwnFile) -> list[str]:
     return [name_of(item) for item in order(transactions, evidence).transactions]
 
 
-def name_of(item: Transaction) -> str:
+def name_of(item: FoundTransaction) -> str:
     return item.transaction_id.rstrip(b".").decode()
 
 

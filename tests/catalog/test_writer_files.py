@@ -1,0 +1,235 @@
+"""The files of a transaction: written, taken in, removed, and how they and tables may be named."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog.catalog.format.names import parse_data_file
+from lakelog.errors import (
+    DuplicateFile,
+    FileNotLive,
+    InvalidName,
+    InvalidParquet,
+    InvalidPath,
+    ObjectNotFound,
+    UsageError,
+)
+
+
+def table(*values):
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+def write(writer, *values, name="t", **options):
+    with writer.transaction() as tx:
+        tx.write(name, table(*values), **options)
+    return tx
+
+
+def values(catalog, name="t", as_of=None, database="db"):
+    found = catalog.snapshot(database, as_of).to_arrow(name).column("a").to_pylist()
+    return sorted(found)
+
+
+def test_data_files_carry_epoch_and_transaction(catalog):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        paths = tx.write("t", table(1), partition="p") + tx.write("t", table(2))
+    names = [parse_data_file(path) for path in paths]
+    assert [(name.epoch, name.transaction_id.hex(), name.number) for name in names] == [
+        (1, tx.transaction_id, 0),
+        (1, tx.transaction_id, 1),
+    ]
+    assert paths[0].startswith("data/p/t/")
+    assert paths[1].startswith("data/_/t/")
+
+
+def bounds(catalog):
+    """The least and the greatest value of column `a` of the only file, as the log knows them."""
+    (row,) = catalog.snapshot("db").statistics("t").to_pylist()
+    assert (row["column"], row["bound_type"]) == ("a", "int64")
+    return tuple(int.from_bytes(row[end], "little", signed=True) for end in ("min", "max"))
+
+
+def test_write_says_its_paths_and_files_lists_them(catalog, store):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        (path,) = tx.write("t", table(1, 2), partition="p", clock=(5, 9))
+    row = catalog.snapshot("db").files("t", details=True).to_pylist()[0]
+    assert row["path"] == path
+    assert row["size_bytes"] == store.head(f"w/db/{path}").size_bytes
+    assert row["url"] == store.object_url(f"w/db/{path}")
+    assert (row["writer"], row["partition"], row["row_count"], row["revision"]) == ("w", "p", 2, 0)
+    assert (row["first_clock"], row["last_clock"]) == (5, 9)
+    assert bounds(catalog) == (1, 2)
+
+
+def test_clocks_of_one_writer_ascend(catalog):
+    with catalog.writer("w", "db") as writer:
+        for _ in range(3):
+            write(writer, 1)
+    clocks = catalog.snapshot("db").files("t", details=True).column("first_clock").to_pylist()
+    assert len(set(clocks)) == 3
+
+
+def put_parquet(store, path, data, **options):
+    sink = pa.BufferOutputStream()
+    pq.write_table(data, sink, **options)
+    store.put(f"w/db/{path}", sink.getvalue().to_pybytes())
+
+
+def test_add_takes_in_an_existing_file(catalog, store):
+    put_parquet(store, "data/mine/x.parquet", table(4, 5))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.add("t", "data/mine/x.parquet", partition="p")
+    assert values(catalog) == [4, 5]
+    row = catalog.snapshot("db").files("t", details=True).to_pylist()[0]
+    assert (row["row_count"], row["partition"]) == (2, "p")
+    assert bounds(catalog) == (4, 5)
+
+
+def test_add_of_what_is_no_parquet_is_refused(catalog, store):
+    for name, body in {"text": b"hello", "empty": b"", "magic": b"PAR1" * 3}.items():
+        store.put(f"w/db/data/{name}", body)
+        with catalog.writer("w", "db") as writer:
+            tx = writer.transaction()
+            with pytest.raises(InvalidParquet) as caught:
+                tx.add("t", f"data/{name}")
+            assert name in str(caught.value)
+            assert tx.commit() is None
+
+
+@pytest.mark.parametrize("path", ["x", "data/../../other/db/data/x", "/data/x", "s3://b/x", ""])
+def test_add_and_remove_stay_inside_the_writers_prefix(catalog, path):
+    with catalog.writer("w", "db") as writer:
+        tx = writer.transaction()
+        with pytest.raises(InvalidPath):
+            tx.add("t", path)
+        with pytest.raises(InvalidPath):
+            tx.remove(path)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 256, "%" * 86])
+def test_add_to_a_name_that_cannot_be_is_refused(catalog, store, name):
+    put_parquet(store, "data/x", table(1))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        with pytest.raises(InvalidName):
+            tx.add("t", "data/x", partition=name)
+        with pytest.raises(InvalidName):
+            tx.add(name, "data/x")
+        tx.add("t", "data/x")
+    assert catalog.snapshot("db").tables() == ["t"]
+
+
+def test_add_of_a_file_that_is_not_there(catalog):
+    with catalog.writer("w", "db") as writer, pytest.raises(ObjectNotFound, match="nowhere"):
+        writer.transaction().add("t", "data/nowhere")
+
+
+def test_a_duplicate_add_is_refused_and_the_log_goes_on(catalog, store):
+    put_parquet(store, "data/x", table(1))
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.add("t", "data/x")
+        before = [item.key for item in store.list("")]
+        with pytest.raises(DuplicateFile, match="data/x"), writer.transaction() as tx:
+            tx.add("t", "data/x")
+        assert [item.key for item in store.list("")] == before
+        write(writer, 2)
+    assert values(catalog) == [1, 2]
+
+
+def test_a_double_remove_is_refused_and_the_log_goes_on(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        with writer.transaction() as tx:
+            tx.remove(path)
+            with pytest.raises(FileNotLive, match=path):
+                tx.remove(path)
+        with pytest.raises(FileNotLive):
+            writer.transaction().remove(path)
+        assert writer.revision == 1
+        write(writer, 2)
+    assert values(catalog) == [2]
+
+
+def test_remove_and_write_again_in_one_transaction(catalog):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        with writer.transaction() as tx:
+            tx.remove(path)
+            tx.write("t", table(2))
+        assert values(catalog) == [2]
+        assert values(catalog, as_of={"w": 0}) == [1]
+        row = catalog.history("db").to_pylist()[1]
+        assert (row["operation"], row["files_added"], row["files_removed"]) == ("overwrite", 1, 1)
+
+
+def test_a_file_written_and_removed_in_one_transaction_is_never_seen(catalog):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        (path,) = tx.write("t", table(1))
+        tx.remove(path)
+        tx.write("t", table(2))
+    assert values(catalog) == [2]
+
+
+def test_names_of_any_kind(catalog):
+    names = ["a/b", "..", "%", "ü 日本", "C:\\x", "\n"]
+    with catalog.writer("w", "db") as writer:
+        for number, name in enumerate(names):
+            write(writer, number, name=name, partition=name)
+    snapshot = catalog.snapshot("db")
+    assert snapshot.tables() == sorted(names)
+    for number, name in enumerate(names):
+        assert values(catalog, name) == [number]
+        assert snapshot.files(name).column("partition").to_pylist() == [name]
+
+
+def test_two_transactions_side_by_side(catalog):
+    with catalog.writer("w", "db") as writer:
+        one, two = writer.transaction(), writer.transaction()
+        one.write("t", table(1))
+        two.write("t", table(2))
+        two.commit()
+        one.commit()
+    assert values(catalog) == [1, 2]
+    assert values(catalog, as_of={"w": 0}) == [2]
+
+
+def test_of_two_transactions_that_remove_one_file_the_second_is_refused(catalog):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        one, two = writer.transaction(), writer.transaction()
+        for tx, value in ((one, 10), (two, 20)):
+            tx.remove(path)
+            tx.write("t", table(value))
+        one.commit()
+        with pytest.raises(FileNotLive):
+            two.commit()
+    assert values(catalog) == [10]
+
+
+@pytest.mark.parametrize(
+    ("partition", "hint"),
+    [(None, "Leave it out, or give ''"), (2013, r"Give text: str\(2013\)"), (0, r"str\(0\)")],
+)
+def test_a_partition_that_is_no_text_is_refused_before_anything_is_written(
+    catalog, store, partition, hint
+):
+    with catalog.writer("w", "db") as writer, pytest.raises(InvalidName, match=hint):
+        write(writer, 1, partition=partition)
+    assert not list(store.list("w/db/data/"))
+
+
+@pytest.mark.parametrize("every", ["x", -1, None, 1.5, True])
+def test_checkpoint_every_is_a_whole_number(catalog, every):
+    with pytest.raises(UsageError, match="checkpoint_every"):
+        catalog.writer("w", "db", checkpoint_every=every)
+
+
+@pytest.mark.parametrize("summary", ["x", 5, [1]])
+def test_a_summary_that_is_no_mapping(catalog, summary):
+    with catalog.writer("w", "db") as writer, pytest.raises(UsageError, match="The summary is a"):
+        writer.transaction(summary=summary)

@@ -1,0 +1,17 @@
+"""What the tests of prune share."""
+
+from __future__ import annotations
+
+
+def build(lake, commits, checkpoints=(), *, gap_s=0.0):
+    """`commits` revisions, each a new file and without the one of three revisions before."""
+    paths = []
+    with lake.writer() as writer:
+        for value in range(commits):
+            remove = [paths[value - 3]] if value >= 3 else []
+            paths.append(lake.commit(writer, value, remove))
+            if value in checkpoints:
+                writer.checkpoint()
+            if gap_s:
+                lake.pass_time(gap_s)
+    return paths

@@ -1,0 +1,23 @@
+"""What the tests of races with gc and prune share."""
+
+from __future__ import annotations
+
+
+class Interposed:
+    """Runs steps before the requests of the given numbers; those due together in their order."""
+
+    def __init__(self):
+        self.steps = []  # (number of the request, step)
+        self.requests = []
+
+    def __call__(self, request, key):
+        number = len(self.requests)
+        self.requests.append((request, key))
+        for due, step in self.steps:
+            if due == number:
+                step()
+
+    def finish(self):
+        for due, step in self.steps:
+            if due >= len(self.requests):
+                step()

@@ -1,0 +1,113 @@
+"""Executing a plan of prune, perhaps long after it was made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from lakelog.errors import (
+    BrokenChain,
+    CorruptError,
+    PlanOutdated,
+)
+from lakelog.gc import execute_prune, plan_prune
+from prune_cases import build
+
+DAY_S = 86_400.0
+
+W, D = "EWR", "weather"
+
+LOG = f"{W}/{D}/transactions/"
+
+
+@pytest.fixture
+def spilling(monkeypatch):
+    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+
+
+def test_an_outdated_plan_deletes_nothing(lake, make_memory_lake):
+    build(lake, 6, [2, 4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=3)
+    assert plan.facts.checkpoint == lake.log_key("c2")
+    execute_prune(lake.catalog, plan_prune(lake.catalog, W, D, keep_revisions=1))
+    before = lake.log_names()
+    with pytest.raises(PlanOutdated, match="gone"):
+        execute_prune(lake.catalog, plan)
+    assert lake.log_names() == before == "t4 c4 t5"
+    other = make_memory_lake()
+    build(other, 6, [2, 4])
+    other.pass_time(30 * DAY_S)
+    with pytest.raises((PlanOutdated, CorruptError)):
+        execute_prune(other.catalog, plan)
+    assert other.log_names() == "t0 t1 t2 c2 t3 t4 c4 t5"
+
+
+def test_a_plan_outdated_by_a_log_that_ends_earlier(lake):
+    build(lake, 6, [2])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    lake.store.delete([lake.log_key("t5")])
+    with pytest.raises(PlanOutdated, match="ended at revision 5"):
+        execute_prune(lake.catalog, plan)
+    tampered = replace(plan, facts=replace(plan.facts, head=4, head_digest="00" * 32))
+    with pytest.raises(PlanOutdated, match="another transaction"):
+        execute_prune(lake.catalog, tampered)
+
+
+def test_commits_since_the_plan_do_not_void_it(lake):
+    build(lake, 6, [4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    with lake.writer() as writer:
+        lake.commit(writer, 6)
+    assert execute_prune(lake.catalog, plan).deleted_objects == 4
+    assert lake.log_names() == "t4 c4 t5 t6"
+    again = execute_prune(lake.catalog, plan)
+    assert (again.deleted_objects, again.gone_objects) == (0, 4)
+
+
+def test_a_plan_deletes_no_more_than_it_names(lake):
+    build(lake, 6, [4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    part = replace(plan, actions=plan.actions[:2])
+    assert execute_prune(lake.catalog, part).deleted_objects == 2
+    assert lake.log_names() == "t2 t3 t4 c4 t5"
+
+
+def test_a_segment_that_is_needed_by_now_stays(lake, spilling):
+    build(lake, 6, [1, 4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    segment = next(a.key for a in plan.actions if a.key.endswith(".segment"))
+    lake.store.put(segment, lake.store.get(segment))  # somebody wrote it again: it is young
+    report = execute_prune(lake.catalog, plan)
+    assert report.kept[0].names == (segment,)
+    assert report.deleted_objects == plan.objects - 1
+
+
+def test_progress_is_told(lake):
+    build(lake, 6, [4])
+    lake.pass_time(30 * DAY_S)
+    told = []
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1, progress=lambda *a: told.append(a))
+    execute_prune(lake.catalog, plan, progress=lambda *a: told.append(a))
+    assert ("transactions read") in {what for *_, what in told}
+    assert (4, 4, "objects deleted") in told
+    assert all(done <= total for done, total, _ in told)
+
+
+def test_broken_chain_is_a_refusal(lake, make_memory_lake):
+    """A transaction of another log under the right name: sound in itself, not the successor."""
+    build(lake, 6, [3])
+    lake.pass_time(30 * DAY_S)
+    other = make_memory_lake()
+    build(other, 6, [3])
+    key = lake.log_key("t5")
+    stolen = other.log_key("t5")
+    lake.store.delete([key])
+    lake.store.put(LOG + stolen.rsplit("/", 1)[-1], other.store.get(stolen))
+    lake.pass_time(30 * DAY_S)
+    with pytest.raises(BrokenChain):
+        plan_prune(lake.catalog, W, D, keep_revisions=2)

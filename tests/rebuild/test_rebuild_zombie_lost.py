@@ -1,0 +1,132 @@
+"""Zombies of a log of which much or all was lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import parse_log_object
+from lakelog.errors import (
+    CommitOutcomeUnknown,
+    FencedError,
+    ForkError,
+)
+from lakelog.rebuild import execute_rebuild
+from lakelog.testing.crashing import Crash, CrashingStore
+
+if TYPE_CHECKING:
+    pass
+from zombie_world import LOG, World, make_world, write
+
+
+def item_of(key: str):
+    return parse_log_object(key.removeprefix(LOG)) if key.startswith(LOG) else None
+
+
+def new_names(world: World, before: set[str]) -> set[int]:
+    """Incarnations in which there are more names than before."""
+    now = {info.key for info in world.store.list(LOG)} - before
+    return {item.incarnation for item in map(item_of, now) if item is not None}
+
+
+@pytest.mark.parametrize("removals", [0, 1, 2, 9])
+def test_with_nothing_left_of_the_log_footers_tell_which_names_a_zombie_may_still_use(removals):
+    world = make_world(commits=10, removals=removals, checkpoint_every=0)
+    guest = Catalog(world.store, ambient=world.fake.ambient).writer("EWR", "weather", shared=True)
+    world.paths.append(write(guest, world.fake))
+    world.lose_the_log()
+    plan = world.plan()
+    assert any("Stop every process" in note for note in plan.notes)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    before = {info.key for info in world.store.list(LOG)}
+    for zombie in (world.zombie, guest, world.early):
+        with pytest.raises(FencedError):
+            write(zombie, world.fake)
+    assert {info.key for info in world.store.list(LOG)} == before
+    path = write(world.new_owner(), world.fake)
+    assert world.live() == {*plan.live, path}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("moment", ["lost", "sealed", "rebuilt"])
+@pytest.mark.parametrize("also", ["write", "remove"])
+def test_a_zombie_that_no_footer_tells_of_is_never_told_of_success(shared, moment, also):
+    """It has only removed files: the name that it was promised died with the log, so a rebuild
+    can't take it. It looks at the log itself before it believes that it has committed."""
+    world = make_world(checkpoint_every=0)
+    remover = world.zombie
+    if shared:
+        remover = Catalog(world.store, ambient=world.fake.ambient).writer(
+            "EWR", "weather", shared=True
+        )
+    else:
+        remover = world.new_owner()
+    with remover.transaction() as tx:
+        tx.remove(world.paths[0])
+    world.lose_the_log()
+    if moment == "sealed":
+        with pytest.raises(Crash):
+            execute_rebuild(CrashingStore(world.store, 8), world.plan(), ambient=world.fake.ambient)
+    elif moment == "rebuilt":
+        world.rebuild()
+    before = {info.key for info in world.store.list(LOG)}
+    refused = FencedError if moment == "rebuilt" else (CommitOutcomeUnknown, ForkError)
+    tx = remover.transaction()
+    if also == "write":
+        tx.write("hourly", pa.table({"n": [1]}))
+    else:
+        tx.remove(world.paths[1])
+    for _ in range(2):
+        with pytest.raises(refused):
+            tx.commit()
+    assert new_names(world, before) == {1}  # it was put, and it wasn't acknowledged
+    if moment != "rebuilt":
+        world.rebuild()
+    assert world.load().log.incarnation == 2
+    live = world.live()
+    with pytest.raises(FencedError):
+        write(remover, world.fake)
+    assert world.live() == live
+    path = write(world.new_owner(), world.fake)
+    assert world.live() == {*live, path}
+
+
+def test_a_remover_of_a_log_that_is_well_is_told_of_success():
+    world = make_world(commits=6, checkpoint_every=0)
+    for path in world.paths[:4]:
+        with world.zombie.transaction() as tx:
+            tx.remove(path)
+    assert world.live() == set(world.paths[4:])
+    assert world.load().revision == 9
+
+
+def test_a_head_that_cant_be_read_is_said_to_let_zombies_in():
+    world = make_world()
+    newest = max(
+        (info.key for info in world.store.list(LOG) if info.key.endswith("transaction")),
+        key=lambda key: item_of(key).revision,
+    )
+    checkpoints = [i.key for i in world.store.list(LOG) if i.key.endswith("checkpoint")]
+    world.store.delete([key for key in checkpoints if item_of(key).revision == 3])
+    world.store.put(newest, world.store.get(newest)[:-1])
+    plan = world.plan()
+    assert any("the old log's end can't be read" in note for note in plan.notes)
+    execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    with pytest.raises(FencedError):
+        write(world.zombie, world.fake)
+    readable = make_world().plan()
+    assert any("is refused from the first request on" in note for note in readable.notes)
+
+
+def test_one_transaction_over_a_log_that_cant_be_read():
+    world = make_world(commits=1, checkpoint_every=0)
+    (only,) = (info.key for info in world.store.list(LOG))
+    world.store.put(only, world.store.get(only)[:-1])
+    info = world.rebuild()
+    assert (info.revision, info.transactions) == (0, 1)
+    assert world.live() == set(world.paths)
+    for zombie in (world.zombie, world.early):
+        with pytest.raises(FencedError):
+            write(zombie, world.fake)
