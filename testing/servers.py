@@ -93,7 +93,8 @@ def moto_server(extra_env: Mapping[str, str] | None = None) -> Iterator[S3Server
     """
 
     def command(port: int) -> list[str]:
-        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        server = "lakelog.testing.moto_atomic"
+        return [sys.executable, "-m", server, "-H", "127.0.0.1", "-p", str(port)]
 
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask") is None:
         raise missing("moto[server,s3]")
