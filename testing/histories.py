@@ -51,7 +51,7 @@ _ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
 FINGERPRINT, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
 MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
 # A little of everything goes wrong; or much sleep, much death, much damage; or nothing.
-KINDS = (Faults(), Faults(nap=0.08), Faults(die=0.04), Faults(damage=0.1, miss=0.1), QUIET)
+KINDS = (Faults(), Faults(nap=0.08), Faults(die=0.04), Faults(damage=0.1, miss=0.4), QUIET)
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
 
 
@@ -61,11 +61,19 @@ class Cast:
 
     Attributes:
         rest_s: How long a process does nothing between two pieces of work, at the most.
+        checkpoint_every: One of these numbers of commits; 0: never.
+        trim_share: How often an owner ends with a checkpoint that leaves out what was pruned.
+        prune_share: How often a keeper prunes, instead of collecting garbage.
+        keep_revisions: What prune keeps, at the most.
     """
 
     world: World
     truth: Truth
     rest_s: float = 0.0
+    checkpoint_every: tuple[int, ...] = (0, 2, 3)
+    trim_share: float = 0.1
+    prune_share: float = 0.5
+    keep_revisions: int = 3
 
     def rest(self) -> None:
         """Do nothing for a while; others go on."""
@@ -79,11 +87,14 @@ class Cast:
             try:
                 writer = Writer(
                     store, WRITER, DATABASE, shared=shared, margins=MARGINS,
-                    checkpoint_every=random.choice((0, 2, 3)), ambient=self.world.ambient(),
+                    checkpoint_every=random.choice(self.checkpoint_every),
+                    ambient=self.world.ambient(),
                 )  # fmt: skip
                 for _ in range(random.randint(1, 3)):
                     self.rest()
                     self.transaction(store, writer)
+                if random.random() < self.trim_share:
+                    writer.checkpoint()
             except (StorageError, CorruptError, ConflictError):
                 continue
 
@@ -152,10 +163,10 @@ class Cast:
         for _ in range(rounds):
             self.rest()
             try:
-                if random.random() < 0.5:
+                if random.random() < self.prune_share:
                     plan = plan_prune(
-                        store, WRITER, DATABASE, keep_revisions=random.randint(1, 3),
-                        ambient=ambient, margins=MARGINS,
+                        store, WRITER, DATABASE, ambient=ambient, margins=MARGINS,
+                        keep_revisions=random.randint(1, self.keep_revisions),
                     )  # fmt: skip
                     execute_prune(store, plan, ambient=ambient, margins=MARGINS)
                 else:
@@ -199,10 +210,15 @@ def _spawn_some(world: World, cast: Cast) -> None:
 
 
 def _spawn_rivals(world: World, truth: Truth) -> None:
-    """Two owners of one epoch that rest for long, while guests commit and the log is pruned."""
+    """Two owners of one epoch that rest for long, or just not long enough to look again, while
+    guests commit and the log is pruned."""
     world.faults = QUIET
-    patient = Cast(world, truth, rest_s=12 * MARGINS.prune_floor_s)
-    busy = Cast(world, truth, rest_s=2 * MARGINS.prune_floor_s)
+    patience = world.random.choice((12, 0.9)) * MARGINS.prune_floor_s
+    patient = Cast(world, truth, rest_s=patience)
+    busy = Cast(
+        world, truth, rest_s=patience / 6, checkpoint_every=(1, 2), trim_share=1.0,
+        prune_share=0.9, keep_revisions=1,
+    )  # fmt: skip
     for number in range(2):
         world.spawn(f"owner{number}", partial(patient.owner, shared=False, rounds=1))
     world.spawn("guest", partial(busy.owner, shared=True, rounds=3))

@@ -19,7 +19,7 @@ from lakelog.catalog.format import frame
 from lakelog.catalog.log import checkpoint, listing, replay
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
-from lakelog.gc import collect, prune, prune_choice
+from lakelog.gc import collect, prune, prune_choice, prune_select
 from lakelog.testing.histories import Outcome, run_history
 
 LIMIT = 6_000
@@ -139,6 +139,7 @@ def prune_has_no_floor() -> Iterator[None]:
         mock.patch.object(prune_choice, "floor_revision", floor),
         mock.patch.object(prune, "is_old", return_value=True),
         mock.patch.object(prune_choice, "is_old", return_value=True),
+        mock.patch.object(prune_select, "is_old", return_value=True),
     ):
         yield
 

@@ -45,12 +45,6 @@ def test_a_seed_replays_its_history_request_by_request():
     assert len(first) > 10
 
 
-# These need over a thousand histories: `make soak`, or `python tests/simulation/mutants.py`.
-SLOW = {"fences_by_what_is_left", "prune_has_no_floor"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.long) if n in SLOW else n for n in MUTANTS]
-)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_caught(name):
     assert first_violation(name) is not None, f"{name}: no history shows it"
