@@ -20,8 +20,9 @@ DESCRIPTION: Final = """\
 List the tables of a database over all its writers, with their live files, rows, size and number
 of columns. A table without live files stays in the list, with its columns, once anything was
 committed to it, until the log is told to forget it (`Writer.forget` in Python). So does one whose
-files can't be told, since something is damaged; the command ends with 5 then. The text form also
-prints the token of what was read: with `--as-of TOKEN` every command reads exactly that again."""
+files can't be told, since something is damaged. Names that can't be told either are warned of. The
+command ends with 5 in both cases. The text form also prints the token of what was read: with
+`--as-of TOKEN` every command reads exactly that again."""
 EXAMPLES: Final = """
 lakelog tables s3://lake/catalog weather
 lakelog tables ./catalog weather --as-of 2013-06-30T00:00Z
@@ -47,9 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a row a table, sorted by name; one that can't be used has nothing but its name."""
     snapshot = open_snapshot(args)
+    names, is_whole = _names(snapshot)
     failed: list[CorruptError] = []
     records = []
-    for table in snapshot.tables():
+    for table in names:
         try:
             records.append(_record(snapshot, table))
         except CorruptError as error:  # the others can be used all the same
@@ -59,7 +61,19 @@ def run(args: argparse.Namespace) -> int:
     output.rows(args.output, _COLUMNS, records, empty="(no tables)")
     if args.output == "text":
         print_cut(snapshot)
-    return failed[0].exit_code if failed else 0
+    return CorruptError.exit_code if failed or not is_whole else 0
+
+
+def _names(snapshot: Snapshot) -> tuple[list[str], bool]:
+    """The tables that can be listed, and whether these are all; what is missing is warned of."""
+    from ...catalog.read.tables import TablesWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        names = snapshot.tables()
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return names, not any(issubclass(one.category, TablesWarning) for one in caught)
 
 
 def _record(snapshot: Snapshot, table: str) -> dict[str, Any]:

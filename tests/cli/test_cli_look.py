@@ -6,10 +6,12 @@ import csv
 import io
 import re
 from pathlib import Path
+from unittest import mock
 
 import lakelog
 import pyarrow as pa
 import pytest
+from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.store import open_store
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
 
@@ -62,6 +64,24 @@ def test_a_table_that_cannot_be_used_hinders_no_other(cli, tmp_path):
     assert "data/never" in result.err
     assert cli("files", tmp_path, "db", "good").code == 0
     assert cli("files", tmp_path, "db", "bad").code == 5
+
+
+def test_a_part_of_the_names_that_cannot_be_listed_is_told_and_ends_with_5(cli, tmp_path):
+    log = LogBuilder()
+    log.commit(schema_action("bad"), schema_action("good"))
+    with (
+        mock.patch.object(checkpoint, "ROWS_PER_SEGMENT", 1),
+        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+    ):
+        held = log.checkpoint()
+    store = open_store(str(tmp_path))
+    log.put_into(store)
+    gone = next(p.where for p in held.pieces if p.segment.first_table == "bad")
+    store.delete([gone, *(o.key for o in store.list("w/db/") if o.key.endswith(".transaction"))])
+    result = cli("tables", tmp_path, "db", "-o", "json")
+    assert result.code == 5
+    assert [row["table"] for row in result.json] == ["good"]
+    assert "from 'bad' to 'bad'" in result.err
 
 
 @pytest.mark.parametrize(

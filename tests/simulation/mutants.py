@@ -212,7 +212,12 @@ def planted(name: str) -> Iterator[None]:
 
 # Where those were last caught that take long: looked at first. Should it not show there any more,
 # all are gone through.
-LAST_CAUGHT = {"digest_unchecked": 329, "gap_is_skipped": 1005, "guest_keeps_old_files": 1021}
+LAST_CAUGHT = {
+    "digest_unchecked": 88,
+    "fences_by_what_is_left": 1494,
+    "gap_is_skipped": 628,
+    "guest_keeps_old_files": 1021,
+}
 
 
 def first_violation(name: str, limit: int = LIMIT) -> Outcome | None:
