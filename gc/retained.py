@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ..catalog.format.columns import column
 from ..catalog.format.names import name_prefix
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
+from ..catalog.format.seals import read_seal
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.listing import Listing, plan_read
 from ..catalog.log.outcome import foreign_error
@@ -270,9 +271,11 @@ def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa
             items = listing.others[low : low + _READ_AT_ONCE]
             transactions = [item for item in items if item.kind == "transaction"]
             for item, body in zip(transactions, _bodies(context, transactions), strict=True):
-                transaction = decode_transaction(body, listing.key(item))
-                _refuse_unknown(transaction)
-                _add_paths(transaction, paths)
+                key = listing.key(item)
+                if read_seal(body, key) is None:  # a seal names no file, in a chain or not
+                    transaction = decode_transaction(body, key)
+                    _refuse_unknown(transaction)
+                    _add_paths(transaction, paths)
             for item in items:
                 if item.kind == "checkpoint":
                     paths.extend(context.log.checkpoint_state(item).files.paths())

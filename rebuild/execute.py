@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.commit.checkpointer import put_segments
 from ..catalog.format.names import base_folder, name_prefix
+from ..catalog.format.seals import read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.log.listing import fork_error
 from ..catalog.read.log_reader import LogReader
@@ -36,7 +37,7 @@ from .build import LogBytes, build_objects, compare
 from .plan import RebuildInfo, RebuildPlan, check_plan
 from .rebuild import data_digest
 from .scan import list_data
-from .seal import read_seal, seal_body, seal_key
+from .seal import seal_body, seal_key
 from .taken import put_once
 
 if TYPE_CHECKING:

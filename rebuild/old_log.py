@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
+from ..catalog.format.seals import StandingSeal, read_seal
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.outcome import foreign_error
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
-from .seal import StandingSeal, read_seal
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient

@@ -7,6 +7,7 @@ from lakelog.catalog.format.names import parse_log_object
 from lakelog.catalog.margins import Margins
 from lakelog.errors import ConflictError, CorruptObject, LakelogError, PlanOutdated, StorageError
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.testing.rebuilt import seal
 
 DAY_S = 86_400.0
@@ -61,6 +62,19 @@ def test_a_lower_incarnation_stays_for_the_floor_and_its_tokens_work(rebuilt):
     with lake.writer() as writer:
         lake.commit(writer, 3)
     assert lake.read() == [1, 2, 3]
+
+
+def test_gc_goes_on_after_the_rebuild_of_a_lost_log(lake):
+    """All that is left of the old incarnation are seals under names that it may still have had,
+    which no chain could hold."""
+    with lake.writer() as writer:
+        lake.commit(writer, 0)
+    lake.store.delete([found.key for found in lake.store.list(f"{BASE}transactions/")])
+    execute_rebuild(lake.catalog, plan_rebuild(lake.catalog, W, D))
+    assert "1:t0" in lake.log_names().split()
+    lake.pass_time(30 * DAY_S)
+    assert collect(lake) == set()
+    assert lake.read() == [0]
 
 
 def test_a_lower_incarnation_stays_for_the_days_to_keep(rebuilt):
