@@ -36,7 +36,10 @@ def compare_logs(logs: Collection[LogHealth]) -> list[Finding]:
             what = f"This is the same log as {other}" + (
                 ": the newest snapshot is refused, as rows would count twice" if together else ""
             )
-            to_do = "One is a copy of the other: remove it, or keep it in a catalog of its own"
+            to_do = (
+                "One is a copy of the other. If it was not written to since, remove it; else "
+                "keep it in a catalog of its own"
+            )
             severity: Severity = "problem" if together else "note"
             found.append(Finding(severity, what, None, to_do, log.writer, log.database))
     return found

@@ -52,8 +52,9 @@ def refuse_twins(states: Iterable[State]) -> None:
                 f"{twin.writer}/{twin.database} and {state.writer}/{state.database} are one log: "
                 "its rows would count twice",
                 key=f"{state.writer}/{state.database}",
-                hint="One is a copy of the other: remove it, or name the writers that you want: "
-                f"as_of={{'{twin.writer}': {twin.revision}}}",
+                hint="One is a copy of the other. If it was not written to since, remove it; else "
+                "keep it in a catalog of its own. Or name the writers that you want: as_of="
+                f"{{'{twin.writer}': {twin.revision}}} (--as-of {twin.writer}={twin.revision})",
             )
 
 

@@ -138,7 +138,10 @@ def _report(
 ) -> None:
     snapshot = _snapshot(catalog, args.database)
     skipped = info is not None and info.skipped
-    rows, total = (0, 0) if snapshot is None or skipped else _sums(snapshot, args, paths)
+    rows, total = (0, 0)
+    if info is not None and not skipped:
+        own = snapshot or catalog.snapshot(args.database, {args.writer: info.revision})
+        rows, total = _sums(own, args, paths)
     record: dict[str, Any] = {
         "writer": args.writer,
         "database": args.database,

@@ -147,6 +147,8 @@ def test_a_broken_log_of_another_writer_does_not_undo_the_commit(
     result = cli(*args)
     assert result.code == 0
     assert (result.json["revision"], result.json["token"]) == (4, None)
+    assert result.json["row_count"] > 0
+    assert result.json["size_bytes"] > 0
     assert result.err.startswith("lakelog: warning: no token: JFK/weather/transactions/")
 
 
