@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..errors import (
     AccessDenied,
@@ -37,6 +37,7 @@ from .text import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_T = TypeVar("_T")
 STORAGE: Final = 6
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
@@ -146,3 +147,17 @@ def show_warnings(redact: Callable[[str], str]) -> None:
 def usage(message: str, command: str, *, hint: str = "") -> UsageError:
     """An error about the command line itself."""
     return UsageError(message, hint=hint or f"See `lakelog {command} --help`".replace("  ", " "))
+
+
+def as_far_as_told(call: Callable[[], _T], partial: type[Warning]) -> tuple[_T, bool]:
+    """What a call gives, and whether that is all: it warns of what damage hides, and so do we.
+
+    Args:
+        partial: The warning that says that something is missing.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = call()
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return found, not any(issubclass(one.category, partial) for one in caught)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from ...errors import CorruptError
 from .. import options, output
+from ..errors import as_far_as_told
 from ..opening import open_catalog
 from ..output import Column
 from ..text import cell, count
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = """\
 Show the commits of a database, newest first: when, by which writer, what was done, how many
 files came and went. A time shown here can be given to `--as-of` and means the state just after
-that commit (by that writer's clock)."""
+that commit (by that writer's clock). Where a log can't be read to its end, the commits that can
+be are shown, and the command ends with 5."""
 EXAMPLES: Final = """
 lakelog log s3://lake/catalog weather
 lakelog log ./catalog weather --writer EWR --limit 10
@@ -54,7 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row a commit."""
-    history = open_catalog(args).history(args.database, args.writer)
+    from ...catalog.catalog import HistoryWarning
+
+    catalog = open_catalog(args)
+    history, is_whole = as_far_as_told(
+        lambda: catalog.history(args.database, args.writer), HistoryWarning
+    )
     total = history.num_rows
     kept = total if args.limit is None else min(args.limit, total)
     records = _records(history.slice(total - kept))
@@ -64,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         _print(records, total)
     else:
         output.rows(args.output, _COLUMNS, records)
-    return 0
+    return 0 if is_whole else CorruptError.exit_code
 
 
 def _records(history: pa.Table) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptError, SchemaConflict
 from .. import options, output
-from ..errors import CommandWarning, note_error
+from ..errors import CommandWarning, as_far_as_told, note_error
 from ..opening import open_snapshot, print_cut
 from ..output import Column
 
@@ -47,8 +47,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row a table, sorted by name; one that can't be used has nothing but its name."""
+    from ...catalog.read.tables import TablesWarning
+
     snapshot = open_snapshot(args)
-    names, is_whole = _names(snapshot)
+    names, is_whole = as_far_as_told(snapshot.tables, TablesWarning)
     failed: list[CorruptError] = []
     records = []
     for table in names:
@@ -62,18 +64,6 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "text":
         print_cut(snapshot)
     return CorruptError.exit_code if failed or not is_whole else 0
-
-
-def _names(snapshot: Snapshot) -> tuple[list[str], bool]:
-    """The tables that can be listed, and whether these are all; what is missing is warned of."""
-    from ...catalog.read.tables import TablesWarning
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        names = snapshot.tables()
-    for one in caught:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return names, not any(issubclass(one.category, TablesWarning) for one in caught)
 
 
 def _record(snapshot: Snapshot, table: str) -> dict[str, Any]:
