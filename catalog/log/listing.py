@@ -49,6 +49,7 @@ class Listing:
     lowest: int = 1 << 62
     head: int = -1
     _passed: list[LogObject] = field(default_factory=list)
+    _run: tuple[int, int] = (-1, 0)  # a target, and its run's start as far as it was followed
 
     # --- Taking names in --------------------------------------------------------------------------
 
@@ -99,7 +100,12 @@ class Listing:
         if not self.incarnation:
             return False
         goal = self.head if target is None else target
-        start = self.run_start(goal)
+        if self._run[0] != goal:
+            self._run = goal, goal + 1
+        start = self._run[1]
+        while start - 1 in self.transactions:
+            start -= 1
+        self._run = goal, start  # asked after each name, and the run grows by one: not from the top
         return any(self.lowest <= base <= goal and base >= start - 1 for base in self.checkpoints)
 
     # --- What it shows ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lakelog.catalog.format.names import LogObject
-from lakelog.catalog.log.listing import plan_read, read_listing
+from lakelog.catalog.log.listing import Listing, plan_read, read_listing
 from lakelog.errors import (
     ForkError,
     MissingTransaction,
@@ -239,3 +239,24 @@ def test_a_checkpoint_met_late_claims_the_names_before_it():
     found = listing(more=[*(transaction(r, 0, 2) for r in range(6)), checkpoint(1, 0, 2)])
     assert (found.incarnation, found.head) == (2, 5)
     assert sorted(found.transactions) == list(range(6))
+
+
+class Counted(dict):
+    """Counts how often somebody asks whether a key is there."""
+
+    asked = 0
+
+    def __contains__(self, key):
+        self.asked += 1
+        return super().__contains__(key)
+
+
+@pytest.mark.parametrize("checkpoints", [(), (10,)], ids=["none", "one, below a gap"])
+def test_a_long_log_without_checkpoints_is_listed_in_one_pass(checkpoints):
+    found = Listing("w", "db")
+    found.transactions = Counted()
+    names = names_of([*range(50, 3000)], checkpoints)
+    for name in names:
+        found.take(name)
+        assert not found.is_complete_for(None)
+    assert found.transactions.asked < 3 * len(names)
