@@ -53,6 +53,7 @@ class Assembled:
         removed: tuple[FileName, ...] = (),
         schemas: tuple[SchemaName, ...] = (),
         applications: tuple[tuple[str, int], ...] = (),
+        forgotten: tuple[SchemaName, ...] = (),
     ) -> None:
         """One more transaction at the end, that no footer tells of."""
         revision = len(self.transactions)
@@ -74,6 +75,7 @@ class Assembled:
                 removed=removed,
                 schemas=schemas,
                 applications=applications,
+                forgotten=forgotten,
             )
         )
         self.live.difference_update(removed)
