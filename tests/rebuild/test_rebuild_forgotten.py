@@ -7,7 +7,10 @@ import datetime as dt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakelog.catalog.format.wire_kinds import APPLICATIONS
+from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import LogReader
+from lakelog.errors import CorruptError
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from rebuild_cases import rows
 
@@ -161,3 +164,23 @@ def test_a_log_whose_end_is_lost_forgets_as_far_as_it_can_be_read(catalog, store
     rebuild(store, fake)
     assert parts_of(store, fake)[0] == {"late": 5}
     assert sorted(catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_versions_that_cannot_be_read_are_not_taken_for_forgotten(
+    catalog, store, fake, monkeypatch
+):
+    monkeypatch.setattr(piece_sink, "SPILL_FROM_BYTES", 0)
+    with catalog.writer("EWR", "weather", checkpoint_every=0) as writer:
+        put(writer, "hourly", rows(1), app_id="job", app_version=4)
+        put(writer, "hourly", rows(2))
+        writer.checkpoint()
+    state = LogReader(store, "EWR", "weather", fake.ambient).load()
+    lost = [piece.name for piece in state.pieces if piece.kind == APPLICATIONS]
+    assert lost
+    store.delete([f"EWR/weather/segments/{name}" for name in lost])
+    names = [info.key for info in store.list("EWR/weather/transactions/")]
+    store.delete([key for key in names if key.endswith(".transaction")])
+    with pytest.raises(CorruptError):
+        parts_of(store, fake)
+    rebuild(store, fake)
+    assert parts_of(store, fake)[0] == {"job": 4}
