@@ -6,7 +6,7 @@ Source: docs/format.md, sections 5.1 and 10.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.format.schema import EncodedSchema
@@ -42,7 +42,6 @@ def carry_over(
     Args:
         schemas: Those that are carried over are put in.
     """
-    _forget_versions(result, known)
     for name, entry in known.schemas.items():
         schemas.setdefault(name, EncodedSchema(name[1], entry.message, entry.generations))
     chunks = _schema_chunks(result, known, schemas)
@@ -60,18 +59,6 @@ def carry_over(
             applications=tuple(chunk.applications),
             forgotten=tuple(chunk.forgotten),
         )
-
-
-def _forget_versions(result: Assembled, known: KnownLog) -> None:
-    """Take out the application versions of transactions that the old log has forgotten: a commit
-    of a lower version that came after must not be taken for a repeated one."""
-    if not known.has_applications:
-        return
-    versions = known.applications.versions()
-    for place, item in enumerate(result.transactions):
-        is_told = known.is_whole or bytes.fromhex(item.transaction_id) in known.committed
-        if item.app_id and is_told and item.app_version > versions.get(item.app_id, -1):
-            result.transactions[place] = replace(item, app_id="", app_version=0)
 
 
 def _versions(result: Assembled, known: KnownLog) -> list[tuple[str, int]]:

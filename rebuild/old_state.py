@@ -32,6 +32,7 @@ def prove_by_log(
     transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence, known: KnownLog
 ) -> None:
     """Add to the evidence what the old log says of each transaction."""
+    evidence.forgotten = _forgotten(transactions, known)
     for transaction_id, item in transactions.items():
         place = known.committed.get(transaction_id)
         if place is not None:
@@ -49,6 +50,23 @@ def prove_by_log(
                 "none of its files is live in the old log, whose history begins at revision "
                 f"{known.first}"
             )
+
+
+def _forgotten(
+    transactions: Mapping[TransactionId, FoundTransaction], known: KnownLog
+) -> set[TransactionId]:
+    """Transactions whose application version is above that of the old log, which knows of them: a
+    lower one that came after must not be taken for a repeated one."""
+    if not known.has_applications:
+        return set()
+    versions = known.applications.versions()
+    return {
+        transaction_id
+        for transaction_id, item in transactions.items()
+        if (known.is_whole or transaction_id in known.committed)
+        and item.app_id
+        and item.app_version > versions.get(item.app_id, -1)
+    }
 
 
 def _is_covered(item: FoundTransaction, known: KnownLog) -> bool:

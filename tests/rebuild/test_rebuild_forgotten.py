@@ -184,3 +184,18 @@ def test_versions_that_cannot_be_read_are_not_taken_for_forgotten(
         parts_of(store, fake)
     rebuild(store, fake)
     assert parts_of(store, fake)[0] == {"job": 4}
+
+
+def test_a_lost_commit_is_not_ruled_out_by_a_version_that_was_forgotten(catalog, store, fake):
+    """The log's last object is gone, and says the same version as a forgotten one."""
+    with catalog.writer("EWR", "weather", checkpoint_every=0) as writer:
+        put(writer, "hourly", rows(1), app_id="job", app_version=1)
+        forget_all_versions(writer, fake)
+        _, tx = put(writer, "hourly", rows(2), app_id="job", app_version=1)
+    log = LogReader(store, "EWR", "weather", fake.ambient)
+    (name,) = log.names().names_at(tx.commit_info.revision)
+    key = f"EWR/weather/transactions/{name.name}"
+    store.put(key, store.get(key)[:-1])
+    rebuild(store, fake)
+    assert sorted(catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist()) == [1, 2]
+    assert parts_of(store, fake)[0] == {"job": 1}
