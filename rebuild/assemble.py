@@ -53,6 +53,7 @@ class Assembled:
         removed: tuple[FileName, ...] = (),
         schemas: tuple[SchemaName, ...] = (),
         applications: tuple[tuple[str, int], ...] = (),
+        forgotten: tuple[SchemaName, ...] = (),
     ) -> None:
         """One more transaction at the end, that no footer tells of."""
         revision = len(self.transactions)
@@ -74,6 +75,7 @@ class Assembled:
                 removed=removed,
                 schemas=schemas,
                 applications=applications,
+                forgotten=forgotten,
             )
         )
         self.live.difference_update(removed)
@@ -101,6 +103,7 @@ def assemble(
         at_us = evidence.times_us.get(item.transaction_id) or _time_us(item, latest_us)
         before_us = max(before_us + 1, at_us)
         proof = evidence.proofs.get(item.transaction_id)
+        is_known = item.transaction_id not in evidence.forgotten
         result.transactions.append(
             RebuiltTransaction(
                 revision=revision,
@@ -111,8 +114,8 @@ def assemble(
                 epoch=item.epoch,
                 operation=item.operation,
                 committed_at_us=before_us,
-                app_id=item.app_id,
-                app_version=item.app_version,
+                app_id=item.app_id if is_known else "",
+                app_version=item.app_version if is_known else 0,
                 files=files,
                 why=_why(item, evidence, circular=item.transaction_id in circular),
             )

@@ -105,6 +105,9 @@ def _intent(
             intent.actions.append(_schema(schemas[name]))
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
+    if item.forgotten:
+        lost = [wire.SchemaName(table=table, fingerprint=name) for table, name in item.forgotten]
+        intent.actions.append(wire.Action(forget=wire.Forget(schemas=lost)))
     return intent
 
 
@@ -150,7 +153,7 @@ def content_of(plan: RebuildPlan) -> str:
         said = (
             item.transaction_id, item.proof, item.original_revision, item.operation,
             item.committed_at_us, item.app_id, item.app_version, item.removed, item.schemas,
-            item.applications,
+            item.applications, item.forgotten,
         )  # fmt: skip
         digest.update(repr(said).encode())
         for file in item.files:

@@ -82,6 +82,8 @@ class Evidence:
         disproofs: By transaction id, why it can't have been committed.
         conflicts: By transaction id, which other unproven one excludes it.
         contradictions: What doesn't fit together, in words.
+        forgotten: Transactions whose application version the old log has forgotten: it rules no
+            other out.
     """
 
     proofs: dict[TransactionId, str] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Evidence:
     disproofs: dict[TransactionId, str] = field(default_factory=dict)
     conflicts: dict[TransactionId, str] = field(default_factory=dict)
     contradictions: list[str] = field(default_factory=list)
+    forgotten: set[TransactionId] = field(default_factory=set)
 
     def is_out(self, transaction_id: TransactionId) -> bool:
         """Whether a transaction is ruled out, for certain or in favour of a likelier one."""
@@ -258,7 +261,7 @@ def _rule_out_by_application(
 ) -> None:
     by_version: dict[tuple[str, int], list[FoundTransaction]] = defaultdict(list)
     for item in transactions.values():
-        if item.app_id:
+        if item.app_id and item.transaction_id not in evidence.forgotten:
             by_version[item.app_id, item.app_version].append(item)
     for (app, version), items in sorted(by_version.items()):
         _keep_one(items, f"both are version {version} of application {app!r}", evidence)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..catalog.format.objects import generations_of
+from ..catalog.log.applications import Applications
 from ..catalog.log.known_schemas import SchemaEntry
 from ..catalog.log.part import Part, batch_parts
 from ..errors import CorruptError
@@ -43,7 +44,8 @@ class KnownLog:
         removed: Files that transactions above the state took out.
         added: Facts of files that such transactions added.
         schemas: By table and fingerprint.
-        applications: Their versions.
+        applications: Their versions, less what was forgotten.
+        has_applications: Whether all that the state says of them can be read.
         latest_us: The latest commit time.
     """
 
@@ -55,7 +57,8 @@ class KnownLog:
     removed: set[FileName] = field(default_factory=set)
     added: dict[FileName, dict[str, Any]] = field(default_factory=dict)
     schemas: dict[tuple[str, bytes], SchemaEntry] = field(default_factory=dict)
-    applications: dict[str, int] = field(default_factory=dict)
+    applications: Applications = field(default_factory=Applications)
+    has_applications: bool = True
     latest_us: int = 0
 
 
@@ -90,6 +93,7 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
         state.files.check(table)
     for _, error in state.files.broken_ranges:
         raise error
+    applications = _applications(state)
     return KnownLog(
         is_whole=not any(
             same_log(file, state) and file.base_revision > state.revision for file in own
@@ -103,17 +107,18 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
         first=min(revisions),
         live=live,
         schemas=dict(state.schemas.entries),
-        applications=_applications(state),
+        applications=Applications() if applications is None else applications,
+        has_applications=applications is not None,
         latest_us=state.committed_at_us,
     )
 
 
-def _applications(state: State) -> dict[str, int]:
-    """Versions; those that no base gives are lost, and nothing else is for it."""
+def _applications(state: State) -> Applications | None:
+    """Versions; None if no base gives them: nothing else is lost for it."""
     try:
-        return state.applications.versions()
+        return state.applications.copy()
     except CorruptError:
-        return {}
+        return None
 
 
 def same_log(item: OwnFile | FoundTransaction, state: State) -> bool:
@@ -129,9 +134,7 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
     known.latest_us = max(known.latest_us, time)
     for member in message.commit.members:
         known.committed[member.transaction_id] = revision, time
-        if member.app_id:
-            before = known.applications.get(member.app_id, 0)
-            known.applications[member.app_id] = max(before, member.app_version)
+    known.applications.apply(transaction)
     for place, action in enumerate(message.actions):
         kind = action.WhichOneof("kind")
         if kind == "add":

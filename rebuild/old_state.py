@@ -7,7 +7,7 @@ Source: docs/format.md, section 8: what a log says of a file counts, whatever it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
     from .scanned import Scan
     from .values import FileName, SchemaName
 
-_IN_ONE: Final = 500  # schemas or applications that one transaction carries over
-_BYTES_IN_ONE: Final = 2 << 20  # of schemas
-
 
 def prove_by_log(
     transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence, known: KnownLog
 ) -> None:
     """Add to the evidence what the old log says of each transaction."""
+    evidence.forgotten = _forgotten(transactions, known)
     for transaction_id, item in transactions.items():
         place = known.committed.get(transaction_id)
         if place is not None:
@@ -52,6 +50,23 @@ def prove_by_log(
                 "none of its files is live in the old log, whose history begins at revision "
                 f"{known.first}"
             )
+
+
+def _forgotten(
+    transactions: Mapping[TransactionId, FoundTransaction], known: KnownLog
+) -> set[TransactionId]:
+    """Transactions whose application version is above that of the old log, which knows of them: a
+    lower one that came after must not be taken for a repeated one."""
+    if not known.has_applications:
+        return set()
+    versions = known.applications.versions()
+    return {
+        transaction_id
+        for transaction_id, item in transactions.items()
+        if (known.is_whole or transaction_id in known.committed)
+        and item.app_id
+        and item.app_version > versions.get(item.app_id, -1)
+    }
 
 
 def _is_covered(item: FoundTransaction, known: KnownLog) -> bool:
@@ -162,48 +177,3 @@ def _keep_schema(
     if found is not None:
         schemas.setdefault(name, found)
     return found is not None
-
-
-def carry_over(
-    result: Assembled, known: KnownLog, schemas: dict[SchemaName, EncodedSchema], rebuild_id: bytes
-) -> None:
-    """Schemas that no rebuilt file has and application versions that no footer tells, by more
-    transactions at the end.
-
-    Args:
-        schemas: Those that are carried over are put in.
-    """
-    named = {(file.table, file.fingerprint) for item in result.transactions for file in item.files}
-    for name, entry in known.schemas.items():
-        schemas.setdefault(name, EncodedSchema(name[1], entry.message, entry.generations))
-    more = [name for name in known.schemas if name not in named]
-    set_already: dict[str, int] = {}
-    for item in result.transactions:
-        set_already[item.app_id] = max(item.app_version, set_already.get(item.app_id, -1))
-    applications = sorted(
-        (app, version)
-        for app, version in known.applications.items()
-        if version > set_already.get(app, -1)
-    )
-    chunks: list[tuple[list[SchemaName], list[tuple[str, int]]]] = []
-    room = 0
-    for name in more:
-        size = len(schemas[name].message)
-        if room < size or len(chunks[-1][0]) == _IN_ONE:
-            chunks.append(([], []))
-            room = _BYTES_IN_ONE
-        chunks[-1][0].append(name)
-        room -= size
-    for start in range(0, len(applications), _IN_ONE):
-        chunks.append(([], applications[start : start + _IN_ONE]))
-    for number, (some_schemas, some_applications) in enumerate(chunks):
-        result.append(
-            transaction_id=derived_id(rebuild_id, f"carried over {number}"),
-            proof="proven",
-            operation="maintenance",
-            not_before_us=known.latest_us,
-            files=(),
-            why="schemas and application versions of the old log that no file tells of",
-            schemas=tuple(some_schemas),
-            applications=tuple(some_applications),
-        )

@@ -189,7 +189,7 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
             )
         for _, path in transaction.removed:
             check_path(path)
-        if not known.issuperset(transaction.schemas) or any(
+        if not known.issuperset((*transaction.schemas, *transaction.forgotten)) or any(
             not 0 < len(app.encode()) <= MAX_APP_ID_BYTES or not 0 <= version < MAX_NUMBER
             for app, version in transaction.applications
         ):

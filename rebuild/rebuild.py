@@ -18,11 +18,12 @@ from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source
 from .assemble import SKEW_US, Assembled, assemble, take_foreign
 from .begun import begun_note
+from .carried import carry_over
 from .evidence import Evidence, FoundTransaction, group, prove, rule_out
 from .known_log import KnownLog, known_log, read_whole
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
-from .old_state import carry_over, close, prove_by_log
+from .old_state import close, prove_by_log
 from .order import Ordered, order
 from .plan import RebuildPlan
 from .remains import known_remains

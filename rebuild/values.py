@@ -61,12 +61,14 @@ class RebuiltTransaction:
         epoch: Under which its files were written.
         operation: As its footers say.
         committed_at_us: The commit time it gets.
-        app_id, app_version: Idempotence, as its footers say.
+        app_id, app_version: Idempotence, as its footers say; empty and 0 where the old log has
+            forgotten it.
         files: What it adds, in order.
         why: Why it stands at this place, in words.
         removed: Tables and paths that it takes out first, with nothing in their place.
         schemas: Tables and fingerprints of schemas that it names beside those of its files.
         applications: Versions of applications that it sets beside its own.
+        forgotten: Tables and fingerprints of schemas that the log knows no more after it.
     """
 
     revision: int
@@ -84,6 +86,7 @@ class RebuiltTransaction:
     removed: tuple[FileName, ...] = ()
     schemas: tuple[SchemaName, ...] = ()
     applications: tuple[tuple[str, int], ...] = ()
+    forgotten: tuple[SchemaName, ...] = ()
 
     @property
     def removes(self) -> tuple[FileName, ...]:

@@ -5,17 +5,20 @@ Pure. A commit may be shared by many threads; what one of them got wrong must no
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
 from ..format.names import escape_name
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
+from ..read.cut_checks import time_us
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 MAX_SUMMARY_CHARS: Final = 1 << 20  # every checkpoint repeats it in its history
 _LARGEST: Final = (1 << 63) - 1
@@ -90,7 +93,24 @@ def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def check_forgotten(tables: Sequence[str], applications_before_us: int) -> list[str]:
+def check_forgotten_before(at: Any) -> int:
+    """The time before which applications are forgotten, in µs; 0 for none.
+
+    Raises:
+        UsageError: It is no time.
+        NaiveTime: It has no zone.
+    """
+    if at is None:
+        return 0
+    if not isinstance(at, dt.datetime):
+        raise UsageError(
+            f"applications_before can't be {at!r:.60}, a value of type {type(at).__name__}",
+            hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc",
+        )
+    return time_us(at)
+
+
+def check_forgotten(tables: Any, applications_before_us: int) -> list[str]:
     """The tables to forget, sorted.
 
     Raises:
@@ -99,9 +119,14 @@ def check_forgotten(tables: Sequence[str], applications_before_us: int) -> list[
     """
     if isinstance(tables, str):
         raise UsageError(f"Tables are a list of names, not {tables!r}", hint=f"Give [{tables!r}]")
-    names = sorted(set(tables))
-    for name in names:
+    if not isinstance(tables, Iterable):
+        raise UsageError(
+            f"Tables are a list of names, not {tables!r:.60}", hint="Give a list, [] for none"
+        )
+    found = list(tables)
+    for name in found:
         escape_name(name, "table")
+    names = sorted(set(found))
     if not names and applications_before_us <= 0:
         raise UsageError(
             "There is nothing to forget", hint="Give tables, applications_before, or both"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..ambient import SYSTEM, Ambient
 from ..margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
-from ..read.cut_checks import time_us
-from .arguments import check_forgotten
+from .arguments import check_forgotten, check_forgotten_before
 from .session import Session
 from .transaction import Transaction
 
@@ -118,13 +117,13 @@ class Writer:
                 it begin anew, as if they had never committed. Choose it so that none of them will
                 repeat a commit.
         Raises:
-            UsageError: A table has files, or there is nothing to forget.
+            UsageError: A table has files, there is nothing to forget, or an argument can't be.
             TableNotFound: The log knows no such table.
             NaiveTime: The time has no zone.
             FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.
         Requests: 1 PUT, and 1 GET for each piece of the checkpoint that holds files or schemas.
         """
-        before_us = 0 if applications_before is None else time_us(applications_before)
+        before_us = check_forgotten_before(applications_before)
         return self._session.forget(check_forgotten(tables, before_us), before_us)
 
     @property

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 REPAIR: Final = (
-    "Restore the object from a copy, or rebuild the log: that is from the data files alone, so "
-    "what was removed without a replacement can come back; its plan shows that first"
+    "Restore the object from a copy, or rebuild the log: from the data files and what can be read "
+    "of the log, so what can no longer be read of removals can come back; its plan shows that first"
 )
 
 

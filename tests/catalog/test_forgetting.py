@@ -67,6 +67,11 @@ def test_a_table_with_files_is_not_forgotten_and_nothing_else_is(catalog):
             (["empty", "full"], UsageError),
             (["empty", "never"], TableNotFound),
             ([""], InvalidName),
+            ([1], InvalidName),
+            ([["empty"]], InvalidName),
+            (["empty", None], InvalidName),
+            (None, UsageError),
+            (7, UsageError),
             ("empty", UsageError),
             ((), UsageError),
         ):
@@ -117,6 +122,10 @@ def test_what_cannot_forget(catalog):
     take_out(writer, put(writer, "t", 1))
     with pytest.raises(NaiveTime):
         writer.forget(applications_before=dt.datetime(2025, 1, 1))
+    for no_time in ("x", 1_700_000_000, dt.date(2025, 1, 1), False):
+        with pytest.raises(UsageError, match="applications_before can't be") as caught:
+            writer.forget(applications_before=no_time)
+        assert caught.value.hint
     put(catalog.writer("w", "db"), "u", 1)
     with pytest.raises(FencedError):
         writer.forget(tables=["t"])

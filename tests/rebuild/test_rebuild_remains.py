@@ -110,7 +110,7 @@ def test_a_batch_that_only_removed_is_not_run_again_after_a_rebuild(catalog, wri
 
 
 def test_many_applications_and_schemas_take_several_transactions(writer, store, fake, monkeypatch):
-    monkeypatch.setattr("lakelog.rebuild.old_state._IN_ONE", 2)
+    monkeypatch.setattr("lakelog.rebuild.carried._IN_ONE", 2)
     path = commit(writer, 1)
     for number in range(5):
         name_schema(writer, f"t{number}", app=(f"app {number}", number), column=f"c{number}")

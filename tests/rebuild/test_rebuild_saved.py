@@ -61,7 +61,7 @@ def test_the_format_of_a_saved_plan(saved):
     assert list(data["transactions"][0]) == [
         "revision", "transaction_id", "proof", "original_revision", "base_revision", "epoch",
         "operation", "committed_at_us", "app_id", "app_version", "files", "why",
-        "removed", "schemas", "applications",
+        "removed", "schemas", "applications", "forgotten",
     ]  # fmt: skip
     assert list(data["transactions"][0]["files"][0]) == [
         "path", "table", "size_bytes", "row_count", "fingerprint", "add", "removes",
@@ -116,6 +116,7 @@ def test_the_format_of_a_saved_plan(saved):
         (("transactions", 1, "files", 0, "removes", 0), ["hourly"]),
         (("transactions", 1, "removed"), [["hourly", "../x"]]),
         (("transactions", 1, "schemas"), [["hourly", base64.b64encode(bytes(16)).decode()]]),
+        (("transactions", 1, "forgotten"), [["hourly", base64.b64encode(bytes(16)).decode()]]),
         (("transactions", 1, "applications"), [["x" * 1025, 1]]),
         (("transactions", 1, "applications"), [["", 1]]),
         (("transactions", 1, "applications"), [["x", -1]]),
