@@ -126,7 +126,7 @@ def test_copies_of_another_logs_files_stay_foreign(catalog, store, fake, lost):
     assert live(store, fake) == [3, 4]
 
 
-@pytest.mark.parametrize("first", [0, 4])
+@pytest.mark.parametrize("first", [0, 7])
 @pytest.mark.parametrize("lost", [True, False])
 def test_what_the_log_that_was_copied_wrote_since_is_not_the_copys(
     catalog, store, fake, lost, first
@@ -139,7 +139,7 @@ def test_what_the_log_that_was_copied_wrote_since_is_not_the_copys(
     with catalog.writer("EWR", "weather") as writer:
         with writer.transaction() as tx:
             tx.remove(gone)
-        theirs = [commit(writer, value) for value in (100, 200, 300, 400, 500)]
+        theirs = [commit(writer, value) for value in range(100, 108)]
     with catalog.writer("JFK", "weather") as writer:
         removed = commit(writer, 3)
         with writer.transaction() as tx:  # no footer tells of this head: only what stands on it
