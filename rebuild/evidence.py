@@ -10,7 +10,8 @@ And a transaction that no footer proves can be ruled out, where a proven one lea
 
 - A proven one replaces the same file (a file is removed once).
 - A proven one carries the same version of the same application (the second would be skipped).
-- A proven one of the same application stood before it was begun, and its version is no higher.
+- A proven one of the same application stood before it was begun, and its version is no higher
+  (`replays.py`).
 - A proven one of a higher epoch stands directly on the same base: from there on the epoch of the
   ruled-out one is too low.
 
@@ -27,7 +28,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .replays import rule_out_replays
 from .values import LeftOut
 
 if TYPE_CHECKING:
@@ -166,7 +166,6 @@ def rule_out(transactions: Mapping[TransactionId, FoundTransaction], evidence: E
         evidence: Of all transactions, as `prove` gave it.
     """
     _rule_out_by_epoch(transactions, evidence)
-    rule_out_replays(transactions, evidence)
     _rule_out_by_replaced(transactions, evidence)
     _rule_out_by_application(transactions, evidence)
 

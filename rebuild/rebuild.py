@@ -27,6 +27,7 @@ from .order import Ordered, order
 from .plan import RebuildPlan
 from .remains import known_remains
 from .renamed import claim_renamed, renamed_note
+from .replays import rule_out_replays
 from .scan import scan_data
 from .seal_names import plan_seal
 from .values import MAX_FILE_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
@@ -156,6 +157,7 @@ def _weigh(
         for transaction_id, item in transactions.items()
         if transaction_id not in excluded
     }
+    rule_out_replays(kept, evidence)
     rule_out(kept, evidence)
     ordered = order(kept, evidence)
     assembled = assemble(
