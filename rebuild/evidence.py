@@ -10,6 +10,8 @@ And a transaction that no footer proves can be ruled out, where a proven one lea
 
 - A proven one replaces the same file (a file is removed once).
 - A proven one carries the same version of the same application (the second would be skipped).
+- A proven one of the same application stood before it was begun, and its version is no higher
+  (`replays.py`).
 - A proven one of a higher epoch stands directly on the same base: from there on the epoch of the
   ruled-out one is too low.
 

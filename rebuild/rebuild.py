@@ -27,6 +27,8 @@ from .old_state import close, prove_by_log
 from .order import Ordered, order
 from .plan import RebuildPlan
 from .remains import known_remains
+from .renamed import claim_renamed, renamed_note
+from .replays import rule_out_replays
 from .scan import scan_data
 from .seal_names import plan_seal
 from .values import MAX_FILE_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
@@ -91,6 +93,7 @@ def plan_rebuild(
         )
     if scan.incarnation > old.incarnation:
         old = read_old_log(store, writer, database, ambient, scan.incarnation)
+    claim_renamed(scan, old)
     rebuild_id = old.seal.rebuild_id if old.seal is not None else ambient.new_id()
     if back_to is None:
         known = known_log(old.state, scan.own)
@@ -110,7 +113,8 @@ def plan_rebuild(
     log_id = old.log_id or _log_id(scan) or ambient.new_id()
     names = (writer, database)
     plan = _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
-    more = (begun_note(store, plan), "" if back_to is None else back_note(back_to))
+    back = "" if back_to is None else back_note(back_to)
+    more = (begun_note(store, plan), back, renamed_note(scan))
     return replace(plan, notes=(*(note for note in more if note), *plan.notes))
 
 
@@ -154,6 +158,7 @@ def _weigh(
         for transaction_id, item in transactions.items()
         if transaction_id not in excluded
     }
+    rule_out_replays(kept, evidence)
     rule_out(kept, evidence)
     ordered = order(kept, evidence)
     assembled = assemble(

@@ -1,7 +1,8 @@
 """What lies below `data/`: lakelog's own files with their footers, foreign files, and the rest.
 
 A file counts as lakelog's own only where its name and place are those that its footer says: a copy
-under another name, or in another writer's prefix, must not become data of a log.
+under another name, or in another writer's prefix, must not become data of a log. Those that only
+name another writer or database are kept apart: they may be of this log, before it was renamed.
 
 Source: docs/format.md, section 8.
 """
@@ -25,7 +26,7 @@ from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
-from .scanned import ForeignFile, OwnFile, Scan, micros
+from .scanned import ForeignFile, OwnFile, RenamedFile, Scan, micros
 from .values import MAX_FILE_EPOCH, LeftOut
 
 if TYPE_CHECKING:
@@ -91,12 +92,15 @@ def _sort_in(scan: Scan, footer: FooterOf, path: str, writer: str, database: str
     meta = parsed.meta
     problem = parsed.problem
     if meta is not None:
-        problem = _misplaced(path, meta, writer, database)
+        problem = _misplaced(path, meta) or _misnamed(meta, writer, database)
     elif not problem and parse_data_file(path) is not None:
         problem = "it has a name of lakelog's and no lakelog metadata: something else rewrote it"
     if problem:
         scan.left_out.append(_left_out(path, info.size_bytes, "quarantined", problem))
         scan.strays[path] = _foreign(path, info, parsed, ("", ""))
+        if meta is not None and not _misplaced(path, meta):
+            file = _own(path, info, parsed, meta)
+            scan.renamed[path] = RenamedFile(file, encode_schema(parsed.schema))
     elif meta is not None:
         scan.own.append(_own(path, info, parsed, meta))
         scan.schemas[meta.table, parsed.facts.schema_fingerprint] = encode_schema(parsed.schema)
@@ -139,10 +143,15 @@ def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata
     )
 
 
-def _misplaced(path: str, meta: FooterMetadata, writer: str, database: str) -> str:
-    """Why a file isn't what its footer says, or is nothing that a log may hold; empty if it is."""
-    if (meta.writer, meta.database) != (writer, database):
-        return f"it was copied here: its footer says writer {meta.writer}, database {meta.database}"
+def _misnamed(meta: FooterMetadata, writer: str, database: str) -> str:
+    if (meta.writer, meta.database) == (writer, database):
+        return ""
+    return f"it was copied here: its footer says writer {meta.writer}, database {meta.database}"
+
+
+def _misplaced(path: str, meta: FooterMetadata) -> str:
+    """Why a file isn't what its footer says, but for the names of writer and database, or is
+    nothing that a log may hold; empty if it is."""
     problem = _out_of_range(meta)
     if problem:
         return f"its lakelog metadata can't be true: {problem}"

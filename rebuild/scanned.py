@@ -65,6 +65,14 @@ class ForeignFile(ScannedFile):
     """
 
 
+@dataclass(frozen=True, slots=True)
+class RenamedFile:
+    """A file that lakelog wrote under the name of another writer or database."""
+
+    file: OwnFile
+    schema: EncodedSchema
+
+
 @dataclass(slots=True)
 class Scan:
     """All that lies below `data/` of one writer and database.
@@ -74,6 +82,8 @@ class Scan:
         own, foreign: Files that can be used.
         strays: Sound files that are not where their names and footers say, by path: only a log
             that names them makes them count.
+        renamed: Those of the strays that only name another writer or database, by path.
+        claimed: How many files of `own` do that, and are of this log all the same.
         left_out: All but `own` and `foreign`, each with the reason.
         schemas: By table and fingerprint.
     """
@@ -82,6 +92,8 @@ class Scan:
     own: list[OwnFile] = field(default_factory=list)
     foreign: list[ForeignFile] = field(default_factory=list)
     strays: dict[str, ForeignFile] = field(default_factory=dict)
+    renamed: dict[str, RenamedFile] = field(default_factory=dict)
+    claimed: int = 0
     left_out: list[LeftOut] = field(default_factory=list)
     schemas: dict[tuple[str, bytes], EncodedSchema] = field(default_factory=dict)
 
