@@ -228,11 +228,13 @@ def plan_read(listing: Listing, target: int | None = None) -> ReadPlan:
             hint=f"Its newest revision is {listing.head}",
         )
     start = listing.run_start(goal)
-    usable = sorted((c for c in listing.checkpoints if start - 1 <= c <= goal), reverse=True)
+    # Below `lowest` a revision may have more names than were listed, and so a fork unseen.
+    least = max(start - 1, listing.lowest)
+    usable = sorted((c for c in listing.checkpoints if least <= c <= goal), reverse=True)
     bases: list[LogObject | None] = [
         item for c in usable for item in sorted(listing.checkpoints[c])
     ]
-    if start == 0:
+    if start == 0 and listing.lowest == 0:
         bases.append(None)
     if not bases:
         raise _unreadable(listing, goal, start - 1)

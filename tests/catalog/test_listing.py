@@ -260,3 +260,14 @@ def test_a_long_log_without_checkpoints_is_listed_in_one_pass(checkpoints):
         found.take(name)
         assert not found.is_complete_for(None)
     assert found.transactions.asked < 3 * len(names)
+
+
+def test_a_revision_whose_names_were_not_all_listed_is_no_base():
+    """There may be a fork on it, in the names to come."""
+    found = Listing("w", "db")
+    for name in names_of([1, 2], [1, 2], [transaction(0), transaction(0, 1)]):
+        found.take(name)
+        if found.is_complete_for(1):
+            break
+    assert found.lowest == 1
+    assert bases(plan_read(found, 1)) == [1]
