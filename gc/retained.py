@@ -272,10 +272,14 @@ def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa
             transactions = [item for item in items if item.kind == "transaction"]
             for item, body in zip(transactions, _bodies(context, transactions), strict=True):
                 key = listing.key(item)
-                if read_seal(body, key) is None:  # a seal names no file, in a chain or not
+                try:
                     transaction = decode_transaction(body, key)
-                    _refuse_unknown(transaction)
-                    _add_paths(transaction, paths)
+                except CorruptObject:
+                    if read_seal(body, key) is None:
+                        raise
+                    continue  # it only takes a name: no chain could hold it, and it names no file
+                _refuse_unknown(transaction)
+                _add_paths(transaction, paths)
             for item in items:
                 if item.kind == "checkpoint":
                     paths.extend(context.log.checkpoint_state(item).files.paths())
