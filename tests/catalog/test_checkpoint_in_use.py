@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from unittest import mock
 
-import pyarrow as pa
 import pytest
+from checkpoint_cases import fill, keys, revisions, values, write
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
 from lakelog.catalog.format.wire_kinds import FILES
@@ -14,45 +14,7 @@ from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, UnsupportedFeature
 from lakelog.testing.counting import CountingStore
-from lakelog.testing.keys import revision_in
 from lakelog.testing.logs import live_paths
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def write(writer, *values, **options):
-    with writer.transaction(**options) as tx:
-        tx.write("t", table(*values))
-    return tx.commit_info
-
-
-def fill(catalog, count, **options):
-    with catalog.writer("w", "db", **options) as writer:
-        for value in range(count):
-            write(writer, value)
-        return writer
-
-
-def keys(store, kind):
-    """Objects of a kind, in the order of revisions."""
-    found = [
-        item.key
-        for folder in ("w/db/transactions/", "w/db/segments/")
-        for item in store.list(folder)
-        if item.key.endswith(kind)
-    ]
-    return sorted(found, key=lambda key: 0 if kind == ".segment" else revision_in(key))
-
-
-def revisions(store, kind="checkpoint"):
-    return [revision_in(key) for key in keys(store, kind)]
-
-
-def values(store, as_of=None):
-    found = Catalog(store).snapshot("db", as_of).to_arrow("t").column("a").to_pylist()
-    return sorted(found)
 
 
 @pytest.fixture
