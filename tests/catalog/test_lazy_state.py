@@ -30,7 +30,6 @@ from lakelog.catalog.log import state as state_module
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.validate import validate
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
-from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PassingStore
@@ -42,6 +41,7 @@ from lakelog.testing.logs import (
     remove_action,
     schema_action,
 )  # fmt: skip
+from lazy_cases import commit
 
 TABLES = ["a", "b", "c"]
 
@@ -66,19 +66,6 @@ class Watched(PassingStore):
     @property
     def segments(self):
         return [key for key in self.read if key.startswith(SEGMENTS)]
-
-
-def commit(log, table, count=3, *, app=("", 0), gone=()):
-    """Files named as lakelog names them, with statistics."""
-    mark = log.new_id()
-    adds = []
-    for number in range(count):
-        stats = wire.ColumnStatistics(column=0, null_count=number)
-        group = wire.RowGroup(row_count=9, columns=[stats])
-        path = data_path("", table, 1, mark, number)
-        adds.append(add_action(path, table, row_count=9, row_groups=[group]))
-    log.commit(*adds, *(remove_action(path, table) for path in gone), transaction_id=mark, app=app)
-    return [action.add.path for action in adds]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from collect_cases import BASE, D, W, gc, planned, take_over
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.margins import Margins
 from lakelog.errors import (
@@ -13,26 +14,6 @@ from lakelog.errors import (
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
 DAY_S = 86_400.0
-
-W, D = "EWR", "weather"
-
-BASE = f"{W}/{D}/"
-
-
-def gc(lake, **options):
-    options = {"margins": lake.margins, **options}
-    plan = plan_gc(lake.catalog, W, D, **options)
-    return plan, execute_gc(lake.catalog, plan, **options)
-
-
-def planned(plan):
-    return {action.key.removeprefix(BASE) for action in plan.actions}
-
-
-def take_over(lake, value=99):
-    """A new owner's first commit: every epoch before it is superseded."""
-    with lake.writer() as writer:
-        return lake.commit(writer, value)
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""What the tests of gc write and ask."""
+
+from __future__ import annotations
+
+from lakelog.gc import execute_gc, plan_gc
+
+W, D = "EWR", "weather"
+BASE = f"{W}/{D}/"
+
+
+def gc(lake, **options):
+    options = {"margins": lake.margins, **options}
+    plan = plan_gc(lake.catalog, W, D, **options)
+    return plan, execute_gc(lake.catalog, plan, **options)
+
+
+def planned(plan):
+    return {action.key.removeprefix(BASE) for action in plan.actions}
+
+
+def take_over(lake, value=99):
+    """A new owner's first commit: every epoch before it is superseded."""
+    with lake.writer() as writer:
+        return lake.commit(writer, value)
