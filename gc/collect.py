@@ -38,7 +38,7 @@ case 2 again, whose rules don't depend on how long that takes.
 Doubt is a refusal, and nothing is deleted: a log that is not there (it may be lost, and the data
 files are what it is rebuilt from), one that says it is another's, or whose live files are not there
 (it may be in the wrong place), a fork, a hole, a table whose files don't fit, an object that is
-damaged or of the future.
+damaged or of the future, an object before the beginning that the listing of the log shows.
 
 No file of this log has an epoch above that of the head and 1: who opens a log takes the next one.
 Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays.

@@ -32,6 +32,7 @@ from ..errors import (
     ObjectNotFound,
     UnsupportedFeature,
 )
+from .beginning import check_beginning
 from .log_names import check_names, check_no_gap, with_listing
 
 if TYPE_CHECKING:
@@ -228,7 +229,8 @@ def read_retained(context: MaintenanceContext) -> Retained:
 
     Raises:
         WriterNotFound, ForkError, MissingTransaction, CorruptError: Something is in doubt.
-    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments and each later transaction.
+    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments and each later transaction; once
+        the log was pruned, also those of `check_beginning`.
     """
     return with_listing(context, lambda names: _read_retained(context, names.listing))
 
@@ -239,6 +241,8 @@ def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
     plan_read(listing)  # raises if the head can't be read
     oldest = listing.oldest_readable()
     from_start = listing.run_start(listing.head) == 0
+    if not from_start:
+        check_beginning(context, listing, oldest)
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
     paths = list(state.files.paths()) + other_incarnations(context, listing)
     retained = Retained(oldest, state, None, paths)

@@ -1,0 +1,59 @@
+"""Whether a log really begins where a listing says: asked of the names that would come before it.
+
+A scan of a folder may miss a name. One in the middle leaves a hole, which is seen. But a log whose
+first transaction, or first checkpoint, was missed looks like one that was pruned, and the files of
+its first revisions like orphans. Prune deletes in ascending order, and each transaction tells the
+name of the one before it: so whether that one name is there says whether all lower ones are gone.
+
+Source: docs/maintenance.md; docs/format.md, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..catalog.format.names import LogObject
+from ..errors import MissingTransaction
+
+if TYPE_CHECKING:
+    from ..catalog.log.listing import Listing
+    from .context import MaintenanceContext
+
+
+def check_beginning(context: MaintenanceContext, listing: Listing, oldest: int) -> None:
+    """Refuse a listing that lacks what stands before the beginning that it shows.
+
+    Args:
+        oldest: The oldest revision that can be read by the listing; a checkpoint stands on it.
+    Raises:
+        MissingTransaction: Names an object that is there and was not listed.
+    Requests: 2 GET after a prune, usually of names that are not there, and 1 for the oldest
+        transaction; 1 more for each revision that an interrupted prune has left unreadable.
+    """
+    keys = [listing.key(item) for item in _before(context, listing, oldest)]
+    for key, body in zip(keys, context.store.get_many(keys), strict=True):
+        if body is not None:
+            raise MissingTransaction(
+                f"{key} is there, but a listing of {context.where} didn't show it",
+                key=key,
+                readable=listing.readable(),
+                hint="Nothing was deleted. Try again; a file system whose listings often miss what "
+                "has been there for long is no place for a catalog",
+            )
+
+
+def _before(context: MaintenanceContext, listing: Listing, oldest: int) -> list[LogObject]:
+    """What a log that begins lower has, of the names that were not listed."""
+    start = listing.run_start(listing.head)
+    missing = [
+        replace(listing.transactions[revision][0], kind="checkpoint")
+        for revision in range(start, oldest)
+    ]
+    if start > oldest:  # its own transaction is not listed
+        return [replace(listing.checkpoints[oldest][0], kind="transaction")]
+    message = context.log.transaction(listing.transactions[start][0]).message
+    below = LogObject(
+        listing.incarnation, start - 1, message.previous_uuid[:4].hex(), "transaction"
+    )
+    return [below, replace(below, kind="checkpoint"), *missing]

@@ -1,0 +1,84 @@
+"""A listing that misses the first names of a log: its first revisions are no orphans' for that."""
+
+from __future__ import annotations
+
+import pytest
+from collect_cases import BASE, D, W, planned, take_over
+from lakelog.errors import MissingTransaction
+from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.testing.doubles import PassingStore
+from prune_cases import build
+
+DAY_S = 86_400.0
+
+
+class Hiding(PassingStore):
+    """Leaves one name out of so many listings of the log, as a scan of a folder may."""
+
+    def __init__(self, store, key, times):
+        super().__init__(store)
+        self.key, self.times = key, times
+
+    def list(self, prefix, **options):
+        hidden = prefix == f"{BASE}transactions/" and self.times > 0
+        self.times -= hidden
+        return (i for i in self.inner.list(prefix, **options) if not (hidden and i.key == self.key))
+
+
+def whole(lake):
+    """Revisions 0 to 6, whose files are mostly removed again, and all of them old."""
+    build(lake, 7, checkpoints=(1, 3, 5))
+    take_over(lake)
+    lake.pass_time(40 * DAY_S)
+
+
+def pruned(lake):
+    whole(lake)
+    execute_prune(lake.catalog, plan_prune(lake.catalog, W, D, keep_revisions=6))
+    assert lake.log_names() == "t1 c1 t2 t3 c3 t4 t5 c5 t6 t7", "the cases below are of these"
+
+
+def interrupted(lake):
+    """A prune that took but its first object: revisions 1 and up are there, 1 by its checkpoint."""
+    whole(lake)
+    lake.store.delete([lake.log_key("t0")])
+
+
+def further(lake):
+    """A prune to revision 5 that ended after revision 3: 4 can't be read any more."""
+    whole(lake)
+    lake.store.delete([lake.log_key(name) for name in ("t0", "t1", "c1", "t2", "t3", "c3")])
+
+
+@pytest.mark.parametrize(
+    ("make", "short"),
+    [
+        (whole, "t0"),
+        *((pruned, name) for name in ("t1", "c1")),
+        *((interrupted, name) for name in ("t1", "c1")),
+        *((further, name) for name in ("t4", "c5")),
+    ],
+)
+def test_what_was_missed_is_asked_for(lake, make, short):
+    make(lake)
+    hiding = Hiding(lake.store, lake.log_key(short), times=1_000)
+    before = lake.data()
+    with pytest.raises(MissingTransaction, match=r"is there, but|is missing"):
+        plan_gc(hiding, W, D, ambient=lake.clock.ambient())
+    assert lake.data() == before
+
+
+@pytest.mark.parametrize(
+    ("make", "short"), [(whole, "t0"), (pruned, "c1"), (interrupted, "c1"), (further, "c5")]
+)
+def test_a_second_listing_that_shows_it_is_believed(lake, make, short):
+    make(lake)
+    ambient = lake.clock.ambient()
+    truth = planned(plan_gc(lake.catalog, W, D))
+    hiding = Hiding(lake.store, lake.log_key(short), times=1)
+    plan = plan_gc(hiding, W, D, ambient=ambient)
+    assert hiding.times <= 0
+    assert planned(plan) == truth
+    hiding.times = 1
+    execute_gc(hiding, plan, ambient=ambient)
+    assert lake.retained_paths() <= lake.data()
