@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..format.wire_kinds import FILES
 from .known_schemas import KnownSchemas
+from .part import Part, dead_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..format.objects import DecodedCheckpoint, DecodedTransaction
+    from ..format.pieces import Piece
     from .files import Files
-    from .part import Part
 
 
 @dataclass(slots=True)
@@ -19,7 +23,8 @@ class LookedUp:
 
     Attributes:
         base: The checkpoint it was read from.
-        parts: Pieces of it by their places, with the rows that are dead in the checkpoint.
+        parts: Pieces of it by their places, with the rows that are dead in the checkpoint; nobody
+            asks them for what describes their rows.
         files: Of these pieces and all transactions since; None: not asked yet. It knows nothing
             but the paths that the pieces were chosen for.
         schemas: Of the tables asked for; others may be missing.
@@ -41,6 +46,16 @@ class LookedUp:
             self.schemas.copy(),
             set(self.tables),
         )
+
+    def rebased(self, base: DecodedCheckpoint, pieces: Iterable[Piece]) -> LookedUp:
+        """What holds after the next checkpoint, too: rows of segments that it refers to again. A
+        committer that writes one every few commits would read them anew each time."""
+        kept = {
+            piece.place: Part(self.parts[piece.place].run, (), dead_rows(piece), piece.run)
+            for piece in pieces
+            if piece.kind == FILES and piece.place in self.parts
+        }
+        return LookedUp(base, kept)
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in what one more transaction says."""

@@ -199,7 +199,7 @@ class State:
         self.base, self._pieces, self._schema_rows = base, pieces, {}
         self.tail = [found for found in self.tail if found.message.revision > base.message.revision]
         self.older = self._history = None
-        self.looked_up = LookedUp()
+        self.looked_up = self.looked_up.rebased(base, pieces)
         if files is not None:
             for transaction in self.tail:
                 files.apply(transaction)

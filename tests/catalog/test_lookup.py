@@ -74,6 +74,14 @@ def check(grown, state):
     assert state.loaded_files is None
 
 
+def rebase(state, store):
+    """As a committer does with a checkpoint of its own that didn't need all files."""
+    encoded = encode_state(state.copy())
+    for name, body in encoded.segments:
+        store.put(SEGMENTS + name, body)
+    state.rebase(encoded.decoded, encoded.pieces, None)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_paths_are_found_as_in_the_whole_state_while_it_goes_on(seed, spilling):
     grown = Grown(seed)
@@ -88,6 +96,9 @@ def test_paths_are_found_as_in_the_whole_state_while_it_goes_on(seed, spilling):
         # Sometimes the state that was looked at before, sometimes a fresh one from a checkpoint.
         state = reader.advance(state) if state and step % 5 else reader.load()
         check(grown, state)
+        if grown.dice.random() < 0.3:
+            rebase(state, store)
+            check(grown, state)
         check(grown, state.copy())
 
 
@@ -141,6 +152,23 @@ def test_a_checkpoint_after_foreign_names_reads_only_what_may_hold_them(large):
     assert state.loaded_files is None
     read = counting.reset()["get"]
     assert 0 < read < len(built.state.pieces)
+
+
+def test_what_was_looked_up_is_not_read_again_after_a_checkpoint(large):
+    """A committer writes one every few commits: it would read the same rows each time."""
+    built, counting = large
+    one, gone = path_of(7), path_of(14)
+    state = LogReader(counting, "w", "db").load()
+    assert files_with(state, [one, gone]).is_live("t", gone)
+    built.commit(remove_action(gone, "t"), add_action("data/new.parquet", "t"))
+    built.put_into(counting.inner)
+    state = LogReader(counting, "w", "db").advance(state)
+    rebase(state, counting)
+    counting.reset()
+    found = files_with(state, [one, gone])
+    assert found.is_live("t", one)
+    assert not found.is_live("t", gone)
+    assert counting.reset()["get"] == 0
 
 
 @pytest.mark.parametrize("removed_again", [False, True])
