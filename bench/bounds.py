@@ -17,9 +17,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 import tables
-from lakelog.catalog.format.bound_keys import bounds_of_keys
+from lakelog.catalog.format.bound_keys import byte_forms
 from lakelog.catalog.format.schema import EncodedSchema, encode_schema
-from lakelog.catalog.format.statistics import bound_type
+from lakelog.catalog.format.statistics import bound_type, decode_bounds
 from lakelog.catalog.format.statistics_form import unpack_statistics
 from lakelog.catalog.format.wire_kinds import STATISTICS
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -112,7 +112,7 @@ def typed_bounds(builder: LogBuilder, schema: pa.Schema, pieces) -> tuple[int, i
             kind = bound_type(schema.field(name).type)
             for end in ("min", "max"):
                 keys, whole = part[end].chunk(0), part[f"{end}_bytes"].chunk(0)
-                size += compressed(bounds_of_keys(keys, whole, kind))
+                size += compressed(decode_bounds(byte_forms(keys, whole, kind), kind))
     return size, count
 
 

@@ -1,11 +1,11 @@
-"""All figures, one after the other: `make bench`. Needs a quiet machine and about two hours;
-`--quick` gives a look.
+"""All figures, one after the other: `make bench`. Needs a quiet machine and about two hours.
 
 python bench/run.py [--quick]
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -31,9 +31,12 @@ QUICK = {
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
+    is_quick = parser.parse_args().quick
     here = Path(__file__).parent
     for name, quick in QUICK.items():
-        more = quick if "--quick" in sys.argv[1:] else []
+        more = quick if is_quick else []
         done = subprocess.run([sys.executable, str(here / name), *more], check=False)
         if done.returncode:
             print(f"{name} failed", file=sys.stderr)

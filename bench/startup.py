@@ -5,6 +5,7 @@ python bench/startup.py
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ def whole_process(*argv: str, times: int = 7) -> list[float]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("## Start-up: ms, whole process, median of 7")
     tables.head("what", "ms", "without the bare interpreter")
     bare = whole_process("-c", "pass")[3]
