@@ -1,7 +1,7 @@
-"""Refuses to begin a catalog inside another one.
+"""Catalogs inside one another: none is begun so, and gc leaves alone what is there all the same.
 
-Below a writer's `<writer>/<database>/` all belongs to that log: its gc would take the data files of
-a catalog below `data/` for leftovers and delete them, and its rebuild would find them.
+Below a writer's `<writer>/<database>/` all belongs to that log: data files of a catalog below
+`data/` look like leftovers to it.
 
 Source: docs/format.md, section 2.
 """
@@ -14,6 +14,8 @@ from ..errors import AccessDenied, NestedCatalog
 from .format.names import parse_log_object
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..store import Store
 
 _DATA: Final = "data"
@@ -36,6 +38,20 @@ def refuse_nested(store: Store) -> None:
     for place in (store, store.above(levels)):
         if place is not None and _is_writers_database(place):
             raise _nested(store.url, place.url)
+
+
+def logs_below(paths: Iterable[str]) -> tuple[str, ...]:
+    """The folders `…/<writer>/<database>/` of logs that lie among some objects, sorted.
+
+    Args:
+        paths: Keys relative to any one folder.
+    """
+    found = set()
+    for path in paths:
+        folder, middle, name = path.rpartition(_LOG)
+        if middle and folder.endswith("/") and parse_log_object(name) is not None:
+            found.add(folder)
+    return tuple(sorted(found))
 
 
 def _is_writers_database(place: Store) -> bool:

@@ -41,7 +41,8 @@ files are what it is rebuilt from), one that says it is another's, or whose live
 damaged or of the future, an object before the beginning that the listing of the log shows.
 
 No file of this log has an epoch above that of the head and 1: who opens a log takes the next one.
-Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays.
+Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays. So
+does all that lies in the folder of another log below `data/`, whose gc is its own.
 
 Both rules hold for committers only. A rebuild writes a whole log, of files of any epoch and age: so
 a log that is sealed for one is left alone. Afterwards rule A holds for epochs from that of the
@@ -58,6 +59,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import base_folder, parse_data_file
+from ..catalog.nesting import logs_below
 from .context import MaintenanceContext, open_context, open_execution, outdated
 from .foreign_log import refuse_foreign_log
 from .outcome import Outcome
@@ -263,12 +265,19 @@ def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Fo
     listed = list(context.store.list(base + _DATA))  # first: see the argument above
     context.tell(len(listed), len(listed), "data files listed")
     retained = read_retained(context)
-    refuse_foreign_log(context, retained.state, [info.key[len(base) :] for info in listed])
-    mask = retained.references([info.key[len(base) :] for info in listed])
+    paths = [info.key[len(base) :] for info in listed]
+    refuse_foreign_log(context, retained.state, paths)
+    mask = retained.references(paths)
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
     committed = _committed(retained, (info.key for info in listed if info.key not in named))
     rules = Rules(
-        retained.state.epoch, retained.first_epoch, exclusive, now, context.margins, committed
+        retained.state.epoch,
+        retained.first_epoch,
+        exclusive,
+        now,
+        context.margins,
+        committed,
+        logs_below(paths),
     )
     verdicts = {
         info.key: rules.judge(info, info.key[len(base) :])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MADE_BY_US_SLASHES: Final = 3  # data/<partition>/<table>/<file>
 _UNKNOWN: Final = "unknown name: no Parquet file by its name"
+_INNER: Final = "of a log that lies below this data folder: move that catalog elsewhere"
 _OTHER_LOG: Final = (
     "of an epoch that this log has not come to: written for another log, or this log was lost and "
     "begun anew (then rebuild it)"
@@ -38,6 +39,7 @@ class Rules:
         now: The time to judge ages by.
         margins: With the grace period.
         committed: Revisions of committed transactions, by id, as far as the history goes back.
+        inner: Folders of other logs below data/: nothing in them is this log's.
     """
 
     epoch: int
@@ -46,6 +48,7 @@ class Rules:
     now: dt.datetime
     margins: Margins
     committed: Mapping[bytes, int]
+    inner: tuple[str, ...] = ()
 
     def judge(self, info: ObjectInfo, path: str) -> tuple[bool, str]:
         """Whether a file that no retained revision names is an orphan, and why or why not.
@@ -53,6 +56,8 @@ class Rules:
         Args:
             path: Its path relative to `<writer>/<database>/`.
         """
+        if path.startswith(self.inner):
+            return False, _INNER
         if not is_data_path(path):
             return False, _UNKNOWN
         name = parse_data_file(path) if path.count("/") == _MADE_BY_US_SLASHES else None

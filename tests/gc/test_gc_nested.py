@@ -1,0 +1,56 @@
+"""A catalog inside the data folder of another: the outer gc leaves it alone."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import lakelog
+import pyarrow as pa
+import pytest
+from lakelog.gc import execute_gc, plan_gc
+
+ROWS = pa.table({"a": [1]})
+
+
+def commit(url, writer_id, database):
+    with lakelog.open_catalog(url).writer(writer_id, database) as writer, writer.transaction() as t:
+        return t.write("t", ROWS)[0]
+
+
+# Of the inner catalog: its root below the outer one, a writer and a database.
+INNER = {
+    "in the place of a database": ("w", "z", "data"),
+    "in the place of a writer's database": ("w/z", "data", "db"),
+    "below a partition": ("w/z/data/p", "v", "db"),
+}
+
+
+@pytest.mark.parametrize("where", INNER)
+@pytest.mark.parametrize("outer_first", [False, True])
+def test_the_outer_gc_leaves_the_inner_catalog_alone(tmp_path, where, outer_first):
+    below, writer_id, database = INNER[where]
+    outer, inner = str(tmp_path), str(tmp_path / below)
+    if outer_first:
+        commit(outer, "w", "z")
+        if where != "in the place of a database":  # the others are refused
+            with pytest.raises(lakelog.errors.NestedCatalog):
+                commit(inner, writer_id, database)
+            return
+    commit(inner, writer_id, database)
+    commit(outer, "w", "z")
+    stray = tmp_path / "w/z/data/p/stray.parquet"
+    stray.parent.mkdir(parents=True, exist_ok=True)
+    stray.write_bytes(b"PAR1")
+    month_ago = time.time() - 30 * 86_400
+    for path in tmp_path.rglob("*.parquet"):
+        os.utime(path, (month_ago, month_ago))
+    catalog = lakelog.open_catalog(outer)
+    plan = plan_gc(catalog, "w", "z")
+    # Where all of `data/` is the inner log's folder, nobody can tell whose the stray file is.
+    strays = [] if where == "in the place of a database" else ["w/z/data/p/stray.parquet"]
+    assert [action.key for action in plan.actions] == strays
+    assert any("of a log that lies below this data folder" in kept.reason for kept in plan.kept)
+    assert execute_gc(catalog, plan).deleted_objects == len(strays)
+    found = lakelog.open_catalog(inner).snapshot(database).to_arrow("t")
+    assert found.num_rows == 1
