@@ -18,6 +18,7 @@ from .format import compute as pc
 from .format.columns import column
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
+from .log.state import SMALL_BYTES
 from .parallel import parallel
 from .read.cut_checks import refuse_twins
 from .read.file_order import by_commit
@@ -319,7 +320,8 @@ def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     def joined(chunk: pa.StringArray) -> pa.StringArray:
         return pc.binary_join_element_wise(before, chunk, between)
 
-    return pa.chunked_array(parallel(joined, paths.chunks, at_once=2), pa.string())
+    at_once = 2 if paths.nbytes > SMALL_BYTES else 1
+    return pa.chunked_array(parallel(joined, paths.chunks, at_once=at_once), pa.string())
 
 
 def _names(schemas: Sequence[FileSchema]) -> list[str]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
-SMALL_BYTES: Final = 64 << 10  # segments that are decoded sooner than threads begin
+SMALL_BYTES: Final = 64 << 10  # what is worked on sooner than threads begin
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from ..format.objects import DecodedTransaction, decode_checkpoint, decode_trans
 from ..format.pieces import Piece, open_segment
 from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
 from ..log.replay import OPEN_AGAIN, apply
-from ..log.state import State, empty_state, state_of_checkpoint
+from ..log.state import SMALL_BYTES, State, empty_state, state_of_checkpoint
 from ..parallel import parallel
 from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
 from .other_base import other_base
@@ -240,7 +240,8 @@ class LogReader(LogFolder):
                 hint=REPAIR,
             )
 
-        found = parallel(opened, zip(pieces, bodies, strict=True), at_once=4)
+        is_large = sum(piece.length for piece in pieces) > SMALL_BYTES
+        found = parallel(opened, zip(pieces, bodies, strict=True), at_once=4 if is_large else 1)
         errors = [item for item in found if isinstance(item, CorruptError)]
         for error in sorted(errors, key=lambda e: not isinstance(e, UnsupportedFeature)):
             raise error  # what is too new comes before what is damaged

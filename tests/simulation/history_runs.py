@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from decoded_once import segments_decoded_once
 from lakelog.testing.histories import Outcome, run_history
 
 
@@ -16,10 +17,10 @@ def outcomes(first: int, count: int, processes: int) -> Iterator[Outcome]:
     """The outcome of each seed, in no order."""
     seeds = range(first, first + count)
     if processes == 1:
-        with _rarely_collecting():
+        with _rarely_collecting(), segments_decoded_once():
             yield from map(run_history, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(processes, _settle_in) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, _begin) as pool:
         yield from pool.imap_unordered(run_history, seeds, chunksize=50)
 
 
@@ -27,6 +28,12 @@ def _settle_in() -> None:
     """What was imported lives for ever: the garbage collector need not look at it each time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+def _begin() -> None:
+    """A process that runs histories and nothing else."""
+    _settle_in()
+    segments_decoded_once().__enter__()
 
 
 @contextmanager

@@ -8,6 +8,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "running"))
 
 from history_runs import outcomes, summary
 from lakelog.testing.histories import run_history
