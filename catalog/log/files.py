@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MANY_PATHS: Final = 256
 MANY_TABLES: Final = 64
+_ROWS_FOR_A_TABLE: Final = 500  # so many are scanned while one table is looked up
 _CORE: Final = [name for name in CORE_COLUMNS if name != "table"]
 
 
@@ -269,16 +270,36 @@ class Files:
             problem = f"{transaction.key} holds a batch of another revision"
             self.broken_ranges.append((piece, CorruptObject(problem, key=transaction.key)))
             return
+        fingerprints = pc.unique(part.run.core.column("schema_fingerprint")).to_pylist()
+        is_new = self._all_new(part.run)
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):
                 continue
+            if not all(self._knows(table, fingerprint) for fingerprint in fingerprints):
+                for own in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
+                    self._check_known(table, own, transaction.key)
+            if is_new:
+                continue
             paths = part.run.core.column("path").slice(start, end - start)
-            for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
-                self._check_known(table, fingerprint, transaction.key)
             if self._any_live(table, paths):
                 self._break(table, transaction.key, "adds a file in a batch that is live already")
         self._held.clear()
         self.parts.append(part)
+
+    def _all_new(self, run: Run) -> bool:
+        """Whether no path of a run stands in any table, if that is asked sooner of all its tables
+        at once than of each."""
+        held = sum(part.run.rows for part in self.parts)
+        if len(run.ranges) <= MANY_TABLES or held > len(run.ranges) * _ROWS_FOR_A_TABLE:
+            return False
+        wanted = run.core.column("path").combine_chunks()
+        return not any(pc.any(pc.is_in(one, wanted)).as_py() for one in self._held_paths())
+
+    def _held_paths(self) -> Iterator[pa.Array | pa.ChunkedArray]:
+        """Paths of all files, in pieces; of the dead ones too."""
+        for part in self.parts:
+            yield part.run.core.column("path")
+        yield column([path for files in self.added.values() for path in files], pa.string())
 
     def _any_live(self, table: str, paths: pa.ChunkedArray) -> bool:
         others = [part for part in self.parts if table in part.run.ranges]
