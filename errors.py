@@ -7,7 +7,10 @@ reading text.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class LakelogError(Exception):
@@ -35,6 +38,15 @@ class LakelogError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+_NAMES_TOLD = 20
+
+
+def some_names(names: Sequence[str]) -> str:
+    """Names for a hint: the first ones of many, and how many more there are."""
+    told = ", ".join(names[:_NAMES_TOLD]) or "none"
+    return told if len(names) <= _NAMES_TOLD else f"{told} and {len(names) - _NAMES_TOLD:,} more"
 
 
 def _rebuild(kind: type[LakelogError], message: str, fields: dict[str, object]) -> LakelogError:

@@ -24,6 +24,7 @@ from ..errors import (
     TimeBeforeFirstCommit,
     UsageError,
     WriterNotFound,
+    some_names,
 )
 from ..store import Store, open_store
 from .ambient import SYSTEM, Ambient
@@ -203,7 +204,7 @@ class Catalog:
         raise DatabaseNotFound(
             f"{self.url} has no database {database!r}",
             key=database,
-            hint=lost or f"It has: {', '.join(there)}",
+            hint=lost or f"It has: {some_names(there)}",
         )
 
     def _not_a_catalog(self) -> NotACatalog:

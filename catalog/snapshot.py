@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..errors import TableNotFound, UsageError
+from ..errors import TableNotFound, UsageError, some_names
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
 from .format import compute as pc
@@ -256,7 +256,7 @@ class Snapshot:
             raise TableNotFound(
                 f"Database {self.database!r} has no table {table!r} at this point in time",
                 key=table,
-                hint=f"It has: {', '.join(self.tables()) or 'none'}",
+                hint=f"It has: {some_names(self.tables())}",
             )
 
     def _files_of(self, state: State, table: str) -> Files:
@@ -340,7 +340,7 @@ def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequen
             raise UsageError(
                 f"Table {table!r} has no column {name!r}",
                 key=str(name),
-                hint=f"It has: {', '.join(names)}",
+                hint=f"It has: {some_names(names)}",
             )
         if name in seen:
             raise UsageError(

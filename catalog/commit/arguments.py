@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ..format.names import escape_name
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
-from ..read.cut_checks import time_us
+from ..read.cut_checks import iso, time_us
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,6 +108,20 @@ def check_forgotten_before(at: Any) -> int:
             hint="Give an aware datetime, e.g. tzinfo=datetime.timezone.utc",
         )
     return time_us(at)
+
+
+def check_past(applications_before_us: int, now_us: int) -> None:
+    """Refuse to forget what is still to be committed: a slip in the year would make every
+    application begin anew.
+
+    Raises:
+        UsageError: The time lies ahead.
+    """
+    if applications_before_us > now_us:
+        raise UsageError(
+            f"applications_before is {iso(applications_before_us)}, which is still to come",
+            hint="Give a time in the past",
+        )
 
 
 def check_forgotten(tables: Any, applications_before_us: int) -> list[str]:

@@ -11,7 +11,7 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from ...errors import CapabilityMissing, LakelogError, TableNotFound, UsageError
+from ...errors import CapabilityMissing, LakelogError, TableNotFound, UsageError, some_names
 from ...store import Capabilities, Store, probe, store_time
 from ..format.names import check_id
 from ..log.build import forget_action, identity_action
@@ -19,7 +19,7 @@ from ..log.features import check_writer_features
 from ..log.lookup import files_with, schemas_with
 from ..log.outcome import CommitInfo
 from ..read.log_reader import LogReader
-from .arguments import make_intent
+from .arguments import check_past, make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .committer import Committer
 from .queue import CommitQueue
@@ -199,7 +199,9 @@ class Session:
 
         Raises:
             TableNotFound: The log knows no such table.
+            UsageError: The time is still to come.
         """
+        check_past(applications_before_us, self._ambient.now_us())
         intent = self.begin(None, None, "maintenance", None)
         with self._guard:
             known = self._committer.state.schemas.tables()
@@ -208,7 +210,7 @@ class Session:
                 raise TableNotFound(
                     f"The log of {self.writer_id}/{self.database} knows no table {table!r}",
                     key=table,
-                    hint=f"It knows: {', '.join(sorted(known)) or 'none'}",
+                    hint=f"It knows: {some_names(sorted(known))}",
                 )
         intent.actions.append(forget_action(tables, applications_before_us))
         return self.commit(intent)

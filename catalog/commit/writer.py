@@ -117,7 +117,8 @@ class Writer:
                 it begin anew, as if they had never committed. Choose it so that none of them will
                 repeat a commit.
         Raises:
-            UsageError: A table has files, there is nothing to forget, or an argument can't be.
+            UsageError: A table has files, there is nothing to forget, or an argument can't be, as a
+                time that is still to come.
             TableNotFound: The log knows no such table.
             NaiveTime: The time has no zone.
             FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.

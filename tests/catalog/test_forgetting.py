@@ -126,6 +126,8 @@ def test_what_cannot_forget(catalog):
         with pytest.raises(UsageError, match="applications_before can't be") as caught:
             writer.forget(applications_before=no_time)
         assert caught.value.hint
+    with pytest.raises(UsageError, match=r"is 2999-01-01\S* which is still to come"):
+        writer.forget(applications_before=dt.datetime(2999, 1, 1, tzinfo=dt.UTC))
     put(catalog.writer("w", "db"), "u", 1)
     with pytest.raises(FencedError):
         writer.forget(tables=["t"])
