@@ -61,8 +61,8 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.format.names import base_folder, parse_data_file
 from ..catalog.nesting import logs_below
 from .context import MaintenanceContext, open_context, open_execution, outdated
+from .deleted import Deleted
 from .foreign_log import refuse_foreign_log
-from .outcome import Outcome
 from .plan import Deletion, Facts, Kept, Plan
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules
@@ -167,7 +167,7 @@ def execute_gc(
         source, plan, "gc", ambient=ambient, margins=margins, progress=progress
     )
     if not plan.actions:
-        return Outcome().report(plan)
+        return Deleted().report(plan)
     context.refuse_refs()
     exclusive = context.exclusive()
     now = context.store_now()
@@ -181,10 +181,10 @@ def execute_gc(
             todo.append(action)
         elif action.key in found.infos:
             left[action.key] = why
-    outcome, late = _delete(context, todo, found.retained)
+    deleted, late = _delete(context, todo, found.retained)
     left |= late
     gone = sum(action.key not in found.infos for action in plan.actions)
-    return outcome.report(plan, gone, _grouped(left, found.infos))
+    return deleted.report(plan, gone, _grouped(left, found.infos))
 
 
 _NAMED_NOW: Final = "named by a commit since the plan was made"
@@ -207,14 +207,14 @@ def _left_why(action: Deletion, found: _Found) -> str:
 
 def _delete(
     context: MaintenanceContext, todo: list[Deletion], retained: Retained
-) -> tuple[Outcome, dict[str, str]]:
+) -> tuple[Deleted, dict[str, str]]:
     """Delete in batches; what was named by a commit just before its batch stays.
 
     Returns:
         What was deleted; and why each of the others was not, by key.
     """
     cut = len(base_folder(context.writer, context.database))
-    outcome = Outcome()
+    deleted = Deleted()
     late: dict[str, str] = {}
     recent = replace(retained, paths=[])  # what it names was looked at; only news count from here
     for low in range(0, len(todo), _AT_ONCE):
@@ -223,9 +223,9 @@ def _delete(
         named = recent.references([orphan.key[cut:] for orphan in batch])
         going = [orphan for orphan, is_named in zip(batch, named, strict=True) if not is_named]
         late |= {o.key: _NAMED_NOW for o, is_named in zip(batch, named, strict=True) if is_named}
-        outcome.add(going, context.store.delete([o.key for o in going], ordered=False))
+        deleted.add(going, context.store.delete([o.key for o in going], ordered=False))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
-    return outcome, late
+    return deleted, late
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import parse_log_object
 from .context import MaintenanceContext, is_old, open_context, open_execution, outdated, span_text
+from .deleted import Deleted
 from .log_names import LogNames, check_names, with_listing
-from .outcome import Outcome
 from .plan import Facts, Kept, Plan
 from .prune_choice import Retention, choose, floor_revision
 from .prune_select import Limits, Selection, select
@@ -129,22 +129,22 @@ def execute_prune(
         source, plan, "prune", ambient=ambient, margins=margins, progress=progress
     )
     if not plan.actions:
-        return Outcome().report(plan)
+        return Deleted().report(plan)
     context.refuse_refs()
     now = context.store_now()
     fresh = with_listing(context, lambda names: _check(context, names, plan, now), segments=True)
     planned = {action.key for action in plan.actions}
     todo = [action for action in fresh.selection.actions if action.key in planned]
-    outcome = Outcome()
+    deleted = Deleted()
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
-        outcome.add(batch, context.store.delete([action.key for action in batch]))
+        deleted.add(batch, context.store.delete([action.key for action in batch]))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
     objects = (*fresh.names.infos.values(), *fresh.names.segments.values())
     listed = {info.key: info for info in objects}
     left = planned & listed.keys() - {action.key for action in todo}
     kept = Kept.of("needed, or too young, by now", [listed[key] for key in left], named=True)
-    return outcome.report(plan, len(planned - listed.keys()), (kept,) if left else ())
+    return deleted.report(plan, len(planned - listed.keys()), (kept,) if left else ())
 
 
 def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) -> Plan:

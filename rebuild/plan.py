@@ -59,7 +59,6 @@ class RebuildPlan:
         notes: What can't be known, in words.
         seal: How the present incarnation is ended.
         old_objects: Names of the log that are there now; all of them stay.
-        objects_seen, bytes_seen: All objects below `data/`.
         data_digest: Of names and sizes below `data/`, to see a change.
         schemas: Of the files of all transactions.
     """
@@ -77,8 +76,6 @@ class RebuildPlan:
     notes: tuple[str, ...] = field(repr=False)
     seal: SealPlan = field(repr=False)
     old_objects: int
-    objects_seen: int
-    bytes_seen: int
     data_digest: bytes = field(repr=False)
     schemas: tuple[KnownSchema, ...] = field(repr=False)
 

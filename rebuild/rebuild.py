@@ -227,8 +227,6 @@ def _plan(
         notes=known,
         seal=seal,
         old_objects=old.names,
-        objects_seen=len(scan.objects),
-        bytes_seen=sum(info.size_bytes for info in scan.objects),
         data_digest=data_digest(scan.objects),
         schemas=tuple(
             _known_schema(table, schema, weighed.known)

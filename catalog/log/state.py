@@ -136,10 +136,6 @@ class State:
             self._files = self.sound(self._load_files, stay=True)
         return self._files
 
-    def files_of(self, table: str) -> Files:
-        """The live files of one table, as `table_of`."""
-        return self.table_of(table)[0]
-
     def table_of(self, table: str) -> tuple[Files, KnownSchemas]:
         """The live files of one table and its schemas, perhaps with those of others; both from one
         base. Only the pieces that may hold it are read; nothing is kept.

@@ -185,11 +185,11 @@ def test_a_table_that_does_not_fit_is_unusable_from_there_on_and_others_are_not(
         assert state.revision == 4
         assert state.history.holds(3)
         with pytest.raises(CorruptObject, match="can't be told") as caught:
-            state.files_of(table)
+            state.table_of(table)
         assert caught.value.key == bad.key
         with pytest.raises(CorruptObject):
             state.files.table(table)
-        other = state.files_of("other").table("other")
+        other = state.table_of("other")[0].table("other")
         assert other["path"].to_pylist() == ["data/o", "data/o2"]
     assert live_paths(before)["t"] == [A]
     assert live_paths(log.replayed(2))["t"] == [A]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Outcome:
+class Deleted:
     """What an execution has deleted so far.
 
     Attributes:
