@@ -289,6 +289,19 @@ def any_lake(request: pytest.FixtureRequest) -> Lake:
 
 
 @pytest.fixture
+def spilling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every segment becomes an object of its own."""
+    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+
+
+@pytest.fixture
+def begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer refuses to begin a log where one was lost; others may have done so all the same, and
+    gc must not make it worse."""
+    monkeypatch.setattr("lakelog.catalog.commit.birth.refuse_lost_log", lambda *_: None)
+
+
+@pytest.fixture
 def hooked() -> type[HookStore]:
     return HookStore
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from lakelog.gc import execute_prune, plan_prune
+
+W, D = "EWR", "weather"
+LOG = f"{W}/{D}/transactions/"
+SEGMENTS = f"{W}/{D}/segments/"
+
 
 def build(lake, commits, checkpoints=(), *, gap_s=0.0):
     """`commits` revisions, each a new file and without the one of three revisions before."""
@@ -15,3 +21,8 @@ def build(lake, commits, checkpoints=(), *, gap_s=0.0):
             if gap_s:
                 lake.pass_time(gap_s)
     return paths
+
+
+def prune(lake, **keep):
+    plan = plan_prune(lake.catalog, W, D, margins=lake.margins, **keep)
+    return plan, execute_prune(lake.catalog, plan, margins=lake.margins)

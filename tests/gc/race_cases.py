@@ -21,3 +21,10 @@ class Interposed:
         for due, step in self.steps:
             if due >= len(self.requests):
                 step()
+
+
+def before_request(number, step):
+    """A hook that takes one step before the request of this number."""
+    hook = Interposed()
+    hook.steps = [(number, step)]
+    return hook

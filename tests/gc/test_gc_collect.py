@@ -17,13 +17,6 @@ DAY_S = 86_400.0
 GRACE_S = 7 * DAY_S
 
 
-@pytest.fixture
-def begins_anew(monkeypatch):
-    """A writer refuses to begin a log where one was lost; others may have done so all the same, and
-    gc must not make it worse."""
-    monkeypatch.setattr("lakelog.catalog.commit.birth.refuse_lost_log", lambda *_: None)
-
-
 def test_tracked_files_stay_and_orphans_go(any_lake):
     lake = any_lake
     with lake.writer() as writer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from collect_cases import BASE, D, W, lose_log, take_over
 from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.format.objects import encode_transaction
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -16,16 +17,6 @@ from lakelog.errors import (
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
 DAY_S = 86_400.0
-
-W, D = "EWR", "weather"
-
-BASE = f"{W}/{D}/"
-
-
-def take_over(lake, value=99):
-    """A new owner's first commit: every epoch before it is superseded."""
-    with lake.writer() as writer:
-        return lake.commit(writer, value)
 
 
 def damage_transaction(lake):
@@ -59,10 +50,6 @@ def lose_the_tail_below_a_checkpoint(lake):
 def fork(lake):
     key = lake.log_key("t5")
     lake.store.put(key.replace(key.split(".")[1], "00000000"), lake.store.get(key))
-
-
-def lose_log(lake):
-    lake.store.delete([info.key for info in lake.store.list(f"{BASE}transactions/")])
 
 
 def require_a_feature(lake):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from collect_cases import BASE, D, W, gc, planned, take_over
+from collect_cases import BASE, D, W, gc, lose_log, planned, take_over
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.margins import Margins
 from lakelog.errors import (
@@ -14,17 +14,6 @@ from lakelog.errors import (
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def begins_anew(monkeypatch):
-    """A writer refuses to begin a log where one was lost; others may have done so all the same, and
-    gc must not make it worse."""
-    monkeypatch.setattr("lakelog.catalog.commit.birth.refuse_lost_log", lambda *_: None)
-
-
-def lose_log(lake):
-    lake.store.delete([info.key for info in lake.store.list(f"{BASE}transactions/")])
 
 
 def careless(lake):

@@ -32,11 +32,6 @@ class Stop:
         self.seen += 1
 
 
-@pytest.fixture
-def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
-
-
 def build(lake):
     """Nine revisions with checkpoints 2, 4 and 7, a file removed in each from 2 on, and orphans."""
     paths = []

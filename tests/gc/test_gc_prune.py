@@ -15,22 +15,11 @@ from lakelog.errors import (
     WriterNotFound,
 )
 from lakelog.gc import Plan, execute_prune, plan_prune
-from prune_cases import build
+from prune_cases import LOG, SEGMENTS, D, W, build, prune
 
 DAY_S = 86_400.0
 
-W, D = "EWR", "weather"
-
-LOG = f"{W}/{D}/transactions/"
-
-SEGMENTS = f"{W}/{D}/segments/"
-
 LEFT = f"{'ab' * 32}.segment"
-
-
-def prune(lake, **keep):
-    plan = plan_prune(lake.catalog, W, D, margins=lake.margins, **keep)
-    return plan, execute_prune(lake.catalog, plan, margins=lake.margins)
 
 
 # name: commits, checkpoints, keep_revisions, names that survive
@@ -225,11 +214,6 @@ def test_a_store_without_times_is_young_at_execution(lake, hooked):
 
 
 # --- spilled segments -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
 
 
 def test_segments_go_last(lake, spilling):

@@ -16,25 +16,9 @@ from lakelog.errors import (
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from prune_cases import build
+from prune_cases import LOG, SEGMENTS, D, W, build, prune
 
 DAY_S = 86_400.0
-
-W, D = "EWR", "weather"
-
-LOG = f"{W}/{D}/transactions/"
-
-SEGMENTS = f"{W}/{D}/segments/"
-
-
-def prune(lake, **keep):
-    plan = plan_prune(lake.catalog, W, D, margins=lake.margins, **keep)
-    return plan, execute_prune(lake.catalog, plan, margins=lake.margins)
-
-
-@pytest.fixture
-def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
 
 
 def spoil_checkpoint(lake):

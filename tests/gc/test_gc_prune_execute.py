@@ -11,18 +11,9 @@ from lakelog.errors import (
     PlanOutdated,
 )
 from lakelog.gc import execute_prune, plan_prune
-from prune_cases import build
+from prune_cases import LOG, D, W, build
 
 DAY_S = 86_400.0
-
-W, D = "EWR", "weather"
-
-LOG = f"{W}/{D}/transactions/"
-
-
-@pytest.fixture
-def spilling(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
 
 
 def test_an_outdated_plan_deletes_nothing(lake, make_memory_lake):

@@ -27,7 +27,7 @@ from lakelog.errors import (
     TransactionExpired,
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
-from race_cases import Interposed
+from race_cases import Interposed, before_request
 from sample import some
 from seeds import base_seed
 
@@ -188,13 +188,6 @@ def test_the_data_files_are_listed_before_the_log(make_memory_lake, hooked, coun
     collect(lake, store, none)
     assert committer.committed
     assert committer.path not in lake.data()
-
-
-def before_request(number, step):
-    """A hook that takes one step before the request of this number."""
-    hook = Interposed()
-    hook.steps = [(number, step)]
-    return hook
 
 
 def gc_beside_prune(make_memory_lake, hooked, number):

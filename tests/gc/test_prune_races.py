@@ -9,7 +9,7 @@ from lakelog.errors import (
     StorageError,
 )
 from lakelog.gc import execute_prune, plan_prune
-from race_cases import Interposed
+from race_cases import before_request
 from sample import some
 
 # No reader may take maintenance for damage.
@@ -22,13 +22,6 @@ W, D = "EWR", "weather"
 NEVER = 10_000
 
 EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
-
-
-def before_request(number, step):
-    """A hook that takes one step before the request of this number."""
-    hook = Interposed()
-    hook.steps = [(number, step)]
-    return hook
 
 
 def with_segments(make_memory_lake):
