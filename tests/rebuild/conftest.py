@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.rebuild import plan_rebuild
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
@@ -16,6 +17,7 @@ from lakelog.testing.doubles import FakeAmbient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakelog.rebuild import RebuildPlan
     from lakelog.store import Store
 
 sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
@@ -50,3 +52,15 @@ def any_store(request: pytest.FixtureRequest) -> Callable[[], Store]:
     moto = request.getfixturevalue("moto")
     bucket = moto.make_bucket()
     return lambda: open_store(f"s3://{bucket}/{secrets.token_hex(4)}", moto.storage_options)
+
+
+@pytest.fixture
+def plan_of(store: Store, fake: FakeAmbient) -> Callable[..., RebuildPlan]:
+    """Loses the log and plans its rebuild."""
+    from rebuild_cases import lose_the_log
+
+    def plan(**options: object) -> RebuildPlan:
+        lose_the_log(store)
+        return plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, **options)
+
+    return plan

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format.names import parse_log_object
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
     ConflictError,
@@ -32,10 +31,8 @@ from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.crashing import Crash, CrashingStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore, PlainStore
+from rebuild_cases import BASE, LOG, item_of
 from sample import some
-
-BASE = "EWR/weather/"
-LOG = f"{BASE}transactions/"
 
 
 def everything(store) -> dict[str, bytes]:
@@ -64,10 +61,6 @@ def plan_of(store):
 
 def rebuild(store):
     return execute_rebuild(store, plan_of(store))
-
-
-def item_of(key: str):
-    return parse_log_object(key.removeprefix(LOG)) if key.startswith(LOG) else None
 
 
 def make_history(*, lost: str) -> dict[str, bytes]:

@@ -8,33 +8,8 @@ from lakelog.catalog.data.footers.read import read_footer
 from lakelog.errors import (
     UsageError,
 )
-from lakelog.rebuild import execute_rebuild, plan_rebuild
-from rebuild_cases import described, kinds, reasons, replacing, rows
-
-BASE = "EWR/weather/"
-
-
-def lose_the_log(store) -> None:
-    store.delete([info.key for info in store.list(f"{BASE}transactions/")])
-    store.delete([info.key for info in store.list(f"{BASE}segments/")])
-
-
-def commit(writer, *values: int, table: str = "hourly", partition: str = "p", **options):
-    """One transaction of one file; its path and the transaction."""
-    with writer.transaction(**options) as tx:
-        (path,) = tx.write(table, rows(*values), partition)
-    return path, tx
-
-
-@pytest.fixture
-def plan_of(store, fake):
-    """Loses the log and plans its rebuild."""
-
-    def plan(**options):
-        lose_the_log(store)
-        return plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, **options)
-
-    return plan
+from lakelog.rebuild import execute_rebuild
+from rebuild_cases import BASE, commit, described, kinds, lose_the_log, reasons, replacing, rows
 
 
 def test_all_but_the_last_are_proven_and_have_their_old_numbers(catalog, plan_of):

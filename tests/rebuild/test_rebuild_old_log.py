@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.format.names import rebuilt_slot_uuid
 from lakelog.catalog.read.log_reader import LogReader
@@ -17,38 +13,7 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from rebuild_cases import kinds, reasons, replacing, rows
-
-BASE = "EWR/weather/"
-
-
-def parquet(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
-
-
-def lose_the_log(store) -> None:
-    store.delete([info.key for info in store.list(f"{BASE}transactions/")])
-    store.delete([info.key for info in store.list(f"{BASE}segments/")])
-
-
-def commit(writer, *values: int, table: str = "hourly", partition: str = "p", **options):
-    """One transaction of one file; its path and the transaction."""
-    with writer.transaction(**options) as tx:
-        (path,) = tx.write(table, rows(*values), partition)
-    return path, tx
-
-
-@pytest.fixture
-def plan_of(store, fake):
-    """Loses the log and plans its rebuild."""
-
-    def plan(**options):
-        lose_the_log(store)
-        return plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, **options)
-
-    return plan
+from rebuild_cases import BASE, commit, kinds, lose_the_log, parquet, reasons, replacing, rows
 
 
 def live_in(catalog, table="hourly") -> set[str]:

@@ -15,33 +15,7 @@ from lakelog.plans import Effect
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import PassingStore
-from rebuild_cases import described, rows
-
-BASE = "EWR/weather/"
-
-
-def lose_the_log(store) -> None:
-    store.delete([info.key for info in store.list(f"{BASE}transactions/")])
-    store.delete([info.key for info in store.list(f"{BASE}segments/")])
-
-
-def commit(writer, *values: int, table: str = "hourly", partition: str = "p", **options):
-    """One transaction of one file; its path and the transaction."""
-    with writer.transaction(**options) as tx:
-        (path,) = tx.write(table, rows(*values), partition)
-    return path, tx
-
-
-@pytest.fixture
-def plan_of(store, fake):
-    """Loses the log and plans its rebuild."""
-
-    def plan(**options):
-        lose_the_log(store)
-        return plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, **options)
-
-    return plan
-
+from rebuild_cases import BASE, commit, described, lose_the_log, rows
 
 # --- The call -------------------------------------------------------------------------------------
 

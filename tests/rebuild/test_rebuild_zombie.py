@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import write_checkpoint
-from lakelog.catalog.format.names import parse_log_object
 from lakelog.errors import (
     CorruptError,
     FencedError,
@@ -19,20 +16,8 @@ from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.crashing import Crash
 from lakelog.testing.doubles import FakeAmbient, PassingStore, PlainStore
-
-if TYPE_CHECKING:
-    pass
-from zombie_world import LOG, World, make_world, write
-
-
-def item_of(key: str):
-    return parse_log_object(key.removeprefix(LOG)) if key.startswith(LOG) else None
-
-
-def new_names(world: World, before: set[str]) -> set[int]:
-    """Incarnations in which there are more names than before."""
-    now = {info.key for info in world.store.list(LOG)} - before
-    return {item.incarnation for item in map(item_of, now) if item is not None}
+from rebuild_cases import LOG, item_of
+from zombie_world import make_world, new_names, write
 
 
 @pytest.mark.parametrize("removals", [0, 1, 3])

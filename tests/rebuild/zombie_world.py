@@ -11,11 +11,10 @@ from lakelog.catalog.read.log_reader import LogReader
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
+from rebuild_cases import LOG, item_of
 
 if TYPE_CHECKING:
     from lakelog.catalog.commit.writer import Writer
-
-LOG = "EWR/weather/transactions/"
 
 
 @dataclass
@@ -77,3 +76,9 @@ def write(writer: Writer, fake: FakeAmbient) -> str:
     with writer.transaction() as tx:
         (path,) = tx.write("hourly", pa.table({"n": [1]}))
     return path
+
+
+def new_names(world: World, before: set[str]) -> set[int]:
+    """Incarnations in which there are more names than before."""
+    now = {info.key for info in world.store.list(LOG)} - before
+    return {item.incarnation for item in map(item_of, now) if item is not None}
