@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-from lakelog.catalog.catalog import Catalog
 from lakelog.testing.keys import revision_in
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def write(writer, *values, **options):
-    with writer.transaction(**options) as tx:
-        tx.write("t", table(*values))
-    return tx.commit_info
+from table_cases import write
 
 
 def fill(catalog, count, **options):
@@ -37,8 +26,3 @@ def keys(store, kind):
 
 def revisions(store, kind="checkpoint"):
     return [revision_in(key) for key in keys(store, kind)]
-
-
-def values(store, as_of=None):
-    found = Catalog(store).snapshot("db", as_of).to_arrow("t").column("a").to_pylist()
-    return sorted(found)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lakelog.catalog.catalog import Catalog
-
-
-def values(store, as_of=None):
-    found = Catalog(store).snapshot("db", as_of).to_arrow("t").column("a").to_pylist()
-    return sorted(found)
+from table_cases import values
 
 
 def refused(store, error, key, readable=None):

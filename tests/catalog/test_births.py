@@ -17,16 +17,7 @@ from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient, FaultyStore
 from lakelog.testing.keys import log_keys, revision_in
-
-
-def write(writer, value):
-    with writer.transaction() as tx:
-        tx.write("t", pa.table({"a": [value]}))
-    return tx.commit_info
-
-
-def values(store):
-    return sorted(Catalog(store).snapshot("db").to_arrow("t").column("a").to_pylist())
+from table_cases import values, write
 
 
 def decoded(store):

@@ -6,7 +6,7 @@ import warnings
 from unittest import mock
 
 import pytest
-from checkpoint_cases import fill, keys, revisions, values, write
+from checkpoint_cases import fill, keys, revisions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
 from lakelog.catalog.format.wire_kinds import FILES
@@ -15,6 +15,7 @@ from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, UnsupportedFeature
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.logs import live_paths
+from table_cases import values, write
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from checkpoint_cases import fill, keys, revisions, table, values, write
+from checkpoint_cases import fill, keys, revisions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import Checkpointer
 from lakelog.catalog.log import piece_sink
@@ -18,6 +18,7 @@ from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import StorageError
 from lakelog.testing.doubles import FaultyStore, PassingStore
 from lakelog.testing.logs import live_paths
+from table_cases import table, values, write
 
 
 @pytest.fixture

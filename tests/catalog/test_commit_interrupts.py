@@ -25,14 +25,11 @@ from lakelog.errors import (
 )
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FaultyStore, PlainStore
+from table_cases import values
 
 
 def rows(*values):
     return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def values(store):
-    return sorted(Catalog(store).snapshot("db").to_arrow("t").column("a").to_pylist())
 
 
 class Interrupt(BaseException):

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from commit_cases import table, transactions, values, write
+from commit_cases import transactions
 from lakelog.catalog.catalog import Catalog
 from lakelog.errors import (
     CommitOutcomeUnknown,
@@ -15,6 +15,7 @@ from lakelog.errors import (
     FileNotLive,
 )
 from lakelog.testing.doubles import FaultyStore
+from table_cases import table, values, write
 
 # --- Fencing --------------------------------------------------------------------------------------
 

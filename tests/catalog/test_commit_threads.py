@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import pytest
-from commit_cases import table, transactions, values, write
+from commit_cases import transactions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import queue as group
 from lakelog.catalog.log.build import Intent
@@ -27,6 +27,7 @@ from lakelog.errors import (
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore
 from lakelog.testing.logs import live_paths
+from table_cases import table, values, write
 
 # --- Many threads on one writer -------------------------------------------------------------------
 

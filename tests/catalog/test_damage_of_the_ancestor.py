@@ -11,9 +11,8 @@ import contextlib
 import datetime as dt
 import re
 
-import pyarrow as pa
 import pytest
-from damaged_logs import refused, values
+from damaged_logs import refused
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.frame import FrameKind, LogIdentity, encode_frame
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
@@ -29,14 +28,11 @@ from lakelog.errors import (
 )
 from lakelog.testing.doubles import START_US, PassingStore
 from lakelog.testing.keys import log_keys
+from table_cases import table, values
 
 COUNT = 6
 
 LOG = LogIdentity(bytes(16), 1)
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-import pyarrow as pa
 import pytest
-from damaged_logs import refused, values
+from damaged_logs import refused
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
@@ -19,12 +18,9 @@ from lakelog.errors import (
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US, PassingStore
 from lakelog.testing.keys import log_keys, revision_in
+from table_cases import table, values
 
 COUNT = 6
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
 
 
 @pytest.fixture

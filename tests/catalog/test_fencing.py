@@ -16,6 +16,7 @@ from lakelog.errors import FencedError
 from lakelog.gc import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
+from table_cases import write
 
 FLOOR_S = DEFAULT_MARGINS.prune_floor_s
 
@@ -29,12 +30,6 @@ def store(fake):
 @pytest.fixture
 def catalog(store, fake):
     return Catalog(store, ambient=fake.ambient)
-
-
-def write(writer, value):
-    with writer.transaction() as tx:
-        tx.write("t", pa.table({"a": [value]}))
-    return tx.commit_info
 
 
 def prune(catalog, store, fake):

@@ -10,19 +10,9 @@ from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import BrokenChain, CorruptError, FencedError, ForeignLog, SameLogTwice
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.keys import log_keys
+from table_cases import values, write
 
 LIMIT_S = DEFAULT_MARGINS.idle_limit_s
-
-
-def write(writer, value):
-    with writer.transaction() as tx:
-        tx.write("t", pa.table({"a": [value]}))
-    return tx.commit_info
-
-
-def values(store, as_of=None, database="db"):
-    found = Catalog(store).snapshot(database, as_of).to_arrow("t").column("a").to_pylist()
-    return sorted(found)
 
 
 def fill(store, fake, count, first=0, writer="w", database="db"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from commit_cases import LIMIT_S, prune_to_checkpoint, table, transactions, values, write
+from commit_cases import LIMIT_S, prune_to_checkpoint, transactions
 from lakelog.catalog.catalog import Catalog
 from lakelog.errors import (
     CommitOutcomeUnknown,
@@ -13,6 +13,7 @@ from lakelog.errors import (
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore
 from lakelog.testing.keys import revision_in
+from table_cases import table, values, write
 
 
 def test_a_committer_that_slept_lists_again_and_never_makes_a_pruned_name_anew(

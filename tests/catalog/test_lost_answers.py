@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from commit_cases import LIMIT_S, prune_to_checkpoint, table, transactions, values, write
+from commit_cases import LIMIT_S, prune_to_checkpoint, transactions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
@@ -14,6 +14,7 @@ from lakelog.errors import (
 )
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FaultyStore, PassingStore
+from table_cases import table, values, write
 
 FAULTS = {
     "lost response": (["lost response"], 2),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
@@ -19,21 +18,7 @@ from lakelog.store import probe
 from lakelog.testing import keys
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FaultyStore, PassingStore, PlainStore
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def write(writer, *values):
-    with writer.transaction() as tx:
-        tx.write("t", table(*values))
-    return tx.commit_info
-
-
-def values(store, as_of=None):
-    found = Catalog(store).snapshot("db", as_of).to_arrow("t").column("a").to_pylist()
-    return sorted(found)
+from table_cases import table, values, write
 
 
 def log_keys(store):

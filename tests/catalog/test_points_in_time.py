@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from zoneinfo import ZoneInfo
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,20 +23,7 @@ from lakelog.errors import (
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import START_US, FakeAmbient
 from lakelog.testing.keys import log_keys
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def write(writer, *values, name="t"):
-    with writer.transaction() as tx:
-        tx.write(name, table(*values))
-    return tx.commit_info
-
-
-def values(snapshot, name="t"):
-    return sorted(snapshot.to_arrow(name).column("a").to_pylist())
+from reader_cases import values, write
 
 
 def moment(us):

@@ -15,20 +15,8 @@ from lakelog.errors import (
 )
 from lakelog.testing.doubles import START_US, PassingStore
 from lakelog.testing.keys import log_keys
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def write(writer, *values, name="t"):
-    with writer.transaction() as tx:
-        tx.write(name, table(*values))
-    return tx.commit_info
-
-
-def values(snapshot, name="t"):
-    return sorted(snapshot.to_arrow(name).column("a").to_pylist())
+from reader_cases import values, write
+from table_cases import table
 
 
 @pytest.fixture

@@ -13,19 +13,9 @@ from lakelog.errors import BrokenChain, CommitOutcomeUnknown, FencedError
 from lakelog.testing.doubles import FaultyStore, PassingStore, PlainStore
 from lakelog.testing.keys import log_keys
 from lakelog.testing.rebuilt import rebuild, seal
+from table_cases import values, write
 
 LIMIT_S = DEFAULT_MARGINS.idle_limit_s
-
-
-def write(writer, value):
-    with writer.transaction() as tx:
-        tx.write("t", pa.table({"a": [value]}))
-    return tx.commit_info
-
-
-def values(store, as_of=None):
-    found = Catalog(store).snapshot("db", as_of).to_arrow("t").column("a").to_pylist()
-    return sorted(found)
 
 
 class Meanwhile(PassingStore):

@@ -15,26 +15,13 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.testing.logs import live_paths
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def write(writer, *values, name="t", **options):
-    with writer.transaction() as tx:
-        tx.write(name, table(*values), **options)
-    return tx
+from table_cases import table
+from writer_cases import values, write
 
 
 def _write_and_fail(tx):
     tx.write("t", table(2))
     raise RuntimeError("mine")
-
-
-def values(catalog, name="t", as_of=None, database="db"):
-    found = catalog.snapshot(database, as_of).to_arrow(name).column("a").to_pylist()
-    return sorted(found)
 
 
 # --- On every backend -----------------------------------------------------------------------------

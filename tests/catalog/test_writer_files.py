@@ -15,21 +15,8 @@ from lakelog.errors import (
     ObjectNotFound,
     UsageError,
 )
-
-
-def table(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
-
-
-def write(writer, *values, name="t", **options):
-    with writer.transaction() as tx:
-        tx.write(name, table(*values), **options)
-    return tx
-
-
-def values(catalog, name="t", as_of=None, database="db"):
-    found = catalog.snapshot(database, as_of).to_arrow(name).column("a").to_pylist()
-    return sorted(found)
+from table_cases import table
+from writer_cases import values, write
 
 
 def test_data_files_carry_epoch_and_transaction(catalog):
