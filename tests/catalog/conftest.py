@@ -6,15 +6,20 @@ import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
+import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.log import piece_sink
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
+from lakelog.testing.keys import log_keys
+from lakelog.testing.logs import LogBuilder, add_action, schema_action
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lakelog.store import Store
 
@@ -51,3 +56,64 @@ def any_catalog(request: pytest.FixtureRequest) -> Callable[[], Catalog]:
     moto = request.getfixturevalue("moto")
     url = f"s3://{moto.make_bucket()}/root-{secrets.token_hex(4)}"
     return lambda: Catalog(open_store(url, moto.storage_options))
+
+
+@pytest.fixture
+def spilling() -> Iterator[None]:
+    """Every segment becomes an object of its own."""
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+        yield
+
+
+# --- Logs without a store -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log() -> LogBuilder:
+    """A log whose first commit makes the schema known."""
+    built = LogBuilder()
+    built.commit(schema_action())
+    return built
+
+
+@pytest.fixture
+def longer(log: LogBuilder) -> LogBuilder:
+    """`log` and two commits more, of a file each."""
+    log.commit(add_action("data/a"))
+    log.commit(add_action("data/b"))
+    return log
+
+
+@pytest.fixture
+def spilled_log(spilling: None) -> LogBuilder:
+    """Three tables, a checkpoint a commit of each, every piece an object; a short tail."""
+    from lazy_cases import three_tables
+
+    return three_tables()
+
+
+# --- Logs in `store` ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def six_commits(catalog: Catalog, store: Store, fake: FakeAmbient) -> list[str]:
+    """A log of six commits, a second apart; returns the keys of its transactions."""
+    from damaged_logs import COUNT
+
+    with catalog.writer("w", "db", checkpoint_every=0) as writer:
+        for value in range(COUNT):
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"a": [value]}))
+            fake.move(1)
+    return log_keys(store)
+
+
+@pytest.fixture
+def catalog_of_two(catalog: Catalog, fake: FakeAmbient) -> Catalog:
+    """Two writers that commit in turn, a second apart: A at 0, 2, 4 and B at 1, 3, 5."""
+    writers = {name: catalog.writer(name, "db") for name in ("A", "B")}
+    for step in range(6):
+        with writers["AB"[step % 2]].transaction() as tx:
+            tx.write("t", pa.table({"a": [step]}))
+        fake.move(1)
+    return catalog

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.testing.doubles import START_US
 from table_cases import values
+
+COUNT = 6  # commits of the log that is damaged, a second apart
+
+
+def at(revision, plus_s=0.5):
+    """A moment after a revision's commit."""
+    return dt.datetime.fromtimestamp(START_US / 1e6 + revision + plus_s, dt.UTC)
 
 
 def refused(store, error, key, readable=None):

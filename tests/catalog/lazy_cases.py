@@ -5,9 +5,13 @@ from __future__ import annotations
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import (
+    LogBuilder,
     add_action,
     remove_action,
+    schema_action,
 )
+
+TABLES = ["a", "b", "c"]
 
 
 def commit(log, table, count=3, *, app=("", 0), gone=()):
@@ -21,3 +25,14 @@ def commit(log, table, count=3, *, app=("", 0), gone=()):
         adds.append(add_action(path, table, row_count=9, row_groups=[group]))
     log.commit(*adds, *(remove_action(path, table) for path in gone), transaction_id=mark, app=app)
     return [action.add.path for action in adds]
+
+
+def three_tables():
+    """A checkpoint a commit of each table; a short tail."""
+    built = LogBuilder()
+    built.commit(*map(schema_action, TABLES), app=("x", 1))
+    for number, table in enumerate(TABLES):
+        commit(built, table, 40 // 4**number, app=(f"app {table}", number))
+        built.checkpoint()
+    built.commit(schema_action("d"))
+    return built

@@ -13,6 +13,7 @@ from lakelog.catalog.format.statistics import (
     bound_type,
     decode_bounds,
 )
+from lakelog.catalog.format.statistics_rows import statistics_rows
 
 
 def keys(column):
@@ -67,3 +68,15 @@ def facts(rows, schema):
             )
         found[statistic_name("exact", column, kind)] = one["exact"]
     return found
+
+
+def of_files(adds, schema):
+    """The statistics of files, all of one schema."""
+    for add in adds:
+        add.table, add.schema_fingerprint = "t", encode_schema(schema).fingerprint
+    return statistics_rows(adds, {("t", encode_schema(schema).fingerprint): schema})
+
+
+def file_row(add, schema):
+    """What is known of a file."""
+    return facts(of_files([add], schema).files, schema)

@@ -33,13 +33,6 @@ def paths(count, first=0):
     return [f"data/{number:05d}" for number in range(first, first + count)]
 
 
-@pytest.fixture
-def log():
-    built = LogBuilder()
-    built.commit(schema_action())
-    return built
-
-
 def build(state, *intents, now_us=START_US, epoch=1, guest=False):
     uuid = state.next_uuid
     log = state.log or LogIdentity(b"\x04" * 16, 1)

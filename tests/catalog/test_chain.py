@@ -19,22 +19,6 @@ from lakelog.testing.logs import (
 )
 from replay_cases import A, B, C, add, broken, facts, upgrade
 
-
-@pytest.fixture
-def log():
-    """A log whose first commit makes the schema known."""
-    built = LogBuilder()
-    built.commit(schema_action())
-    return built
-
-
-@pytest.fixture
-def longer(log):
-    log.commit(add(A))
-    log.commit(add(B))
-    return log
-
-
 # --- The chain ----------------------------------------------------------------------------------
 
 

@@ -17,14 +17,6 @@ from lakelog.testing.counting import CountingStore
 from lakelog.testing.logs import live_paths
 from table_cases import values, write
 
-
-@pytest.fixture
-def spilling():
-    """Every segment becomes an object of its own."""
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
-        yield
-
-
 # --- A reader and a broken checkpoint -------------------------------------------------------------
 
 

@@ -5,28 +5,18 @@ from __future__ import annotations
 import dataclasses
 import threading
 import warnings
-from unittest import mock
 
 import pyarrow as pa
 import pytest
 from checkpoint_cases import fill, keys, revisions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import Checkpointer
-from lakelog.catalog.log import piece_sink
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import StorageError
 from lakelog.testing.doubles import FaultyStore, PassingStore
 from lakelog.testing.logs import live_paths
 from table_cases import table, values, write
-
-
-@pytest.fixture
-def spilling():
-    """Every segment becomes an object of its own."""
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
-        yield
-
 
 # --- When -----------------------------------------------------------------------------------------
 

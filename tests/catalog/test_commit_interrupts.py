@@ -10,7 +10,6 @@ import sys
 import threading
 from unittest import mock
 
-import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import committer as commit_module
@@ -25,11 +24,7 @@ from lakelog.errors import (
 )
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FaultyStore, PlainStore
-from table_cases import values
-
-
-def rows(*values):
-    return pa.table({"a": pa.array(values, pa.int64())})
+from table_cases import table, values
 
 
 class Interrupt(BaseException):
@@ -40,7 +35,7 @@ class Interrupt(BaseException):
 def test_a_commit_interrupted_anywhere_can_be_called_again(store, step):
     writer = Catalog(store).writer("w", "db")
     tx = writer.transaction()
-    tx.write("t", rows(1))
+    tx.write("t", table(1))
     real = commit_module.apply
 
     def torn(state, decoded):
@@ -61,7 +56,7 @@ def test_a_commit_interrupted_anywhere_can_be_called_again(store, step):
         tx.commit()
     assert tx.commit().revision == 0
     with writer.transaction() as more:
-        more.write("t", rows(2))
+        more.write("t", table(2))
     writer.checkpoint()
     assert values(store) == [1, 2]
 
@@ -103,14 +98,14 @@ def test_an_interrupt_at_each_line_of_a_commit(fake, plain, lost):
         writer = Catalog(faulty, ambient=fake.ambient).writer("w", "db", checkpoint_every=0)
         if at % 2:
             with writer.transaction() as tx:
-                tx.write("t", rows(0))
+                tx.write("t", table(0))
         tx = writer.transaction()
-        tx.write("t", rows(1))
+        tx.write("t", table(1))
         faulty.script.faults = list(lost)
         ended = EachLine(at).run(tx.commit)
         first = tx.commit()
         with writer.transaction() as more:
-            more.write("t", rows(2))
+            more.write("t", table(2))
         assert more.commit_info.revision == first.revision + 1
         assert values(faulty.inner) == [0, 1, 2][not at % 2 :]
         if ended:
@@ -122,14 +117,14 @@ def test_a_sent_transaction_takes_no_more_changes(store, fake):
     faulty = FaultyStore(store)
     writer = Catalog(faulty, ambient=fake.ambient).writer("w", "db")
     with writer.transaction() as tx:
-        (path,) = tx.write("t", rows(1))
+        (path,) = tx.write("t", table(1))
         faulty.script.faults = ["lost response"] * 10
         faulty.fail_reads = True
         with pytest.raises(CommitOutcomeUnknown):
             tx.commit()
         faulty.script.faults.clear()
         faulty.fail_reads = False
-        for change in (lambda: tx.write("t", rows(2)), lambda: tx.remove(path)):
+        for change in (lambda: tx.write("t", table(2)), lambda: tx.remove(path)):
             with pytest.raises(UsageError, match="can't be changed any more"):
                 change()
     assert tx.commit_info.revision == 0
@@ -142,7 +137,7 @@ def test_commit_can_be_called_again_after_it_left_the_block_unknown(store, fake)
 
     def work(tx):
         with tx:
-            tx.write("t", rows(1))
+            tx.write("t", table(1))
             faulty.script.faults = ["lost request"] * 4
             tx.commit()
 
@@ -168,7 +163,7 @@ def test_a_refusal_after_a_lost_answer_is_no_definite_failure(store, fake, error
 
     expiring = Expiring(store, ["lost response"])
     tx = Catalog(expiring, ambient=fake.ambient).writer("w", "db").transaction()
-    tx.write("t", rows(1))
+    tx.write("t", table(1))
     with pytest.raises(CommitOutcomeUnknown):
         tx.commit()
     with pytest.raises(CommitOutcomeUnknown):  # a refusal now says nothing of the put before
@@ -190,7 +185,7 @@ def test_a_plain_stores_retry_repeats_name_and_bytes(store, fake):
             super().put(key, body)
 
     tx = Catalog(Slow(store), ambient=fake.ambient).writer("w", "db").transaction()
-    tx.write("t", rows(1))
+    tx.write("t", table(1))
     with pytest.raises(CommitOutcomeUnknown):
         tx.commit()
     assert tx.commit().revision == 0
@@ -258,10 +253,10 @@ def test_a_leaders_interrupt_is_its_own(store):
         raise Interrupt
 
     first = writer.transaction()
-    first.write("t", rows(0))
+    first.write("t", table(0))
     others = [writer.transaction() for _ in range(3)]
     for number, tx in enumerate(others):
-        tx.write("t", rows(1 + number))
+        tx.write("t", table(1 + number))
     results = {}
 
     def run(name, tx):
@@ -292,7 +287,7 @@ def test_an_adopted_file_counts_with_its_own_age(store, fake):
     limit_s = Margins().file_age_limit_s
     writer = Catalog(store, ambient=fake.ambient).writer("w", "db")
     with writer.transaction() as tx:
-        (path,) = tx.write("t", rows(1))
+        (path,) = tx.write("t", table(1))
     body = store.get(f"w/db/{path}")
     store.put("w/db/data/_/t/foreign.parquet", body)
     written_us = store.head("w/db/data/_/t/foreign.parquet").modified_at.timestamp() * 1e6
@@ -308,7 +303,7 @@ def test_the_age_of_an_adopted_file_goes_by_the_stores_clock(store, fake):
     """A client whose clock is behind takes no old file for a young one."""
     writer = Catalog(store, ambient=fake.ambient).writer("w", "db")
     with writer.transaction() as tx:
-        (path,) = tx.write("t", rows(1))
+        (path,) = tx.write("t", table(1))
     store.put("w/db/data/_/t/foreign.parquet", store.get(f"w/db/{path}"))
     head = store.head("w/db/data/_/t/foreign.parquet")
     fake.wall_us = int(head.modified_at.timestamp() * 1e6)  # and the store's clock goes on

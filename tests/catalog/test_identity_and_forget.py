@@ -28,22 +28,6 @@ from lakelog.testing.logs import (
 )
 from replay_cases import A, B, C, add, broken, facts, remove
 
-
-@pytest.fixture
-def log():
-    """A log whose first commit makes the schema known."""
-    built = LogBuilder()
-    built.commit(schema_action())
-    return built
-
-
-@pytest.fixture
-def longer(log):
-    log.commit(add(A))
-    log.commit(add(B))
-    return log
-
-
 # --- Whose log it is ----------------------------------------------------------------------------
 
 

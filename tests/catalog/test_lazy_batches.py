@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import pytest
 from lakelog.catalog.format.frame import FrameKind, decode_frame
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.format.objects import (
     encode_transaction,
 )
-from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -19,29 +16,8 @@ from lakelog.testing.logs import (
     LogBuilder,
     add_action,
     live_paths,
-    schema_action,
 )  # fmt: skip
-from lazy_cases import commit
-
-TABLES = ["a", "b", "c"]
-
-
-@pytest.fixture
-def spilling():
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
-        yield
-
-
-@pytest.fixture
-def log(spilling):
-    """Three tables, a checkpoint a commit of each, every piece an object; a short tail."""
-    built = LogBuilder()
-    built.commit(*map(schema_action, TABLES), app=("x", 1))
-    for number, table in enumerate(TABLES):
-        commit(built, table, 40 // 4**number, app=(f"app {table}", number))
-        built.checkpoint()
-    built.commit(schema_action("d"))
-    return built
+from lazy_cases import TABLES
 
 
 def big_batch(log, change=None):
@@ -74,10 +50,10 @@ def bad_sum(message, attached):
 
 
 @pytest.mark.parametrize("change", [bad_bytes, bad_sum, bad_range])
-def test_a_damaged_batch_costs_the_tables_of_its_range(log, change):
-    state = log.copy()
-    name, body = big_batch(log, change)
-    bad = log.decode(name, body)
+def test_a_damaged_batch_costs_the_tables_of_its_range(spilled_log, change):
+    state = spilled_log.copy()
+    name, body = big_batch(spilled_log, change)
+    bad = spilled_log.decode(name, body)
     apply(state, bad)
     assert state.history.table()["files_added"].to_pylist()[-1] == 400
     lost = ["a"] if change is bad_range else ["a", "b"]
@@ -88,23 +64,27 @@ def test_a_damaged_batch_costs_the_tables_of_its_range(log, change):
                 state.files_of(table)
             assert caught.value.key == bad.key
         else:
-            assert state.files_of(table).table(table).num_rows == len(live_paths(log.state)[table])
+            assert state.files_of(table).table(table).num_rows == len(
+                live_paths(spilled_log.state)[table]
+            )
     with pytest.raises(CorruptObject):
         encode_state(state)
 
 
-def test_a_batch_of_another_revision_is_damage(log):
-    body = big_batch(log)[1]
+def test_a_batch_of_another_revision_is_damage(spilled_log):
+    body = big_batch(spilled_log)[1]
     other = LogBuilder(seed=3)
-    other.log, other.state = log.log, log.copy()
+    other.log, other.state = spilled_log.log, spilled_log.copy()
     other.commit()
     name, wrong = other.encode(
-        change=lambda m: m.actions.extend(log.decode(*big_batch(log)).message.actions)
+        change=lambda m: m.actions.extend(
+            spilled_log.decode(*big_batch(spilled_log)).message.actions
+        )
     )
     attached = body[len(body) - int.from_bytes(body[16:24], "little") :]
     message = wire.Transaction()
     message.ParseFromString(decode_frame(wrong, FrameKind.TRANSACTION, "k").message)
-    decoded = other.decode(name, encode_transaction(log.log, message, attached)[0])
+    decoded = other.decode(name, encode_transaction(spilled_log.log, message, attached)[0])
     apply(other.state, decoded)
     for table in ("a", "aa", "b"):
         with pytest.raises(CorruptObject):

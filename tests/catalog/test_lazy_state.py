@@ -25,7 +25,6 @@ from lakelog.catalog.format.wire_kinds import (
     SCHEMAS,
     STATISTICS,
 )  # fmt: skip
-from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log import state as state_module
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.validate import validate
@@ -39,11 +38,8 @@ from lakelog.testing.logs import (
     add_action,
     live_paths,
     remove_action,
-    schema_action,
 )  # fmt: skip
-from lazy_cases import commit
-
-TABLES = ["a", "b", "c"]
+from lazy_cases import TABLES, commit
 
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
 
@@ -69,27 +65,9 @@ class Watched(PassingStore):
 
 
 @pytest.fixture
-def spilling():
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
-        yield
-
-
-@pytest.fixture
-def log(spilling):
-    """Three tables, a checkpoint a commit of each, every piece an object; a short tail."""
-    built = LogBuilder()
-    built.commit(*map(schema_action, TABLES), app=("x", 1))
-    for number, table in enumerate(TABLES):
-        commit(built, table, 40 // 4**number, app=(f"app {table}", number))
-        built.checkpoint()
-    built.commit(schema_action("d"))
-    return built
-
-
-@pytest.fixture
-def store(log):
+def store(spilled_log):
     found = Watched(MemoryStore("lazy"))
-    log.put_into(found)
+    spilled_log.put_into(found)
     return found
 
 
@@ -128,32 +106,35 @@ def new_pieces(log, kind, place=-1):
 # --- What is read ---------------------------------------------------------------------------------
 
 
-def test_a_head_that_is_appended_to_reads_no_segment(log, reader, store):
+def test_a_head_that_is_appended_to_reads_no_segment(spilled_log, reader, store):
     state = reader.load()
-    mark = log.new_id()
+    mark = spilled_log.new_id()
     action = add_action(data_path("", "d", 1, mark, 0), "d")
-    assert (state.revision, state.next_uuid) == (log.state.revision, log.state.next_uuid)
+    assert (state.revision, state.next_uuid) == (
+        spilled_log.state.revision,
+        spilled_log.state.next_uuid,
+    )
     with mock.patch.object(type(state), "schemas", {("d", action.add.schema_fingerprint)}):
         validate(state, [action], {mark})
     assert store.segments == []
     assert [key.rsplit(".", 1)[1] for key in store.read] == ["checkpoint", "transaction"]
 
 
-def test_one_table_reads_only_the_pieces_that_may_hold_it(log, reader, store):
+def test_one_table_reads_only_the_pieces_that_may_hold_it(spilled_log, reader, store):
     for table in TABLES:
         store.read.clear()
         state = reader.load()
         found = state.files_of(table).table(table)["path"].to_pylist()
-        assert sorted(found) == live_paths(log.replayed())[table]
+        assert sorted(found) == live_paths(spilled_log.replayed())[table]
         wanted = {
             SEGMENTS + piece.name
             for kind in (FILES, SCHEMAS)
-            for piece in pieces(log, kind)
+            for piece in pieces(spilled_log, kind)
             if piece.may_hold(table)
         }
         assert set(store.segments) <= wanted
         assert len(store.segments) == len(set(store.segments))
-    assert len(pieces(log, FILES)) > 1
+    assert len(pieces(spilled_log, FILES)) > 1
 
 
 def test_a_table_that_is_not_there_reads_only_what_may_hold_it(reader, store):
@@ -162,13 +143,15 @@ def test_a_table_that_is_not_there_reads_only_what_may_hold_it(reader, store):
     assert store.segments == []
 
 
-def test_applications_and_history_read_their_own_pieces(log, reader, store):
+def test_applications_and_history_read_their_own_pieces(spilled_log, reader, store):
     state = reader.load()
     assert state.applications.versions() == {"x": 1, "app a": 0, "app b": 1, "app c": 2}
-    assert set(store.segments) == {SEGMENTS + piece.name for piece in pieces(log, APPLICATIONS)}
+    assert set(store.segments) == {
+        SEGMENTS + piece.name for piece in pieces(spilled_log, APPLICATIONS)
+    }
     store.read.clear()
     assert state.history.table()["revision"].to_pylist() == [0, 1, 2, 3, 4]
-    assert set(store.segments) == {SEGMENTS + piece.name for piece in pieces(log, HISTORY)}
+    assert set(store.segments) == {SEGMENTS + piece.name for piece in pieces(spilled_log, HISTORY)}
 
 
 def test_what_a_checkpoint_refers_to_is_decoded_once(reader):
@@ -181,7 +164,7 @@ def test_what_a_checkpoint_refers_to_is_decoded_once(reader):
     assert decoding.call_count == 1
 
 
-def test_a_copy_and_the_state_go_their_own_ways(log, reader):
+def test_a_copy_and_the_state_go_their_own_ways(spilled_log, reader):
     state = reader.load()
     copy = state.copy()
     assert copy.files.count == 40 + 10 + 2
@@ -203,9 +186,11 @@ def everything(state):
 
 @pytest.mark.parametrize("kind", [FILES, SCHEMAS, APPLICATIONS, HISTORY])
 @pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_a_part_is_had_from_an_older_checkpoint_with_the_same_result(log, reader, store, kind, how):
-    expected = everything(log.replayed())
-    for piece in new_pieces(log, kind):
+def test_a_part_is_had_from_an_older_checkpoint_with_the_same_result(
+    spilled_log, reader, store, kind, how
+):
+    expected = everything(spilled_log.replayed())
+    for piece in new_pieces(spilled_log, kind):
         if how == "gone":
             store.inner.delete([SEGMENTS + piece.name])
         else:
@@ -222,24 +207,24 @@ def test_a_part_is_had_from_an_older_checkpoint_with_the_same_result(log, reader
 
 
 @pytest.mark.parametrize("kind", [FILES, SCHEMAS, APPLICATIONS, HISTORY])
-def test_also_after_more_was_taken_in(log, reader, store, kind):
+def test_also_after_more_was_taken_in(spilled_log, reader, store, kind):
     state = reader.load()
-    commit(log, "a", 2, app=("late", 5))
-    log.put_into(store.inner)
-    for piece in new_pieces(log, kind):
+    commit(spilled_log, "a", 2, app=("late", 5))
+    spilled_log.put_into(store.inner)
+    for piece in new_pieces(spilled_log, kind):
         damage(store, piece.name)
     for found in (reader.advance(state), reader.advance(state.copy())):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CheckpointWarning)
-            assert everything(found) == everything(log.replayed())
+            assert everything(found) == everything(spilled_log.replayed())
 
 
-def test_each_table_is_had_from_the_highest_checkpoint_that_gives_it(log, reader, store):
+def test_each_table_is_had_from_the_highest_checkpoint_that_gives_it(spilled_log, reader, store):
     """`c` is damaged in the last one, `a` in the one before: no single one gives both."""
-    (a_piece,) = (p for p in pieces(log, FILES, 0))
-    (c_piece,) = (p for p in new_pieces(log, FILES) if p.may_hold("c"))
-    assert a_piece.name in {p.name for p in pieces(log, FILES)}
-    log_after = log.replayed()
+    (a_piece,) = (p for p in pieces(spilled_log, FILES, 0))
+    (c_piece,) = (p for p in new_pieces(spilled_log, FILES) if p.may_hold("c"))
+    assert a_piece.name in {p.name for p in pieces(spilled_log, FILES)}
+    log_after = spilled_log.replayed()
     expected = {t: live_paths(log_after)[t] for t in ("b", "c")}
     damage(store, c_piece.name)
     state = reader.load()
@@ -250,14 +235,14 @@ def test_each_table_is_had_from_the_highest_checkpoint_that_gives_it(log, reader
             assert sorted(found) == expected[table]
 
 
-def test_a_table_is_unusable_only_if_no_checkpoint_gives_it(log, reader, store):
-    for name, _ in log.objects[:3]:
+def test_a_table_is_unusable_only_if_no_checkpoint_gives_it(spilled_log, reader, store):
+    for name, _ in spilled_log.objects[:3]:
         store.inner.delete([FOLDER + name])
     for place in range(3):
-        for piece in pieces(log, FILES, place):
+        for piece in pieces(spilled_log, FILES, place):
             if piece.may_hold("a"):
                 damage(store, piece.name)
-    damaged = {p.name for p in pieces(log, FILES) if p.may_hold("a")}
+    damaged = {p.name for p in pieces(spilled_log, FILES) if p.may_hold("a")}
     state = reader.load()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CheckpointWarning)
@@ -265,31 +250,31 @@ def test_a_table_is_unusable_only_if_no_checkpoint_gives_it(log, reader, store):
             state.files_of("a")
         assert caught.value.key.rsplit("/", 1)[1] in damaged, "the highest one that failed"
         for table in ("b", "c"):
-            if not any(p.may_hold(table) for p in pieces(log, FILES) if p.name in damaged):
+            if not any(p.may_hold(table) for p in pieces(spilled_log, FILES) if p.name in damaged):
                 assert state.files_of(table).table(table).num_rows == len(
-                    live_paths(log.replayed())[table]
+                    live_paths(spilled_log.replayed())[table]
                 )
 
 
-def test_damaged_statistics_cost_no_files_and_no_checkpoint(log, reader, store):
+def test_damaged_statistics_cost_no_files_and_no_checkpoint(spilled_log, reader, store):
     for place in range(3):
-        for piece in pieces(log, STATISTICS, place):
+        for piece in pieces(spilled_log, STATISTICS, place):
             damage(store, piece.name)
     state = reader.load()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert state.files.count == 52
-        gone = live_paths(log.replayed())["a"]
-        log.state = state
+        gone = live_paths(spilled_log.replayed())["a"]
+        spilled_log.state = state
         state.fetch = state.fetch
-        log.commit(*(remove_action(path, "a") for path in gone))
-        encoded = encode_state(log.state)
+        spilled_log.commit(*(remove_action(path, "a") for path in gone))
+        encoded = encode_state(spilled_log.state)
     assert encoded.decoded.message.counts.files == 12
 
 
-def test_a_damaged_references_segment_costs_the_content_of_that_base(log, reader, store):
+def test_a_damaged_references_segment_costs_the_content_of_that_base(spilled_log, reader, store):
     """The head is in the message, and can be used."""
-    name, body = log.checkpoints[-1]
+    name, body = spilled_log.checkpoints[-1]
     decoded = decode_checkpoint(body, FOLDER + name)
     decoded.message.counts.files += 1
     lie, _ = encode_checkpoint(decoded.log, decoded.message, bytes(decoded.attachments))
@@ -297,11 +282,11 @@ def test_a_damaged_references_segment_costs_the_content_of_that_base(log, reader
     state = reader.load()
     assert state.revision == 4
     with pytest.warns(CheckpointWarning, match="counts"):
-        assert everything(state) == everything(log.replayed())
+        assert everything(state) == everything(spilled_log.replayed())
 
 
-def test_too_new_references_are_never_fallen_back_from(log, reader, store):
-    name, body = log.checkpoints[-1]
+def test_too_new_references_are_never_fallen_back_from(spilled_log, reader, store):
+    name, body = spilled_log.checkpoints[-1]
     decoded = decode_checkpoint(body, FOLDER + name)
     rows = decode_segment(decoded.references.inline, REFERENCES, decoded.references.rows, "k")
     kinds = [*rows["kind"].to_pylist()[:-1], 9]
@@ -321,8 +306,10 @@ def test_too_new_references_are_never_fallen_back_from(log, reader, store):
 
 
 @pytest.mark.parametrize("field", ["uuid", "digest"])
-def test_a_checkpoint_that_contradicts_the_chain_is_fallen_back_from(log, reader, store, field):
-    name, body = log.checkpoints[-1]
+def test_a_checkpoint_that_contradicts_the_chain_is_fallen_back_from(
+    spilled_log, reader, store, field
+):
+    name, body = spilled_log.checkpoints[-1]
     decoded = decode_checkpoint(body, FOLDER + name)
     lie = bytearray(getattr(decoded.message, field))
     lie[-1] ^= 1
@@ -332,13 +319,15 @@ def test_a_checkpoint_that_contradicts_the_chain_is_fallen_back_from(log, reader
     with pytest.warns(CheckpointWarning):
         state = reader.load()
     assert state.base.message.revision == 2
-    assert everything(state) == everything(log.replayed())
+    assert everything(state) == everything(spilled_log.replayed())
 
 
-def test_a_log_that_breaks_at_one_transaction_from_every_base_is_broken_there(log, reader, store):
-    name, _ = log.objects[-1]
+def test_a_log_that_breaks_at_one_transaction_from_every_base_is_broken_there(
+    spilled_log, reader, store
+):
+    name, _ = spilled_log.objects[-1]
     other = LogBuilder(seed=5)
-    other.log, other.state = log.log, log.replayed(3)
+    other.log, other.state = spilled_log.log, spilled_log.replayed(3)
     wrong_name, wrong = other.encode(change=lambda m: setattr(m, "previous_digest", bytes(32)))
     assert wrong_name == name
     store.inner.put(FOLDER + name, wrong)

@@ -13,7 +13,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import segments_folder
 from lakelog.catalog.format.wire_kinds import FILES, SCHEMAS
-from lakelog.catalog.log import merge, piece_sink
+from lakelog.catalog.log import merge
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.lookup import files_with, schemas_with
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
@@ -24,12 +24,6 @@ from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_a
 
 SEGMENTS = segments_folder("w", "db")
 TABLES = ["a", "b", "c"]
-
-
-@pytest.fixture
-def spilling():
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
-        yield
 
 
 def path_of(number):

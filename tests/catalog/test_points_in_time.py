@@ -30,81 +30,70 @@ def moment(us):
     return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=us)
 
 
-@pytest.fixture
-def two(catalog, fake):
-    """Two writers that commit in turn, a second apart: A at 0, 2, 4 and B at 1, 3, 5."""
-    writers = {name: catalog.writer(name, "db") for name in ("A", "B")}
-    for step in range(6):
-        name = "AB"[step % 2]
-        write(writers[name], step)
-        fake.move(1)
-    return catalog
-
-
 # --- By token -------------------------------------------------------------------------------------
 
 
-def test_a_token_names_its_cut_for_ever(two, store):
+def test_a_token_names_its_cut_for_ever(catalog_of_two, store):
     tokens = {}
     for step in range(3):
-        snapshot = two.snapshot("db", {"A": step, "B": step})
+        snapshot = catalog_of_two.snapshot("db", {"A": step, "B": step})
         tokens[snapshot.token] = values(snapshot)
-    write(two.writer("A", "db"), 100)
+    write(catalog_of_two.writer("A", "db"), 100)
     for token, expected in tokens.items():
         again = Catalog(store).snapshot("db", token)
         assert values(again) == expected
         assert again.token == token
 
 
-def test_the_newest_snapshots_token_reads_the_same(two, store):
-    snapshot = two.snapshot("db")
-    write(two.writer("B", "db"), 100)
+def test_the_newest_snapshots_token_reads_the_same(catalog_of_two, store):
+    snapshot = catalog_of_two.snapshot("db")
+    write(catalog_of_two.writer("B", "db"), 100)
     assert values(Catalog(store).snapshot("db", snapshot.token)) == values(snapshot)
     assert values(Catalog(store).snapshot("db", snapshot.cut)) == values(snapshot)
 
 
-def test_a_token_of_another_database(two):
-    token = two.snapshot("db").token
+def test_a_token_of_another_database(catalog_of_two):
+    token = catalog_of_two.snapshot("db").token
     with pytest.raises(InvalidToken, match="'db'"):
-        two.snapshot("other", token)
+        catalog_of_two.snapshot("other", token)
 
 
 @pytest.mark.parametrize("text", ["", "x", "2024-01-01", "ll1-", "ll1-AAAA", "LL1-x", "latest"])
-def test_text_that_is_no_token(two, text):
+def test_text_that_is_no_token(catalog_of_two, text):
     with pytest.raises(InvalidToken) as caught:
-        two.snapshot("db", text)
+        catalog_of_two.snapshot("db", text)
     assert caught.value.exit_code == 2
 
 
-def test_a_token_of_a_log_that_was_written_anew(two, store):
+def test_a_token_of_a_log_that_was_written_anew(catalog_of_two, store):
     """The same numbers, but other transactions stand there now."""
-    token = two.snapshot("db").token
+    token = catalog_of_two.snapshot("db").token
     store.delete([item.key for item in store.list("A/db/")])
-    writer = two.writer("A", "db")
+    writer = catalog_of_two.writer("A", "db")
     for value in range(3):
         write(writer, value)
     with pytest.raises(RevisionNotFound, match="another transaction"):
-        two.snapshot("db", token)
-    assert two.snapshot("db", {"A": 2, "B": 2})
+        catalog_of_two.snapshot("db", token)
+    assert catalog_of_two.snapshot("db", {"A": 2, "B": 2})
 
 
-def test_a_token_beyond_the_log(two):
+def test_a_token_beyond_the_log(catalog_of_two):
     cut = Cut("db", {"A": Position(99)})
     with pytest.raises(RevisionNotFound, match="99"):
-        two.snapshot("db", cut.token)
+        catalog_of_two.snapshot("db", cut.token)
 
 
-def test_a_token_of_a_writer_that_is_not_there(two):
+def test_a_token_of_a_writer_that_is_not_there(catalog_of_two):
     with pytest.raises(WriterNotFound, match="'C'"):
-        two.snapshot("db", Cut("db", {"C": Position(0)}).token)
+        catalog_of_two.snapshot("db", Cut("db", {"C": Position(0)}).token)
 
 
-def test_a_token_of_a_pruned_revision(two, store):
-    token = two.snapshot("db", {"A": 0, "B": 2}).token
-    two.writer("A", "db").checkpoint()
+def test_a_token_of_a_pruned_revision(catalog_of_two, store):
+    token = catalog_of_two.snapshot("db", {"A": 0, "B": 2}).token
+    catalog_of_two.writer("A", "db").checkpoint()
     store.delete(log_keys(store, writer="A")[:2])
     with pytest.raises(SnapshotPruned):
-        two.snapshot("db", token)
+        catalog_of_two.snapshot("db", token)
 
 
 # --- By revision ----------------------------------------------------------------------------------
@@ -119,8 +108,8 @@ def test_a_token_of_a_pruned_revision(two, store):
         ({"B": 2}, [1, 3, 5]),
     ],
 )
-def test_a_mapping_is_the_whole_cut(two, cut, expected):
-    assert values(two.snapshot("db", cut)) == expected
+def test_a_mapping_is_the_whole_cut(catalog_of_two, cut, expected):
+    assert values(catalog_of_two.snapshot("db", cut)) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,9 +129,9 @@ def test_a_mapping_is_the_whole_cut(two, cut, expected):
     ],
     ids=str,
 )
-def test_a_mapping_that_names_no_cut(two, cut, error):
+def test_a_mapping_that_names_no_cut(catalog_of_two, cut, error):
     with pytest.raises(error) as caught:
-        two.snapshot("db", cut)
+        catalog_of_two.snapshot("db", cut)
     assert caught.value.hint
 
 
@@ -160,10 +149,10 @@ def test_a_mapping_that_names_no_cut(two, cut, error):
         (1e6, [0, 1, 2, 3, 4, 5]),
     ],
 )
-def test_a_time_takes_each_writers_newest_commit_by_then(two, after_s, expected):
+def test_a_time_takes_each_writers_newest_commit_by_then(catalog_of_two, after_s, expected):
     at = moment(START_US) + dt.timedelta(seconds=after_s)
-    assert values(two.snapshot("db", at)) == expected
-    assert values(two.snapshot("db", at.astimezone(ZoneInfo("Asia/Tokyo")))) == expected
+    assert values(catalog_of_two.snapshot("db", at)) == expected
+    assert values(catalog_of_two.snapshot("db", at.astimezone(ZoneInfo("Asia/Tokyo")))) == expected
 
 
 def test_a_time_takes_each_writers_own_clock(store):
@@ -204,22 +193,22 @@ def test_to_the_microsecond(catalog, fake, commits):
     ],
     ids=str,
 )
-def test_a_time_before_the_first_commit(two, at):
+def test_a_time_before_the_first_commit(catalog_of_two, at):
     with pytest.raises(TimeBeforeFirstCommit) as caught:
-        two.snapshot("db", at)
+        catalog_of_two.snapshot("db", at)
     assert caught.value.exit_code == 3
     assert caught.value.hint
 
 
-def test_a_time_before_year_1_in_utc(two):
+def test_a_time_before_year_1_in_utc(catalog_of_two):
     first = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=14)))
     with pytest.raises(TimeBeforeFirstCommit, match="0001-01-01"):
-        two.snapshot("db", first)
+        catalog_of_two.snapshot("db", first)
 
 
-def test_the_end_of_time_is_the_newest(two):
+def test_the_end_of_time_is_the_newest(catalog_of_two):
     at = dt.datetime.max.replace(tzinfo=dt.UTC)
-    assert len(values(two.snapshot("db", at))) == 6
+    assert len(values(catalog_of_two.snapshot("db", at))) == 6
 
 
 class Vague(dt.tzinfo):
@@ -232,9 +221,9 @@ class Vague(dt.tzinfo):
 @pytest.mark.parametrize(
     "at", [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, tzinfo=Vague())], ids=["none", "vague"]
 )
-def test_naive_times_are_refused(two, at):
+def test_naive_times_are_refused(catalog_of_two, at):
     with pytest.raises(NaiveTime) as caught:
-        two.snapshot("db", at)
+        catalog_of_two.snapshot("db", at)
     assert caught.value.exit_code == 2
     assert "aware" in caught.value.hint
 
@@ -242,20 +231,20 @@ def test_naive_times_are_refused(two, at):
 @pytest.mark.parametrize(
     "at", [dt.date(2024, 1, 1), 7, 1.5, b"ll1-", [], object()], ids=lambda at: type(at).__name__
 )
-def test_what_is_no_point_in_time(two, at):
+def test_what_is_no_point_in_time(catalog_of_two, at):
     with pytest.raises(UsageError, match=f"type {type(at).__name__}") as caught:
-        two.snapshot("db", at)
+        catalog_of_two.snapshot("db", at)
     assert "revision by writer: {'writer': 7}" in caught.value.hint
 
 
-def test_a_time_that_was_pruned(two, store):
-    two.writer("A", "db").checkpoint()
+def test_a_time_that_was_pruned(catalog_of_two, store):
+    catalog_of_two.writer("A", "db").checkpoint()
     names = [item.key for item in store.list("A/db/transactions/")]
     store.delete([key for key in names if key.endswith("transaction")])
     with pytest.raises(SnapshotPruned) as caught:
-        two.snapshot("db", moment(START_US + 2_500_000))
+        catalog_of_two.snapshot("db", moment(START_US + 2_500_000))
     assert caught.value.exit_code == 3
-    assert len(values(two.snapshot("db", moment(START_US + 4_000_000)))) == 5
+    assert len(values(catalog_of_two.snapshot("db", moment(START_US + 4_000_000)))) == 5
 
 
 def test_a_time_before_the_first_commit_of_a_pruned_log(catalog, store, fake):

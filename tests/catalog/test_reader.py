@@ -18,33 +18,21 @@ from lakelog.testing.keys import log_keys
 from reader_cases import values, write
 from table_cases import table
 
-
-@pytest.fixture
-def two(catalog, fake):
-    """Two writers that commit in turn, a second apart: A at 0, 2, 4 and B at 1, 3, 5."""
-    writers = {name: catalog.writer(name, "db") for name in ("A", "B")}
-    for step in range(6):
-        name = "AB"[step % 2]
-        write(writers[name], step)
-        fake.move(1)
-    return catalog
-
-
 # --- The newest -----------------------------------------------------------------------------------
 
 
-def test_the_newest_state_of_all_writers(two):
-    snapshot = two.snapshot("db")
+def test_the_newest_state_of_all_writers(catalog_of_two):
+    snapshot = catalog_of_two.snapshot("db")
     assert values(snapshot) == [0, 1, 2, 3, 4, 5]
     assert snapshot.cut.revisions == {"A": 2, "B": 2}
     assert snapshot.tables() == ["t"]
     assert "A" in repr(snapshot)
 
 
-def test_a_snapshot_never_changes(two):
-    snapshot = two.snapshot("db")
+def test_a_snapshot_never_changes(catalog_of_two):
+    snapshot = catalog_of_two.snapshot("db")
     before = snapshot.files("t")
-    write(two.writer("A", "db"), 9)
+    write(catalog_of_two.writer("A", "db"), 9)
     assert snapshot.files("t").equals(before)
     assert values(snapshot) == [0, 1, 2, 3, 4, 5]
 
@@ -52,14 +40,14 @@ def test_a_snapshot_never_changes(two):
 # --- Refreshing -----------------------------------------------------------------------------------
 
 
-def test_refresh_is_the_same_object_when_nothing_is_new(two):
-    snapshot = two.snapshot("db")
+def test_refresh_is_the_same_object_when_nothing_is_new(catalog_of_two):
+    snapshot = catalog_of_two.snapshot("db")
     assert snapshot.refresh() is snapshot
 
 
-def test_refresh_shows_what_is_new(two):
-    snapshot = two.snapshot("db")
-    write(two.writer("B", "db"), 6)
+def test_refresh_shows_what_is_new(catalog_of_two):
+    snapshot = catalog_of_two.snapshot("db")
+    write(catalog_of_two.writer("B", "db"), 6)
     newer = snapshot.refresh()
     assert newer is not snapshot
     assert newer.cut.revisions == {"A": 2, "B": 3}
@@ -68,12 +56,12 @@ def test_refresh_shows_what_is_new(two):
     assert newer.refresh() is newer
 
 
-def test_refresh_of_the_past_goes_to_the_present(two):
-    assert values(two.snapshot("db", {"A": 0, "B": 1}).refresh()) == list(range(6))
+def test_refresh_of_the_past_goes_to_the_present(catalog_of_two):
+    assert values(catalog_of_two.snapshot("db", {"A": 0, "B": 1}).refresh()) == list(range(6))
 
 
-def test_refresh_keeps_to_the_writers_of_the_cut(two):
-    assert two.snapshot("db", {"A": 1}).refresh().cut.revisions == {"A": 2}
+def test_refresh_keeps_to_the_writers_of_the_cut(catalog_of_two):
+    assert catalog_of_two.snapshot("db", {"A": 1}).refresh().cut.revisions == {"A": 2}
 
 
 def test_refreshing_along_a_long_log_equals_reading_it(catalog):
@@ -96,15 +84,15 @@ def test_refreshing_along_a_long_log_equals_reading_it(catalog):
 # --- What is there --------------------------------------------------------------------------------
 
 
-def test_databases_and_writers(two, store):
-    write(two.writer("C", "other"), 1)
+def test_databases_and_writers(catalog_of_two, store):
+    write(catalog_of_two.writer("C", "other"), 1)
     store.put("_refs/x/00000000000000000000.ref", b"")
     store.put("D/db/data/t/x.parquet", b"")
     store.put("E/db/transactions", b"a file where a folder should be")
     store.put("README", b"")
-    assert two.databases() == ["db", "other"]
-    assert two.writers("db") == ["A", "B"]
-    assert two.writers("other") == ["C"]
+    assert catalog_of_two.databases() == ["db", "other"]
+    assert catalog_of_two.writers("db") == ["A", "B"]
+    assert catalog_of_two.writers("other") == ["C"]
 
 
 def test_nothing_is_no_catalog(catalog):
@@ -114,26 +102,26 @@ def test_nothing_is_no_catalog(catalog):
         assert caught.value.exit_code == 3
 
 
-def test_a_database_that_is_not_there(two):
-    for call in (two.snapshot, two.writers, two.history):
+def test_a_database_that_is_not_there(catalog_of_two):
+    for call in (catalog_of_two.snapshot, catalog_of_two.writers, catalog_of_two.history):
         with pytest.raises(DatabaseNotFound, match="'nowhere'") as caught:
             call("nowhere")
         assert "db" in caught.value.hint
 
 
-def test_a_table_that_is_not_there(two):
-    snapshot = two.snapshot("db")
+def test_a_table_that_is_not_there(catalog_of_two):
+    snapshot = catalog_of_two.snapshot("db")
     for call in (snapshot.schema, snapshot.files, snapshot.scan, snapshot.file_parts):
         with pytest.raises(TableNotFound, match="'u'") as caught:
             call("u")
         assert "t" in caught.value.hint
 
 
-def test_a_table_that_came_later_is_not_there_before(two):
-    write(two.writer("A", "db"), 1, name="late")
-    assert two.snapshot("db").tables() == ["late", "t"]
+def test_a_table_that_came_later_is_not_there_before(catalog_of_two):
+    write(catalog_of_two.writer("A", "db"), 1, name="late")
+    assert catalog_of_two.snapshot("db").tables() == ["late", "t"]
     with pytest.raises(TableNotFound):
-        two.snapshot("db", {"A": 2}).files("late")
+        catalog_of_two.snapshot("db", {"A": 2}).files("late")
 
 
 def test_a_table_whose_files_were_all_removed(catalog):
@@ -165,25 +153,25 @@ def test_a_local_catalog_by_path_and_by_url(tmp_path):
 # --- History --------------------------------------------------------------------------------------
 
 
-def test_history_over_all_writers_in_the_order_of_their_clocks(two):
-    history = two.history("db")
+def test_history_over_all_writers_in_the_order_of_their_clocks(catalog_of_two):
+    history = catalog_of_two.history("db")
     assert history.column("writer").to_pylist() == list("ABABAB")
     assert history.column("revision").to_pylist() == [0, 0, 1, 1, 2, 2]
     times = history.column("committed_at").cast(pa.int64()).to_pylist()
     assert times == [START_US + step * 1_000_000 for step in range(6)]
     assert history.schema.field("committed_at").type == pa.timestamp("us", "UTC")
-    assert two.history("db", "B").column("writer").to_pylist() == ["B"] * 3
+    assert catalog_of_two.history("db", "B").column("writer").to_pylist() == ["B"] * 3
     with pytest.raises(WriterNotFound):
-        two.history("db", "C")
+        catalog_of_two.history("db", "C")
 
 
-def test_history_of_a_pruned_log_begins_where_it_can_be_read(two, store):
-    two.writer("A", "db").checkpoint()
+def test_history_of_a_pruned_log_begins_where_it_can_be_read(catalog_of_two, store):
+    catalog_of_two.writer("A", "db").checkpoint()
     store.delete(log_keys(store, writer="A")[:2])
-    assert two.history("db", "A").column("revision").to_pylist() == [2]
+    assert catalog_of_two.history("db", "A").column("revision").to_pylist() == [2]
 
 
-def test_history_says_when_the_store_is_away(two, store):
+def test_history_says_when_the_store_is_away(catalog_of_two, store):
     """That is no damage, and no empty history."""
 
     class Away(PassingStore):

@@ -23,8 +23,7 @@ from lakelog.catalog.format.statistics import (
     decode_bounds,
     encode_bound,
 )
-from lakelog.catalog.format.statistics_rows import statistics_rows
-from statistics_cases import facts, facts_of, keys, statistic_name
+from statistics_cases import facts, facts_of, file_row, keys, of_files, statistic_name
 
 
 def integers(bits, signed=True):
@@ -114,18 +113,6 @@ def array(name, values):
         integer = pa.int32() if kind.bit_width == 32 else pa.int64()
         return pa.array(values, integer).cast(kind)
     return pa.array(values, kind)
-
-
-def of_files(adds, schema):
-    """The statistics of files, all of one schema."""
-    for add in adds:
-        add.table, add.schema_fingerprint = "t", encode_schema(schema).fingerprint
-    return statistics_rows(adds, {("t", encode_schema(schema).fingerprint): schema})
-
-
-def file_row(add, schema):
-    """What is known of a file."""
-    return facts(of_files([add], schema).files, schema)
 
 
 def check_bounds(row, name, column):

@@ -7,26 +7,12 @@ import struct
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.format.statistics import (
     MAX_BOUND_BYTES,
 )
-from lakelog.catalog.format.statistics_rows import merge_row_groups, statistics_rows
+from lakelog.catalog.format.statistics_rows import merge_row_groups
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
-from statistics_cases import facts, facts_of
-
-
-def of_files(adds, schema):
-    """The statistics of files, all of one schema."""
-    for add in adds:
-        add.table, add.schema_fingerprint = "t", encode_schema(schema).fingerprint
-    return statistics_rows(adds, {("t", encode_schema(schema).fingerprint): schema})
-
-
-def file_row(add, schema):
-    """What is known of a file."""
-    return facts(of_files([add], schema).files, schema)
-
+from statistics_cases import facts_of, file_row, of_files
 
 # --- Special values -------------------------------------------------------------------------------
 
