@@ -6,7 +6,9 @@ import datetime as dt
 import json
 import re
 import shutil
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +20,8 @@ from lakelog.testing.doubles import FakeAmbient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 
 START = dt.datetime(2013, 6, 30, tzinfo=dt.UTC)
 CANARY = "c4n4ry-of-the-coal-mine"
@@ -131,7 +134,6 @@ def cli(
 @pytest.fixture
 def log_object(own_weather: str) -> Callable[..., Path]:
     """The file of one object of the log in `own_weather`: `log_object("EWR", 2, "checkpoint")`."""
-    from pathlib import Path
 
     def find(writer: str, revision: int, kind: str = "transaction") -> Path:
         folder = Path(own_weather) / writer / "weather" / "transactions"

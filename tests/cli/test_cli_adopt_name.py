@@ -8,11 +8,8 @@ from pathlib import Path
 import lakelog
 import pyarrow as pa
 import pytest
+from cli_cases import objects
 from lakelog import errors
-
-
-def objects(url: str) -> set[Path]:
-    return {path for path in Path(url).rglob("*") if path.is_file()}
 
 
 @pytest.fixture

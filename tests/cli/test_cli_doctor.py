@@ -10,6 +10,7 @@ from pathlib import Path
 import lakelog
 import pyarrow as pa
 import pytest
+from cli_cases import objects
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -38,10 +39,6 @@ weather   JFK        2  2013-06-30T07:00:00.000000Z      1  264aad6c     1      
 
 no problems found
 """
-
-
-def objects(url: str) -> set[Path]:
-    return {path for path in Path(url).rglob("*") if path.is_file()}
 
 
 def test_a_sound_catalog(cli, own_weather):

@@ -11,22 +11,10 @@ from unittest import mock
 import lakelog
 import pyarrow as pa
 import pytest
+from cli_cases import TOKEN, body
 from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.store import open_store
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
-
-TOKEN = "token  ll1-"
-
-
-def body(result) -> list[str]:
-    """The lines of a text result up to the token, whose end differs between versions of pyarrow
-    (it holds a digest of what the log says, sizes of files among it)."""
-    assert result.code == 0
-    assert result.err == ""
-    lines = result.text.splitlines()
-    if lines[-1].startswith(TOKEN):
-        lines[-1] = TOKEN
-    return lines
 
 
 def test_databases(cli, weather):

@@ -7,19 +7,7 @@ import re
 import lakelog
 import pyarrow as pa
 import pytest
-
-TOKEN = "token  ll1-"
-
-
-def body(result) -> list[str]:
-    """The lines of a text result up to the token, whose end differs between versions of pyarrow
-    (it holds a digest of what the log says, sizes of files among it)."""
-    assert result.code == 0
-    assert result.err == ""
-    lines = result.text.splitlines()
-    if lines[-1].startswith(TOKEN):
-        lines[-1] = TOKEN
-    return lines
+from cli_cases import TOKEN, body
 
 
 def test_schema(cli, weather):

@@ -9,7 +9,7 @@ files named, go with a removed file, ignore unknown chunks) have no tests yet.
 from __future__ import annotations
 
 import pytest
-from ancestor_lake import D, Lake, T, W, rows
+from ancestor_lake import D, T, W, rows
 from lakelog.catalog.format.frame import FrameKind, LogIdentity, encode_frame
 from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -22,19 +22,11 @@ from lakelog.errors import (
     NotACatalog,
     UnsupportedFeature,
 )
-from lakelog.store import open_store
-from lakelog.store.memory import MemoryStore
 from lakelog.testing.keys import revision_in
 
 BASE = f"{W}/{D}/"
 
 FOLDER = BASE + "transactions/"
-
-
-@pytest.fixture(params=["memory", "local"])
-def lake(request, tmp_path):
-    in_memory = request.param == "memory"
-    return Lake(MemoryStore("m") if in_memory else open_store(tmp_path / "root"))
 
 
 # --- Creation and loading -------------------------------------------------------------------------

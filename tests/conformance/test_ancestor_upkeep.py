@@ -7,7 +7,7 @@ import threading
 
 import pyarrow.parquet as pq
 import pytest
-from ancestor_lake import D, Lake, T, W, rows
+from ancestor_lake import D, T, W, rows
 from lakelog.catalog.format.frame import FrameKind, decode_frame
 from lakelog.catalog.margins import Margins
 from lakelog.errors import (
@@ -19,8 +19,6 @@ from lakelog.errors import (
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from lakelog.store import open_store
-from lakelog.store.memory import MemoryStore
 from lakelog.testing.keys import revision_in
 
 BASE = f"{W}/{D}/"
@@ -28,12 +26,6 @@ BASE = f"{W}/{D}/"
 FOLDER = BASE + "transactions/"
 
 AT_ONCE = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
-
-
-@pytest.fixture(params=["memory", "local"])
-def lake(request, tmp_path):
-    in_memory = request.param == "memory"
-    return Lake(MemoryStore("m") if in_memory else open_store(tmp_path / "root"))
 
 
 # --- Checkpoints ----------------------------------------------------------------------------------

@@ -5,19 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from lakelog.errors import MissingDependency
 from lakelog.store import open_store
+from lakelog.store.retry import RetryPolicy
 from lakelog.testing.cloud_servers import azurite
+from lakelog.testing.fault_proxy import fault_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakelog.store import Store
     from lakelog.testing.cloud_servers import CloudServer
+    from lakelog.testing.fault_proxy import FaultProxy
     from lakelog.testing.servers import S3Server
+
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 
 
 @pytest.fixture(scope="session")
@@ -84,3 +91,30 @@ def opener(request: pytest.FixtureRequest) -> Callable[[], Store]:
 def store(opener: Callable[[], Store]) -> Store:
     """An empty store."""
     return opener()
+
+
+# --- One backend, behind what a test does to it ---------------------------------------------------
+
+
+@pytest.fixture
+def s3_proxy(moto: S3Server) -> Iterator[FaultProxy]:
+    """A proxy before the S3 server, that answers with faults if a test gives it a rule."""
+    with fault_proxy(moto.endpoint_url) as running:
+        yield running
+
+
+@pytest.fixture
+def s3_store(moto: S3Server, moto_bucket: str, s3_proxy: FaultProxy) -> Store:
+    """An empty store on S3 behind `s3_proxy`; it waits only briefly before it tries again."""
+    options = moto.storage_options | {"endpoint_url": s3_proxy.endpoint_url}
+    store = open_store(f"s3://{moto_bucket}/faults/{secrets.token_hex(6)}", options)
+    store.policy = RetryPolicy(first_wait_s=0.01, longest_wait_s=0.05)
+    return store
+
+
+@pytest.fixture
+def local_store(tmp_path: Path) -> Store:
+    """A local store in the folder `down`, with one object."""
+    store = open_store(tmp_path / "down")
+    store.put("w/db/a", b"1")
+    return store

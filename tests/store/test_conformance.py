@@ -15,8 +15,9 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conformance_cases import keys_of, put_all
 from lakelog.errors import InvalidPath, ObjectExists, ObjectNotFound, UsageError
-from lakelog.store import ObjectInfo, open_store, probe
+from lakelog.store import open_store, probe
 
 BODIES = {
     "empty": b"",
@@ -27,15 +28,6 @@ BODIES = {
     "not utf-8": b"\xff\xfe\x00PAR1",
     "5 MB": secrets.token_bytes(5_000_000),
 }
-
-
-def keys_of(found: list[ObjectInfo]) -> list[str]:
-    return [info.key for info in found]
-
-
-def put_all(store, keys, body=b"x"):
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda key: store.put(key, body), keys))
 
 
 # --- put and get ----------------------------------------------------------------------------------
@@ -200,32 +192,6 @@ def test_get_many_keeps_the_order_and_says_none(store):
     assert store.get_many(asked) == [None, b"seven", b"", b"x", b"seven", None, b"x"]
     assert store.get_many(keys) == [b"x"] * 7 + [b"seven"] + [b"x"] * 32
     assert store.get_many([]) == []
-
-
-LISTED = [
-    "a",
-    "a-old/1",
-    "a.b",
-    "a/1",
-    "a/10",
-    "a/2",
-    "a/b/1",
-    "a/b/c/d",
-    "a/b-",
-    "a/b0",
-    "a/é",
-    "a/\uff5e",  # above the surrogates: UTF-16 order would put the duck first
-    "a/\U0001f986",
-    "b/x",
-]
-
-
-@pytest.fixture
-def listed(store):
-    # On a file system "a" can't be a file and a folder.
-    names = [name for name in LISTED if name != "a" or store.backend != "file"]
-    put_all(store, names)
-    return sorted(names, key=str.encode)
 
 
 # --- head, delete, files --------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from conformance_cases import keys_of, put_all
 from lakelog.errors import InvalidPath, ObjectExists
-from lakelog.store import ObjectInfo
 
 ODD_KEYS = [
     "plain",
@@ -49,15 +49,6 @@ BAD_KEYS = [
     "nul\0byte",
     "surrogate\udc80",
 ]
-
-
-def keys_of(found: list[ObjectInfo]) -> list[str]:
-    return [info.key for info in found]
-
-
-def put_all(store, keys, body=b"x"):
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda key: store.put(key, body), keys))
 
 
 # --- listing --------------------------------------------------------------------------------------

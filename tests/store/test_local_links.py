@@ -22,13 +22,6 @@ def outside(tmp_path):
     return folder
 
 
-@pytest.fixture
-def store(tmp_path):
-    store = open_store(tmp_path / "down")
-    store.put("w/db/a", b"1")
-    return store
-
-
 def reads(store, key):
     return [
         lambda: store.get(key),
@@ -40,56 +33,56 @@ def reads(store, key):
 
 
 @pytest.mark.parametrize("warm", [True, False])
-def test_a_linked_folder_leads_nowhere(store, outside, tmp_path, warm):
-    store = store if warm else open_store(tmp_path / "down")
+def test_a_linked_folder_leads_nowhere(local_store, outside, tmp_path, warm):
+    local_store = local_store if warm else open_store(tmp_path / "down")
     (tmp_path / "down" / "w" / "link").symlink_to(outside)
     calls = [
-        *reads(store, "w/link/secret"),
-        lambda: store.put("w/link/new", b"x"),
-        lambda: store.put("w/link/deep/new", b"x", if_absent=True),
-        lambda: store.delete(["w/link/secret"]),
-        lambda: list(store.list("w/link/")),
-        lambda: store.list_folders("w/link/"),
+        *reads(local_store, "w/link/secret"),
+        lambda: local_store.put("w/link/new", b"x"),
+        lambda: local_store.put("w/link/deep/new", b"x", if_absent=True),
+        lambda: local_store.delete(["w/link/secret"]),
+        lambda: list(local_store.list("w/link/")),
+        lambda: local_store.list_folders("w/link/"),
     ]
     for call in calls:
         with pytest.raises(AccessDenied, match="symbolic link"):
             call()
     assert everything_below(outside) == ["secret"]
-    assert [info.key for info in store.list("")] == ["w/db/a"]
+    assert [info.key for info in local_store.list("")] == ["w/db/a"]
     with pytest.warns(files.LinkWarning, match="w/link is a symbolic link") as told:
-        assert store.list_folders("w/") == ["db"]
+        assert local_store.list_folders("w/") == ["db"]
     assert len(told) == 1
 
 
 @pytest.mark.filterwarnings("error")
-def test_links_to_no_folder_are_left_out_in_silence(store, outside, tmp_path):
+def test_links_to_no_folder_are_left_out_in_silence(local_store, outside, tmp_path):
     for name, target in (("file", outside / "secret"), ("broken", "nowhere"), ("loop", "loop")):
         (tmp_path / "down" / "w" / name).symlink_to(target)
-    assert store.list_folders("w/") == ["db"]
+    assert local_store.list_folders("w/") == ["db"]
 
 
-def test_a_linked_file_is_neither_read_nor_written_through(store, outside, tmp_path):
+def test_a_linked_file_is_neither_read_nor_written_through(local_store, outside, tmp_path):
     link = tmp_path / "down" / "w" / "db" / "link"
     link.symlink_to(outside / "secret")
-    for call in reads(store, "w/db/link"):
+    for call in reads(local_store, "w/db/link"):
         with pytest.raises(AccessDenied, match="symbolic link"):
             call()
-    assert [info.key for info in store.list("")] == ["w/db/a"]
+    assert [info.key for info in local_store.list("")] == ["w/db/a"]
     with pytest.raises(ObjectExists):
-        store.put("w/db/link", b"x", if_absent=True)
-    store.put("w/db/link", b"replaces the link")
+        local_store.put("w/db/link", b"x", if_absent=True)
+    local_store.put("w/db/link", b"replaces the link")
     assert (outside / "secret").read_bytes() == b"secret"
-    assert store.get("w/db/link") == b"replaces the link"
+    assert local_store.get("w/db/link") == b"replaces the link"
     link.unlink()
     link.symlink_to(outside / "secret")
-    store.delete(["w/db/link"])
+    local_store.delete(["w/db/link"])
     assert (outside / "secret").read_bytes() == b"secret"
     assert not link.is_symlink()
 
 
-def test_a_loop_of_links_ends(store, tmp_path):
+def test_a_loop_of_links_ends(local_store, tmp_path):
     (tmp_path / "down" / "w" / "loop").symlink_to(tmp_path / "down")
-    assert [info.key for info in store.list("")] == ["w/db/a"]
+    assert [info.key for info in local_store.list("")] == ["w/db/a"]
 
 
 def test_a_linked_temporary_folder_is_refused(outside, tmp_path):

@@ -222,52 +222,45 @@ def failing_sync(monkeypatch, folder: Path, code: int) -> list[str]:
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ENOENT])
 @pytest.mark.parametrize("if_absent", [True, False])
 def test_a_name_that_could_not_be_synced_may_be_there(
-    store, tmp_path, monkeypatch, code, if_absent
+    local_store, tmp_path, monkeypatch, code, if_absent
 ):
     folder = tmp_path / "down" / "w" / "db"
     broken = failing_sync(monkeypatch, folder, code)
     with pytest.raises(StorageError, match="may be there") as caught:
-        store.put("w/db/b", b"x", if_absent=if_absent)
+        local_store.put("w/db/b", b"x", if_absent=if_absent)
     assert type(caught.value) is StorageError, "AccessDenied would say that nothing was written"
-    assert store.get("w/db/b") == b"x"
+    assert local_store.get("w/db/b") == b"x"
     assert everything_below(tmp_path / "down" / "_tmp") == []
     broken.clear()
 
 
-def test_a_name_found_taken_is_synced_before_that_is_told(store, tmp_path, monkeypatch):
+def test_a_name_found_taken_is_synced_before_that_is_told(local_store, tmp_path, monkeypatch):
     broken = failing_sync(monkeypatch, tmp_path / "down" / "w" / "db", errno.EIO)
     for _ in range(2):
         with pytest.raises(StorageError, match="may be there"):
-            store.put("w/db/b", b"x", if_absent=True)
+            local_store.put("w/db/b", b"x", if_absent=True)
     broken.clear()
     with pytest.raises(ObjectExists):
-        store.put("w/db/b", b"x", if_absent=True)
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = open_store(tmp_path / "down")
-    store.put("w/db/a", b"1")
-    return store
+        local_store.put("w/db/b", b"x", if_absent=True)
 
 
 # --- what the operating system says ---------------------------------------------------------------
 
 
-def test_a_name_can_not_be_a_file_and_a_folder(store):
+def test_a_name_can_not_be_a_file_and_a_folder(local_store):
     for key in ("w/db/a/below", "w/db"):
         for if_absent in (True, False):
             with pytest.raises(StorageError, match="file and a folder") as caught:
-                store.put(key, b"x", if_absent=if_absent)
+                local_store.put(key, b"x", if_absent=if_absent)
             assert caught.value.key == key
             with pytest.raises(ObjectNotFound):
-                store.get(key)
-    assert [info.key for info in store.list("")] == ["w/db/a"]
+                local_store.get(key)
+    assert [info.key for info in local_store.list("")] == ["w/db/a"]
 
 
-def test_a_name_too_long_is_a_storage_error(store):
+def test_a_name_too_long_is_a_storage_error(local_store):
     with pytest.raises(StorageError, match="255 bytes"):
-        store.put("w/" + "x" * 300, b"1")
+        local_store.put("w/" + "x" * 300, b"1")
 
 
 AS_NOBODY = """
@@ -342,12 +335,12 @@ def test_an_error_of_the_system_is_typed_and_explained(code, verb, kind, hint):
     assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_a_file_name_that_is_not_utf8_is_left_out(store, tmp_path):
+def test_a_file_name_that_is_not_utf8_is_left_out(local_store, tmp_path):
     folder = os.fsencode(tmp_path / "down" / "w")
     with open(folder + b"/\xff\xfe", "wb"):
         os.mkdir(folder + b"/folder\xff")
-    assert [info.key for info in store.list("")] == ["w/db/a"]
-    assert store.list_folders("w/") == ["db"]
+    assert [info.key for info in local_store.list("")] == ["w/db/a"]
+    assert local_store.list_folders("w/") == ["db"]
 
 
 def test_the_working_directory_may_change(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import multiprocessing
-import secrets
 import socket
 import time
 
@@ -19,24 +18,10 @@ from lakelog.errors import (
 )
 from lakelog.store import open_store, probe
 from lakelog.store.retry import RetryPolicy
-from lakelog.testing.fault_proxy import Reply, fault_proxy
+from lakelog.testing.fault_proxy import Reply
 from lakelog.testing.servers import moto_server
 
 pytestmark = pytest.mark.s3
-
-
-@pytest.fixture
-def proxy(moto):
-    with fault_proxy(moto.endpoint_url) as running:
-        yield running
-
-
-@pytest.fixture
-def store(moto, moto_bucket, proxy):
-    options = moto.storage_options | {"endpoint_url": proxy.endpoint_url}
-    store = open_store(f"s3://{moto_bucket}/faults/{secrets.token_hex(6)}", options)
-    store.policy = RetryPolicy(first_wait_s=0.01, longest_wait_s=0.05)
-    return store
 
 
 # --- other servers, no servers --------------------------------------------------------------------
@@ -144,15 +129,17 @@ def test_a_host_that_never_answers_ends_soon(moto):
         assert 1.0 < time.monotonic() - start_s < 12
 
 
-def test_a_page_that_is_no_store_is_not_an_empty_one(store, proxy):
-    proxy.rule = lambda request: Reply(404, b"<html>Not Found</html>")
+def test_a_page_that_is_no_store_is_not_an_empty_one(s3_store, s3_proxy):
+    s3_proxy.rule = lambda request: Reply(404, b"<html>Not Found</html>")
     with pytest.raises(StorageError, match="no s3 store"):
-        list(store.list("w/"))
-    proxy.rule = lambda request: Reply(200, b"<html>Welcome</html>", {"Content-Type": "text/html"})
+        list(s3_store.list("w/"))
+    s3_proxy.rule = lambda request: Reply(
+        200, b"<html>Welcome</html>", {"Content-Type": "text/html"}
+    )
     calls = [
-        lambda: list(store.list("w/")),
-        lambda: store.list_folders("w/"),
-        lambda: store.put("w/a", b"1"),
+        lambda: list(s3_store.list("w/")),
+        lambda: s3_store.list_folders("w/"),
+        lambda: s3_store.put("w/a", b"1"),
     ]
     for call in calls:
         with pytest.raises(StorageError, match="no s3 store"):
@@ -166,12 +153,12 @@ def _read_in_child(store, queue):
     queue.put(store.get("w/a"))
 
 
-def test_a_store_works_in_a_forked_child(store):
+def test_a_store_works_in_a_forked_child(s3_store):
     gc.collect()  # s3fs ends dropped file systems with a second's wait each, in the child too
-    store.put("w/a", b"1")  # the parent's event loop runs
+    s3_store.put("w/a", b"1")  # the parent's event loop runs
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
-    child = context.Process(target=_read_in_child, args=(store, queue))
+    child = context.Process(target=_read_in_child, args=(s3_store, queue))
     child.start()
     child.join(30)
     try:
@@ -179,4 +166,4 @@ def test_a_store_works_in_a_forked_child(store):
     finally:
         child.kill()
     assert queue.get() == b"1"
-    assert store.get("w/a") == b"1"
+    assert s3_store.get("w/a") == b"1"

@@ -7,6 +7,7 @@ import secrets
 import time
 
 import pytest
+from fault_cases import first
 from lakelog.errors import (
     AccessDenied,
     CapabilityMissing,
@@ -14,25 +15,11 @@ from lakelog.errors import (
     ObjectNotFound,
     StorageError,
 )
-from lakelog.store import open_store, probe
+from lakelog.store import probe
 from lakelog.store.retry import RetryPolicy
-from lakelog.testing.fault_proxy import Reply, fault_proxy, s3_error
+from lakelog.testing.fault_proxy import Reply, s3_error
 
 pytestmark = pytest.mark.s3
-
-
-@pytest.fixture
-def proxy(moto):
-    with fault_proxy(moto.endpoint_url) as running:
-        yield running
-
-
-@pytest.fixture
-def store(moto, moto_bucket, proxy):
-    options = moto.storage_options | {"endpoint_url": proxy.endpoint_url}
-    store = open_store(f"s3://{moto_bucket}/faults/{secrets.token_hex(6)}", options)
-    store.policy = RetryPolicy(first_wait_s=0.01, longest_wait_s=0.05)
-    return store
 
 
 def methods(proxy) -> list[str]:
@@ -41,101 +28,88 @@ def methods(proxy) -> list[str]:
     return made
 
 
-def first(times, fault, method=None):
-    """A rule: the first requests (of a method) meet the fault, the others pass."""
-    left = [times]
-
-    def rule(request):
-        if left[0] and (method is None or request.method == method):
-            left[0] -= 1
-            return fault
-        return None
-
-    return rule
-
-
 # --- requests -------------------------------------------------------------------------------------
 
 
-def test_each_call_makes_the_requests_it_promises(store, proxy):
-    store.put("w/a", b"0123456789", if_absent=True)
-    assert methods(proxy) == ["PUT"]
-    store.put("w/b", b"")
-    assert methods(proxy) == ["PUT"]
-    store.get("w/a")
-    assert methods(proxy) == ["GET"]
-    store.get("w/a", start=2, end=4)
-    store.get("w/a", start=-3)
-    assert methods(proxy) == ["GET", "GET"]
-    store.get_many(["w/a", "w/b", "w/missing"])
-    assert methods(proxy) == ["GET"] * 3
-    store.head("w/a")
-    assert methods(proxy) == ["HEAD"]
-    list(store.list("w/", after="w/a"))
-    store.list_folders("")
-    assert methods(proxy) == ["GET", "GET"]
-    store.open_input("w/a", size_bytes=10).read()
-    assert methods(proxy) == ["GET"]
-    for call in (lambda: store.get("w/missing"), lambda: store.head("w/missing")):
+def test_each_call_makes_the_requests_it_promises(s3_store, s3_proxy):
+    s3_store.put("w/a", b"0123456789", if_absent=True)
+    assert methods(s3_proxy) == ["PUT"]
+    s3_store.put("w/b", b"")
+    assert methods(s3_proxy) == ["PUT"]
+    s3_store.get("w/a")
+    assert methods(s3_proxy) == ["GET"]
+    s3_store.get("w/a", start=2, end=4)
+    s3_store.get("w/a", start=-3)
+    assert methods(s3_proxy) == ["GET", "GET"]
+    s3_store.get_many(["w/a", "w/b", "w/missing"])
+    assert methods(s3_proxy) == ["GET"] * 3
+    s3_store.head("w/a")
+    assert methods(s3_proxy) == ["HEAD"]
+    list(s3_store.list("w/", after="w/a"))
+    s3_store.list_folders("")
+    assert methods(s3_proxy) == ["GET", "GET"]
+    s3_store.open_input("w/a", size_bytes=10).read()
+    assert methods(s3_proxy) == ["GET"]
+    for call in (lambda: s3_store.get("w/missing"), lambda: s3_store.head("w/missing")):
         with pytest.raises(ObjectNotFound):
             call()
-        assert len(methods(proxy)) == 1
-    store.delete(["w/a", "w/b", "w/missing"])
-    assert methods(proxy) == ["DELETE"] * 3
-    store.delete([f"w/{number}" for number in range(1_500)], ordered=False)
-    assert methods(proxy) == ["POST", "POST"]
-    probe(store, "w/")
-    assert methods(proxy) == ["PUT", "PUT", "GET", "DELETE"]
+        assert len(methods(s3_proxy)) == 1
+    s3_store.delete(["w/a", "w/b", "w/missing"])
+    assert methods(s3_proxy) == ["DELETE"] * 3
+    s3_store.delete([f"w/{number}" for number in range(1_500)], ordered=False)
+    assert methods(s3_proxy) == ["POST", "POST"]
+    probe(s3_store, "w/")
+    assert methods(s3_proxy) == ["PUT", "PUT", "GET", "DELETE"]
 
 
-def test_a_large_body_goes_in_parts(store, proxy, monkeypatch):
-    monkeypatch.setattr(store, "part_size_bytes", 5 << 20)
+def test_a_large_body_goes_in_parts(s3_store, s3_proxy, monkeypatch):
+    monkeypatch.setattr(s3_store, "part_size_bytes", 5 << 20)
     body = secrets.token_bytes(12 << 20)
-    store.put("w/large", body)
-    assert methods(proxy) == ["POST", "PUT", "PUT", "PUT", "POST"]
-    assert store.get("w/large") == body
-    assert [info.key for info in store.list("w/")] == ["w/large"]
+    s3_store.put("w/large", body)
+    assert methods(s3_proxy) == ["POST", "PUT", "PUT", "PUT", "POST"]
+    assert s3_store.get("w/large") == body
+    assert [info.key for info in s3_store.list("w/")] == ["w/large"]
 
 
-def test_put_if_absent_is_one_put_whatever_the_size(store, proxy, monkeypatch):
+def test_put_if_absent_is_one_put_whatever_the_size(s3_store, s3_proxy, monkeypatch):
     """A server may overlook the condition when it joins parts: that would replace a revision."""
-    monkeypatch.setattr(store, "part_size_bytes", 5 << 20)
+    monkeypatch.setattr(s3_store, "part_size_bytes", 5 << 20)
     body = secrets.token_bytes(20 << 20)
-    store.put("w/slot", body, if_absent=True)
-    assert methods(proxy) == ["PUT"]
+    s3_store.put("w/slot", body, if_absent=True)
+    assert methods(s3_proxy) == ["PUT"]
     with pytest.raises(ObjectExists):
-        store.put("w/slot", body[::-1], if_absent=True)
-    assert methods(proxy) == ["PUT"]
-    assert store.get("w/slot") == body
+        s3_store.put("w/slot", body[::-1], if_absent=True)
+    assert methods(s3_proxy) == ["PUT"]
+    assert s3_store.get("w/slot") == body
 
 
-def test_parts_that_fail_are_taken_back(store, proxy, monkeypatch):
-    monkeypatch.setattr(store, "part_size_bytes", 5 << 20)
-    proxy.rule = lambda request: (
+def test_parts_that_fail_are_taken_back(s3_store, s3_proxy, monkeypatch):
+    monkeypatch.setattr(s3_store, "part_size_bytes", 5 << 20)
+    s3_proxy.rule = lambda request: (
         s3_error(400, "EntityTooSmall") if request.method == "PUT" else None
     )
     with pytest.raises(StorageError, match="EntityTooSmall") as caught:
-        store.put("w/large", bytes(12 << 20))
+        s3_store.put("w/large", bytes(12 << 20))
     assert caught.value.key == "w/large"
-    assert methods(proxy)[-1] == "DELETE"
-    assert list(store.list("w/")) == []
+    assert methods(s3_proxy)[-1] == "DELETE"
+    assert list(s3_store.list("w/")) == []
 
 
 # --- lost, cut and refused answers ----------------------------------------------------------------
 
 
-def test_a_lost_answer_to_put_if_absent_shows_as_exists_on_ones_own_body(store, proxy):
-    proxy.rule = first(1, "lose", "PUT")
+def test_a_lost_answer_to_put_if_absent_shows_as_exists_on_ones_own_body(s3_store, s3_proxy):
+    s3_proxy.rule = first(1, "lose", "PUT")
     with pytest.raises(ObjectExists):
-        store.put("w/slot", b"mine", if_absent=True)
-    assert store.get("w/slot") == b"mine"
+        s3_store.put("w/slot", b"mine", if_absent=True)
+    assert s3_store.get("w/slot") == b"mine"
 
 
-def test_a_lost_answer_to_a_plain_put_is_repaired(store, proxy):
-    proxy.rule = first(2, "lose", "PUT")
-    store.put("w/a", b"mine")
-    assert methods(proxy) == ["PUT"] * 3
-    assert store.get("w/a") == b"mine"
+def test_a_lost_answer_to_a_plain_put_is_repaired(s3_store, s3_proxy):
+    s3_proxy.rule = first(2, "lose", "PUT")
+    s3_store.put("w/a", b"mine")
+    assert methods(s3_proxy) == ["PUT"] * 3
+    assert s3_store.get("w/a") == b"mine"
 
 
 @pytest.mark.parametrize(
@@ -150,110 +124,110 @@ def test_a_lost_answer_to_a_plain_put_is_repaired(store, proxy):
     ],
     ids=lambda fault: fault if isinstance(fault, str) else f"{fault.status}-{fault.body[13:30]!r}",
 )
-def test_a_passing_fault_is_retried(store, proxy, fault):
-    store.put("w/a", b"1")
+def test_a_passing_fault_is_retried(s3_store, s3_proxy, fault):
+    s3_store.put("w/a", b"1")
     calls = {
-        "PUT": lambda: store.put("w/b", b"2", if_absent=True),
-        "GET": lambda: store.get("w/a"),
-        "HEAD": lambda: store.head("w/a"),
-        "DELETE": lambda: store.delete(["w/c"]),
-        "POST": lambda: store.delete(["w/c"], ordered=False),
+        "PUT": lambda: s3_store.put("w/b", b"2", if_absent=True),
+        "GET": lambda: s3_store.get("w/a"),
+        "HEAD": lambda: s3_store.head("w/a"),
+        "DELETE": lambda: s3_store.delete(["w/c"]),
+        "POST": lambda: s3_store.delete(["w/c"], ordered=False),
     }
     for method, call in calls.items():
-        proxy.rule = first(2, fault, method)
-        proxy.requests.clear()
+        s3_proxy.rule = first(2, fault, method)
+        s3_proxy.requests.clear()
         call()
-        assert methods(proxy) == [method] * 3
-    proxy.rule = first(2, fault, "GET")
-    assert [info.key for info in store.list("w/")] == ["w/a", "w/b"]
-    proxy.rule = first(3, fault, "GET")
-    assert store.get_many(["w/a", "w/b", "w/c"]) == [b"1", b"2", None]
+        assert methods(s3_proxy) == [method] * 3
+    s3_proxy.rule = first(2, fault, "GET")
+    assert [info.key for info in s3_store.list("w/")] == ["w/a", "w/b"]
+    s3_proxy.rule = first(3, fault, "GET")
+    assert s3_store.get_many(["w/a", "w/b", "w/c"]) == [b"1", b"2", None]
 
 
 @pytest.mark.parametrize(
     "fault", [s3_error(409, "ConditionalRequestConflict"), s3_error(400, "RequestTimeout")]
 )
-def test_a_request_to_try_again_is_followed(store, proxy, fault):
-    proxy.rule = first(2, fault, "PUT")
-    store.put("w/a", b"1", if_absent=True)
-    assert methods(proxy) == ["PUT"] * 3
+def test_a_request_to_try_again_is_followed(s3_store, s3_proxy, fault):
+    s3_proxy.rule = first(2, fault, "PUT")
+    s3_store.put("w/a", b"1", if_absent=True)
+    assert methods(s3_proxy) == ["PUT"] * 3
 
 
 @pytest.mark.parametrize("fault", ["cut", "lose"])
-def test_half_an_answer_is_never_taken_for_the_whole(store, proxy, fault):
+def test_half_an_answer_is_never_taken_for_the_whole(s3_store, s3_proxy, fault):
     body = secrets.token_bytes(100_000)
-    store.put("w/a", body)
-    proxy.rule = first(2, fault, "GET")
-    assert store.get("w/a") == body
-    proxy.rule = first(2, fault, "GET")
-    assert store.get("w/a", start=10, end=90_000) == body[10:90_000]
-    proxy.rule = first(2, fault, "GET")
-    assert [info.key for info in store.list("w/")] == ["w/a"]
+    s3_store.put("w/a", body)
+    s3_proxy.rule = first(2, fault, "GET")
+    assert s3_store.get("w/a") == body
+    s3_proxy.rule = first(2, fault, "GET")
+    assert s3_store.get("w/a", start=10, end=90_000) == body[10:90_000]
+    s3_proxy.rule = first(2, fault, "GET")
+    assert [info.key for info in s3_store.list("w/")] == ["w/a"]
 
 
-def test_a_lasting_fault_ends_soon_with_a_typed_error(store, proxy):
-    proxy.rule = lambda request: s3_error(503, "SlowDown")
-    store.policy = RetryPolicy()
+def test_a_lasting_fault_ends_soon_with_a_typed_error(s3_store, s3_proxy):
+    s3_proxy.rule = lambda request: s3_error(503, "SlowDown")
+    s3_store.policy = RetryPolicy()
     start_s = time.monotonic()
     with pytest.raises(StorageError, match="SlowDown") as caught:
-        store.put("w/a", b"1")
+        s3_store.put("w/a", b"1")
     assert time.monotonic() - start_s < 12
     assert caught.value.key == "w/a"
-    assert methods(proxy) == ["PUT"] * 6
+    assert methods(s3_proxy) == ["PUT"] * 6
 
 
-def test_a_refusal_is_final(store, proxy):
-    proxy.rule = lambda request: s3_error(403, "AccessDenied")
+def test_a_refusal_is_final(s3_store, s3_proxy):
+    s3_proxy.rule = lambda request: s3_error(403, "AccessDenied")
     calls = [
-        lambda: store.put("w/a", b"1"),
-        lambda: store.get("w/a"),
-        lambda: store.get_many(["w/a"]),
-        lambda: store.head("w/a"),
-        lambda: list(store.list("w/")),
-        lambda: store.list_folders("w/"),
-        lambda: store.delete(["w/a"]),
-        lambda: store.delete(["w/a"], ordered=False),
+        lambda: s3_store.put("w/a", b"1"),
+        lambda: s3_store.get("w/a"),
+        lambda: s3_store.get_many(["w/a"]),
+        lambda: s3_store.head("w/a"),
+        lambda: list(s3_store.list("w/")),
+        lambda: s3_store.list_folders("w/"),
+        lambda: s3_store.delete(["w/a"]),
+        lambda: s3_store.delete(["w/a"], ordered=False),
     ]
     for call in calls:
         with pytest.raises(AccessDenied, match=r"credentials|403"):
             call()
-        assert len(methods(proxy)) == 1
+        assert len(methods(s3_proxy)) == 1
 
 
-def test_a_store_that_knows_no_condition_says_so(store, proxy):
-    proxy.rule = lambda request: (
+def test_a_store_that_knows_no_condition_says_so(s3_store, s3_proxy):
+    s3_proxy.rule = lambda request: (
         s3_error(501, "NotImplemented") if "if-none-match" in request.headers else None
     )
     with pytest.raises(CapabilityMissing):
-        store.put("w/a", b"1", if_absent=True)
-    found = probe(store, "w/")
+        s3_store.put("w/a", b"1", if_absent=True)
+    found = probe(s3_store, "w/")
     assert found.put_if_absent is False
     assert "refused" in found.detail
-    store.put("w/a", b"1")
-    assert store.get("w/a") == b"1"
+    s3_store.put("w/a", b"1")
+    assert s3_store.get("w/a") == b"1"
 
 
-def test_the_wrong_region_gets_a_hint(store, proxy):
+def test_the_wrong_region_gets_a_hint(s3_store, s3_proxy):
     headers = {"Content-Type": "application/xml", "x-amz-bucket-region": "us-east-1"}
     body = b"<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>"
-    proxy.rule = lambda request: Reply(301, body, headers)
+    s3_proxy.rule = lambda request: Reply(301, body, headers)
     with pytest.raises(StorageError, match="region_name"):
-        store.get("w/a")
+        s3_store.get("w/a")
 
 
-def test_one_failure_among_many_is_named(store, proxy):
+def test_one_failure_among_many_is_named(s3_store, s3_proxy):
     keys = [f"w/{number}" for number in range(100)]
-    proxy.rule = lambda request: (
+    s3_proxy.rule = lambda request: (
         s3_error(403, "AccessDenied")
         if request.path.endswith("w/42")
         else s3_error(404, "NoSuchKey")
     )
     with pytest.raises(AccessDenied) as caught:
-        store.get_many(keys)
+        s3_store.get_many(keys)
     assert caught.value.key == "w/42"
 
 
-def test_a_batch_of_deletions_reports_what_it_could_not_do(store, proxy):
+def test_a_batch_of_deletions_reports_what_it_could_not_do(s3_store, s3_proxy):
     def rule(request):
         prefix = re.search(rb"<Key>(.*?)w/a</Key>", request.body)[1].decode()
         return Reply(
@@ -263,17 +237,17 @@ def test_a_batch_of_deletions_reports_what_it_could_not_do(store, proxy):
             {"Content-Type": "application/xml"},
         )
 
-    proxy.rule = rule
+    s3_proxy.rule = rule
     with pytest.raises(AccessDenied, match="not deleted") as caught:
-        store.delete(["w/a", "w/b"], ordered=False)
+        s3_store.delete(["w/a", "w/b"], ordered=False)
     assert caught.value.key == "w/b"
 
 
-def test_a_store_without_batches_deletes_one_by_one(store, proxy):
-    store.put("w/a", b"1")
-    store.put("w/b", b"1")
-    proxy.rule = lambda request: (
+def test_a_store_without_batches_deletes_one_by_one(s3_store, s3_proxy):
+    s3_store.put("w/a", b"1")
+    s3_store.put("w/b", b"1")
+    s3_proxy.rule = lambda request: (
         s3_error(501, "NotImplemented") if request.method == "POST" else None
     )
-    store.delete(["w/a", "w/b", "w/c"], ordered=False)
-    assert list(store.list("")) == []
+    s3_store.delete(["w/a", "w/b", "w/c"], ordered=False)
+    assert list(s3_store.list("")) == []
