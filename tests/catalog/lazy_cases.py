@@ -16,14 +16,19 @@ TABLES = ["a", "b", "c"]
 
 def commit(log, table, count=3, *, app=("", 0), gone=()):
     """Files named as lakelog names them, with statistics."""
-    mark = log.new_id()
+    transaction_id = log.new_id()
     adds = []
     for number in range(count):
         stats = wire.ColumnStatistics(column=0, null_count=number)
         group = wire.RowGroup(row_count=9, columns=[stats])
-        path = data_path("", table, 1, mark, number)
+        path = data_path("", table, 1, transaction_id, number)
         adds.append(add_action(path, table, row_count=9, row_groups=[group]))
-    log.commit(*adds, *(remove_action(path, table) for path in gone), transaction_id=mark, app=app)
+    log.commit(
+        *adds,
+        *(remove_action(path, table) for path in gone),
+        transaction_id=transaction_id,
+        app=app,
+    )
     return [action.add.path for action in adds]
 
 

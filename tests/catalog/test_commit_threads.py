@@ -257,5 +257,5 @@ def test_a_leader_far_back_in_the_queue_serves_those_before_it_first():
     with mock.patch.object(group, "MAX_MEMBERS", 2):
         info = queue.commit(Intent(b"\xff" * 16, 1))
     assert info.revision == 3
-    assert [mark[0] for marks in served for mark in marks] == [0, 1, 2, 3, 4, 255]
+    assert [transaction_id[0] for ids in served for transaction_id in ids] == [0, 1, 2, 3, 4, 255]
     assert all(waiter.result is not None for waiter in waiting)

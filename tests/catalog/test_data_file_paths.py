@@ -120,9 +120,11 @@ def test_a_good_path_is_a_good_key(path):
     st.binary(min_size=16, max_size=16),
     st.integers(0, 999_999_999),
 )
-def test_data_paths_say_epoch_transaction_and_number(partition, table, epoch, mark, number):
-    path = data_path(partition, table, epoch, mark, number)
-    assert parse_data_file(path) == DataFile(epoch, mark, number)
+def test_data_paths_say_epoch_transaction_and_number(
+    partition, table, epoch, transaction_id, number
+):
+    path = data_path(partition, table, epoch, transaction_id, number)
+    assert parse_data_file(path) == DataFile(epoch, transaction_id, number)
     _, folder, name, _ = path.split("/")
     assert unescape_name(name) == table
     assert ("" if folder == "_" else unescape_name(folder)) == partition

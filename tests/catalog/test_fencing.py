@@ -122,9 +122,9 @@ def log(*rows):
         {
             "revision": 5 + place, "uuid": b"u" * 16, "digest": b"d" * 32,
             "committed_at": place + 1, "epoch": epoch, "guest": guest, "operation": "append",
-            "transaction_ids": [mark], "summary": None, **filler,
+            "transaction_ids": [transaction_id], "summary": None, **filler,
         }
-        for place, (epoch, guest, mark) in enumerate(rows)
+        for place, (epoch, guest, transaction_id) in enumerate(rows)
     ]  # fmt: skip
     return state
 

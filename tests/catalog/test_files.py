@@ -185,12 +185,12 @@ def test_a_path_in_two_runs_of_a_checkpoint_breaks_its_table_alone():
 
 def test_a_live_file_of_an_unknown_schema_breaks_its_table_alone():
     run = a_run([an_add("t", "data/a"), an_add("u", "data/b")], 1)
-    mark = an_add("t", "x").schema_fingerprint
-    files = Files(None, [Part(run, in_run=0)], known={"u": {mark}})
+    fingerprint = an_add("t", "x").schema_fingerprint
+    files = Files(None, [Part(run, in_run=0)], known={"u": {fingerprint}})
     with pytest.raises(CorruptObject, match="doesn't know"):
         files.table("t")
     assert files.table("u").num_rows == 1
-    dead = Files(None, [Part(run, in_run=0)], known={"u": {mark}})
+    dead = Files(None, [Part(run, in_run=0)], known={"u": {fingerprint}})
     dead.parts[0].kill(0)
     assert dead.table("t").num_rows == 0
 

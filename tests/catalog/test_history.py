@@ -19,7 +19,7 @@ for number in range(COUNT):
     actions = [schema_action(), add_action(f"data/{number}")] if number else [schema_action()]
     LOG.commit(*actions, now_us=START_US + 7 * number + 1, guest=number == 2)
 ROWS = [transaction_row(found) for found in LOG.transactions]
-MARKS = [row["transaction_ids"][0] for row in ROWS]
+IDS = [row["transaction_ids"][0] for row in ROWS]
 
 
 def piece(rows):
@@ -58,10 +58,14 @@ def test_rows_after_a_revision(border, revision):
     assert found == [row for row in ROWS if row["revision"] > revision]
 
 
-@given(BORDERS, st.sets(st.sampled_from([*MARKS, b"\x00" * 16])), st.integers(1, 2))
+@given(BORDERS, st.sets(st.sampled_from([*IDS, b"\x00" * 16])), st.integers(1, 2))
 def test_rows_of_transactions(border, wanted, chunks):
     found = split(border, chunks).of_transactions(wanted)
-    assert found == {mark: row for mark, row in zip(MARKS, ROWS, strict=True) if mark in wanted}
+    assert found == {
+        transaction_id: row
+        for transaction_id, row in zip(IDS, ROWS, strict=True)
+        if transaction_id in wanted
+    }
 
 
 @given(BORDERS, st.integers(-1, COUNT))

@@ -35,8 +35,8 @@ def identity(writer, database):
     return wire.Action(identity=wire.Identity(writer=writer, database=database))
 
 
-def seal(incarnation, mark=b"\x05" * 16):
-    return wire.Action(seal=wire.Seal(next_incarnation=incarnation, rebuild_id=mark))
+def seal(incarnation, rebuild_id=b"\x05" * 16):
+    return wire.Action(seal=wire.Seal(next_incarnation=incarnation, rebuild_id=rebuild_id))
 
 
 def test_revision_0_begins_with_an_identity():
@@ -198,8 +198,8 @@ def test_what_files_need_is_not_forgotten(log, action, through_checkpoint):
 @pytest.mark.parametrize("action", [forget(["t"]), forget(schemas=[("t", OLD_MARK)])])
 def test_no_checkpoint_hides_that_what_files_need_was_forgotten(log, action, loaded):
     """Also where the files stand in the checkpoint before, and the schema is named again."""
-    mark = log.new_id()
-    log.commit(add_action(data_path("", "t", 1, mark, 0)), transaction_id=mark)
+    transaction_id = log.new_id()
+    log.commit(add_action(data_path("", "t", 1, transaction_id, 0)), transaction_id=transaction_id)
     log.state = log.reload(log.checkpoint())
     assert not loaded or log.state.files.count == 1
     bad = log.commit(action, schema_action())
@@ -216,10 +216,10 @@ def test_a_table_without_files_may_be_forgotten_in_the_transaction_that_removes_
     assert log.live() == {"t": [A]}
 
 
-@pytest.mark.parametrize("mark", [b"", b"x" * 15])
-def test_a_forgotten_schema_is_named_by_16_bytes(log, mark):
+@pytest.mark.parametrize("fingerprint", [b"", b"x" * 15])
+def test_a_forgotten_schema_is_named_by_16_bytes(log, fingerprint):
     with pytest.raises(CorruptObject):
-        log.decode(*log.encode(forget(schemas=[("t", mark)])))
+        log.decode(*log.encode(forget(schemas=[("t", fingerprint)])))
 
 
 @pytest.mark.parametrize("through_checkpoint", [False, True])

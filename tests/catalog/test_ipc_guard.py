@@ -83,9 +83,9 @@ def forged(table, honest, lie):
     """The file with every declared length of `honest` bytes replaced by `lie`."""
     with mock.patch.object(segment_bytes, "PLAIN_BYTES", 0):
         data = encode_ipc(table)
-    mark = struct.pack("<q", honest)
-    assert data.count(mark) >= 1
-    return data.replace(mark, struct.pack("<q", lie))
+    length = struct.pack("<q", honest)
+    assert data.count(length) >= 1
+    return data.replace(length, struct.pack("<q", lie))
 
 
 @pytest.mark.parametrize("lie", [2**25, 2**31, 2**40, 2**62, 2**63 - 1])

@@ -22,13 +22,13 @@ from lazy_cases import TABLES
 
 def big_batch(log, change=None):
     """Files of `a` and `b` in columns; `c` and `d` don't come into it."""
-    mark = log.new_id()
+    transaction_id = log.new_id()
     adds = [
-        add_action(data_path("", table, 1, mark, n), table)
+        add_action(data_path("", table, 1, transaction_id, n), table)
         for table in ("a", "b")
         for n in range(200)
     ]
-    name, body = log.encode(*adds, transaction_id=mark)
+    name, body = log.encode(*adds, transaction_id=transaction_id)
     if change is None:
         return name, body
     decoded = log.decode(name, body)

@@ -108,14 +108,14 @@ def new_pieces(log, kind, place=-1):
 
 def test_a_head_that_is_appended_to_reads_no_segment(spilled_log, reader, store):
     state = reader.load()
-    mark = spilled_log.new_id()
-    action = add_action(data_path("", "d", 1, mark, 0), "d")
+    transaction_id = spilled_log.new_id()
+    action = add_action(data_path("", "d", 1, transaction_id, 0), "d")
     assert (state.revision, state.next_uuid) == (
         spilled_log.state.revision,
         spilled_log.state.next_uuid,
     )
     with mock.patch.object(type(state), "schemas", {("d", action.add.schema_fingerprint)}):
-        validate(state, [action], {mark})
+        validate(state, [action], {transaction_id})
     assert store.segments == []
     assert [key.rsplit(".", 1)[1] for key in store.read] == ["checkpoint", "transaction"]
 

@@ -201,8 +201,10 @@ def test_a_checkpoint_after_100_commits_onto_a_million_files_writes_a_fiftieth()
     size = len(whole.body) + sum(len(body) for _, body in whole.segments)
     written = 0
     for number in range(100):
-        mark = log.new_id()
-        log.commit(add_action(data_path("", "t", 1, mark, 0)), transaction_id=mark)
+        transaction_id = log.new_id()
+        log.commit(
+            add_action(data_path("", "t", 1, transaction_id, 0)), transaction_id=transaction_id
+        )
         if number % 16 == 15:
             small = log.checkpoint()
             written = max(written, len(small.body) + sum(len(body) for _, body in small.segments))

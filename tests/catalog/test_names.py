@@ -270,9 +270,9 @@ def test_folders_end_in_a_slash_so_that_no_sibling_prefix_matches():
 
 def test_the_first_slot_is_derived_alike_by_everyone_and_differs_by_log():
     assert first_slot_uuid("w", "db") == first_slot_uuid("w", "db")
-    marks = {first_slot_uuid(*pair) for pair in [("w", "db"), ("wd", "b"), ("db", "w"), ("w", "x")]}
-    assert len(marks) == 4
-    assert all(len(mark) == 16 for mark in marks)
+    uuids = {first_slot_uuid(*pair) for pair in [("w", "db"), ("wd", "b"), ("db", "w"), ("w", "x")]}
+    assert len(uuids) == 4
+    assert all(len(uuid) == 16 for uuid in uuids)
 
 
 def test_slot_uuids_are_those_of_the_text():

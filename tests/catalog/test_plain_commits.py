@@ -357,5 +357,9 @@ def test_real_threads_never_lose_a_commit_silently(plain):
         return
     state = log.load()
     rows = state.history.table().to_pylist()
-    stands = {(row["revision"], mark.hex()) for row in rows for mark in row["transaction_ids"]}
+    stands = {
+        (row["revision"], transaction_id.hex())
+        for row in rows
+        for transaction_id in row["transaction_ids"]
+    }
     assert set(done) <= stands

@@ -48,8 +48,8 @@ def test_schemas_round_trip_with_their_generations():
 
 def test_generations_ascend_by_bytes_and_those_of_no_column_are_ignored():
     names = ["z", "ü", "a", "🦆", "\uffff"]
-    mark = {GENERATION: "1"}
-    schema = pa.schema([pa.field(name, pa.int8(), metadata=mark) for name in names])
+    first = {GENERATION: "1"}
+    schema = pa.schema([pa.field(name, pa.int8(), metadata=first) for name in names])
     found = encode_schema(schema).generations
     assert [name for name, _ in found] == sorted(names, key=str.encode)
     plain = encode_schema(pa.schema([("a", pa.int8())])).message
@@ -58,8 +58,8 @@ def test_generations_ascend_by_bytes_and_those_of_no_column_are_ignored():
 
 def test_a_fingerprint_knows_name_type_order_and_generation_but_no_metadata():
     base = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
-    mark = encode_schema(base).fingerprint
-    assert encode_schema(base.with_metadata({"x": "y"})).fingerprint == mark
+    fingerprint = encode_schema(base).fingerprint
+    assert encode_schema(base.with_metadata({"x": "y"})).fingerprint == fingerprint
     others = [
         base.set(0, pa.field("c", pa.int64())),
         base.set(0, pa.field("a", pa.int32())),
@@ -67,7 +67,7 @@ def test_a_fingerprint_knows_name_type_order_and_generation_but_no_metadata():
         base.set(0, pa.field("a", pa.int64(), metadata={GENERATION: "1"})),
         pa.schema(list(base)[::-1]),
     ]
-    assert len({mark, *(encode_schema(other).fingerprint for other in others)}) == 6
+    assert len({fingerprint, *(encode_schema(other).fingerprint for other in others)}) == 6
 
 
 def test_a_fingerprint_is_that_of_the_text():

@@ -271,8 +271,8 @@ def test_history_has_a_row_a_revision(log):
     assert table.column("rows_added").to_pylist() == [0, 20, 5, 0]
     assert table.column("bytes_added").to_pylist() == [0, 220, 105, 0]
     assert table.column("digest").to_pylist() == [found.digest for found in log.transactions]
-    marks = [[m.transaction_id for m in t.message.commit.members] for t in log.transactions]
-    assert table.column("transaction_ids").to_pylist() == marks
+    ids = [[m.transaction_id for m in t.message.commit.members] for t in log.transactions]
+    assert table.column("transaction_ids").to_pylist() == ids
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.integers(-3, 50))

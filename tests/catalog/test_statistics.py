@@ -229,8 +229,8 @@ def test_a_bound_between_two_values_of_the_type_is_unknown():
         sink, collected = pa.BufferOutputStream(), []
         pq.write_table(pa.table({"c": stamps}), sink, metadata_collector=collected)
         schema = pa.schema([("c", pa.timestamp("s", zone))])
-        mark = encode_schema(schema).fingerprint
-        row = file_row(file_facts(collected[0], schema, 100, fingerprint=mark), schema)
+        fingerprint = encode_schema(schema).fingerprint
+        row = file_row(file_facts(collected[0], schema, 100, fingerprint=fingerprint), schema)
         kind = bound_type(schema.field("c").type)
         assert row[statistic_name("min", "c", kind)].to_pylist() == [None]
         assert keys(row[statistic_name("max", "c", kind)]) == [2]

@@ -75,14 +75,14 @@ def work(job):
         tell("open", epoch=writer.epoch)
         for number in range(job.get("commits") or 1_000_000):
             tx = writer.transaction()
-            mark = tx.transaction_id
+            transaction_id = tx.transaction_id
             if number % 2 == 0:
-                tx.write("t", pa.table({"id": [mark]}))
+                tx.write("t", pa.table({"id": [transaction_id]}))
             else:
-                tx.write("t", pa.table({"id": [mark]}), partition="odd")
-            tell("attempt", id=mark)
+                tx.write("t", pa.table({"id": [transaction_id]}), partition="odd")
+            tell("attempt", id=transaction_id)
             info = tx.commit()
-            tell("done", id=mark, revision=info.revision)
+            tell("done", id=transaction_id, revision=info.revision)
         tell("end")
     except LakelogError as error:
         keys = list(getattr(error, "keys", ()))

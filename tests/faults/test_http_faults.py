@@ -149,8 +149,8 @@ class Lake:
         rows = LogReader(self.beside, W, self.database).load().history.table().to_pylist()
         found: dict[str, list[int]] = {}
         for row in rows:
-            for mark in row["transaction_ids"]:
-                found.setdefault(mark.hex(), []).append(row["revision"])
+            for transaction_id in row["transaction_ids"]:
+                found.setdefault(transaction_id.hex(), []).append(row["revision"])
         return found
 
 
@@ -185,7 +185,7 @@ def write(writer, value):
 
 def check_commit(lake, tx, kinds, fault, times):
     """One commit under faults; then again without. True if it was told at once that it stands."""
-    mark = tx.transaction_id
+    transaction_id = tx.transaction_id
     lake.fail(kinds, fault, times)
     told = None
     try:
@@ -194,13 +194,13 @@ def check_commit(lake, tx, kinds, fault, times):
         told = error
     lake.calm()
     if told is None:
-        assert len(lake.stands()[mark]) == 1
+        assert len(lake.stands()[transaction_id]) == 1
     elif isinstance(told, CommitOutcomeUnknown):
-        assert told.transaction_id == mark
+        assert told.transaction_id == transaction_id
     else:
-        assert mark not in lake.stands(), f"{told!r} for a commit that stands"
+        assert transaction_id not in lake.stands(), f"{told!r} for a commit that stands"
     again = tx.commit()
-    assert lake.stands()[mark] == [again.revision], "not exactly one copy"
+    assert lake.stands()[transaction_id] == [again.revision], "not exactly one copy"
     return told
 
 

@@ -155,7 +155,9 @@ def begin(writer):
 def stands(store):
     """How often each transaction stands."""
     rows = LogReader(store, W, D).load().history.table().to_pylist()
-    return Counter(mark.hex() for row in rows for mark in row["transaction_ids"])
+    return Counter(
+        transaction_id.hex() for row in rows for transaction_id in row["transaction_ids"]
+    )
 
 
 def interrupted_round(at, *, plain, faults):

@@ -80,9 +80,9 @@ class Rounds:
         if rows and self.begun_by_guests and rows[0]["operation"] == "maintenance":
             rows = rows[1:]  # the birth, which a guest commits before anything of its own
         for row in rows:
-            for mark in row["transaction_ids"]:
-                assert mark.hex() not in stands, "a transaction stands twice"
-                stands[mark.hex()] = row["revision"]
+            for transaction_id in row["transaction_ids"]:
+                assert transaction_id.hex() not in stands, "a transaction stands twice"
+                stands[transaction_id.hex()] = row["revision"]
         assert stands.items() >= self.acknowledged.items()
         assert stands.keys() <= self.attempted
         self.stands = stands

@@ -153,7 +153,11 @@ def test_two_owners_in_a_loop_fork_or_are_fenced_and_nothing_acknowledged_is_sil
         check_fork_is_told(open_it(), forked[min(forked)])
     else:
         rows = LogReader(open_it(), W, D).load().history.table().to_pylist()
-        stands = {mark.hex(): row["revision"] for row in rows for mark in row["transaction_ids"]}
+        stands = {
+            transaction_id.hex(): row["revision"]
+            for row in rows
+            for transaction_id in row["transaction_ids"]
+        }
         assert stands.items() >= set(done)
 
 

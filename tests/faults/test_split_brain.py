@@ -63,7 +63,11 @@ def check(lake, zombie, ours):
     log = LogReader(lake.store(), W, D)
     assert not log.names().forks()
     rows = log.load().history.table().select(["revision", "transaction_ids"]).to_pylist()
-    stands = {mark.hex(): row["revision"] for row in rows for mark in row["transaction_ids"]}
+    stands = {
+        transaction_id.hex(): row["revision"]
+        for row in rows
+        for transaction_id in row["transaction_ids"]
+    }
     assert stands.items() >= (theirs | ours).items()
     attempted = {line["id"] for line in zombie.told("attempt")} | ours.keys()
     assert stands.keys() <= attempted

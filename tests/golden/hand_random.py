@@ -156,7 +156,10 @@ class RandomLog:
         before = log.at + rng.choice([-100_000_000, 0, 1]) if rng.random() < 0.5 else 0
         for name in [n for n, row in log.applications.items() if row["committed_at_us"] < before]:
             del log.applications[name]
-        schemas = [{"table": table, "fingerprint": mark} for table, mark in names]
+        schemas = [
+            {"table": table, "fingerprint": schema_fingerprint}
+            for table, schema_fingerprint in names
+        ]
         return {"applications_before_us": before, "tables": tables, "schemas": schemas}
 
     # --- Tables ---
@@ -181,9 +184,11 @@ class RandomLog:
                 data = rng.choice([b"", b"opaque", data[4:], data + bytes(8), double])
             pairs = [(n, rng.choice([1, 999_999_999])) for n in names if rng.random() < 0.2]
             pairs.sort(key=lambda pair: pair[0].encode())
-            mark = fingerprint(data, pairs)
-            action = {"table": table, "fingerprint": mark, "arrow_schema": data}
-            first = log.schemas.get((table, mark), {}).get("revision", log.revision + 1)
+            schema_fingerprint = fingerprint(data, pairs)
+            action = {"table": table, "fingerprint": schema_fingerprint, "arrow_schema": data}
+            first = log.schemas.get((table, schema_fingerprint), {}).get(
+                "revision", log.revision + 1
+            )
         key, order = ([rng.choice(COLUMN_NAMES)] if rng.random() < 0.3 else [] for _ in range(2))
         columns, numbers = [n for n, _ in pairs], [g for _, g in pairs]
         log.schemas[table, action["fingerprint"]] = {
@@ -198,7 +203,7 @@ class RandomLog:
         """Files that are live from now on."""
         rng, log, found = self.rng, self.log, []
         for _ in range(count):
-            mark = rng.choice([key for key in sorted(log.schemas) if key[0] == table])
+            known = rng.choice([key for key in sorted(log.schemas) if key[0] == table])
             again = [f for f in log.removed if f.facts["table"] == table]
             path = f"data/{rng.choice(['_', 'ü', 'p'])}/{self.number:04}.parquet"
             self.number += 1
@@ -206,13 +211,15 @@ class RandomLog:
                 path = rng.choice(again).facts["path"]
             if (table, path) in log.files:
                 continue
-            schema = log.schemas[mark]["arrow_schema"]
-            file = self.new_file(table, path, mark[1], schema)
+            schema = log.schemas[known]["arrow_schema"]
+            file = self.new_file(table, path, known[1], schema)
             log.files[table, path] = file
             found.append(file)
         return found
 
-    def new_file(self, table: str, path: str, mark: bytes, arrow_schema: bytes) -> HandFile:
+    def new_file(
+        self, table: str, path: str, schema_fingerprint: bytes, arrow_schema: bytes
+    ) -> HandFile:
         rng = self.rng
         try:
             schema = decode_schema(arrow_schema)
@@ -230,7 +237,7 @@ class RandomLog:
         facts = {
             "table": table, "path": path, "partition": rng.choice(PARTITIONS),
             "size_bytes": rng.choice(NUMBERS), "row_count": rng.choice(NUMBERS),
-            "revision": self.log.revision + 1, "schema_fingerprint": mark,
+            "revision": self.log.revision + 1, "schema_fingerprint": schema_fingerprint,
             "first_clock": rng.choice([-1, 0, -(1 << 63), 1 << 40]), "last_clock": 1 << 50,
             "footer_bytes": rng.choice(NUMBERS),
             "footer_digest": rng.choice([bytes(8), rng.randbytes(8)]),
@@ -265,9 +272,9 @@ class RandomLog:
         log.begin()
         log.epoch, log.at = epoch, at
         log.successor = rebuilt_uuid(rebuild_id, 0)
-        marks = {(table, f.facts["schema_fingerprint"]) for (table, _), f in files.items()}
+        used = {(table, f.facts["schema_fingerprint"]) for (table, _), f in files.items()}
         actions: list[Row] = [self.identity()]
-        for key in sorted(marks):
+        for key in sorted(used):
             actions.append({"schema": self.again(schemas[key])})
         for key, file in sorted(files.items()):
             file.facts = {**file.facts, "revision": 0}

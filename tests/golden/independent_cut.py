@@ -98,7 +98,7 @@ NUMBERS = (
     "incarnation", "number", "base_revision", "epoch", "first_clock", "last_clock", "replaced",
     "app_version",
 )  # fmt: skip
-MARKS = ("log_id", "slot_seed", "transaction_id", "base_transaction_id")
+IDS = ("log_id", "slot_seed", "transaction_id", "base_transaction_id")
 
 
 def parse_footer(metadata: Mapping[str, str]) -> dict[str, Any] | None:
@@ -110,13 +110,13 @@ def parse_footer(metadata: Mapping[str, str]) -> dict[str, Any] | None:
     own = {k.removeprefix("lakelog."): v for k, v in metadata.items() if k.startswith("lakelog.")}
     if own.get("version") != "1":
         return None
-    missing = {*TEXTS, *NUMBERS, *MARKS, "schema", "generations", "replaces"} - own.keys()
+    missing = {*TEXTS, *NUMBERS, *IDS, "schema", "generations", "replaces"} - own.keys()
     need(not missing, f"keys {sorted(missing)}")
     found: dict[str, Any] = {name: own[name] for name in TEXTS}
     for name in NUMBERS:
         need(re.fullmatch(r"-?[0-9]{1,20}", own[name]), f"number {name}")
         found[name] = int(own[name])
-    for name in MARKS:
+    for name in IDS:
         empty = name == "base_transaction_id" and not own[name]
         need(empty or re.fullmatch(r"[0-9a-f]{32}", own[name]), name)
         found[name] = bytes.fromhex(own[name])

@@ -138,9 +138,9 @@ class Log:
     def _check_forks(self, base: int, goal: int) -> None:
         for revision in {*self.done, *self.saved}:
             if max(base, 0) <= revision <= goal:
-                marks = {*self.done.get(revision, {}), *self.saved.get(revision, {})}
-                if len(marks) > 1:
-                    raise Forked(f"revision {revision}: {sorted(marks)}")
+                uuids = {*self.done.get(revision, {}), *self.saved.get(revision, {})}
+                if len(uuids) > 1:
+                    raise Forked(f"revision {revision}: {sorted(uuids)}")
 
     def _replays(self, goal: int) -> Iterator[tuple[Head, View, int]]:
         """The state of a revision from each base that gives it, the highest first.

@@ -222,11 +222,11 @@ def check_schemas(columns: Columns, facts: Mapping[str, Any], revision: int, bat
         columns["generation_columns"],
         columns["generations"],
     )
-    for mark, data, names, numbers in named:
+    for stated, data, names, numbers in named:
         need(len(names or []) == len(numbers or []), "generations")
         pairs = list(zip(names or [], numbers or []))
         check_generations(pairs)
-        need(mark == fingerprint(data, pairs), "fingerprint")
+        need(stated == fingerprint(data, pairs), "fingerprint")
     check_range(columns, facts, table="table")
 
 

@@ -161,12 +161,12 @@ def used_schemas(parts: Sequence[Part]) -> list[list[Column]]:
     for part in sorted(parts, key=lambda part: part.writer.encode()):
         live = {file.facts["schema_fingerprint"] for file in part.files.values()}
         known = sorted(
-            (schema.revision, mark)
-            for mark, schema in part.schemas.items()
-            if mark in live or not any_live
+            (schema.revision, fingerprint)
+            for fingerprint, schema in part.schemas.items()
+            if fingerprint in live or not any_live
         )
-        for _, mark in known:
-            columns = columns_of(part.schemas[mark])
+        for _, fingerprint in known:
+            columns = columns_of(part.schemas[fingerprint])
             if columns not in found:
                 found.append(columns)
     need(found, "no such table")

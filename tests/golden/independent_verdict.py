@@ -110,7 +110,7 @@ def describe(state: State) -> Verdict:
 def history_line(row: Mapping[str, Any]) -> str:
     names = ("revision", "uuid", "digest", "committed_at", "epoch")
     counts = ("files_added", "files_removed", "rows_added", "bytes_added")
-    ids = ",".join(mark.hex() for mark in row["transaction_ids"])
+    ids = ",".join(transaction_id.hex() for transaction_id in row["transaction_ids"])
     cells = [plain(row[name]) for name in names]
     cells += [str(int(row["guest"])), row["operation"], ids]
     return "|".join([*cells, *(plain(row[name]) for name in counts), row["summary"] or ""])
@@ -152,10 +152,16 @@ def file_line(file: File) -> str:
     return "|".join(plain(file.facts[name]) for name in FACTS)
 
 
-def schema_line(mark: bytes, schema: Schema) -> str:
+def schema_line(fingerprint: bytes, schema: Schema) -> str:
     generations = ",".join(f"{name}={number}" for name, number in schema.generations)
     digest = hashlib.sha256(schema.arrow_schema).hexdigest()
-    cells = [mark.hex(), digest, generations, ",".join(schema.key), ",".join(schema.sort_order)]
+    cells = [
+        fingerprint.hex(),
+        digest,
+        generations,
+        ",".join(schema.key),
+        ",".join(schema.sort_order),
+    ]
     return "|".join([*cells, str(schema.revision)])
 
 

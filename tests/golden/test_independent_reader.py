@@ -57,7 +57,9 @@ def test_it_reads_what_was_written(seed: int) -> None:
         assert state.head.seal == written.incarnation
         return
     tables = state.tables()
-    assert {(t, mark) for t in tables for mark in state.schemas(t)} == set(written.schemas)
+    assert {(t, fingerprint) for t in tables for fingerprint in state.schemas(t)} == set(
+        written.schemas
+    )
     found = {(t, path): file.facts for t in tables for path, file in state.files(t).items()}
     assert found == {
         key: {**file.facts, "row_groups": len(file.groups)} for key, file in written.files.items()

@@ -44,9 +44,9 @@ def anchors(text: str) -> set[str]:
             words = re.sub(r"`|\*|\[([^\]]*)\]\([^)]*\)", r"\1", match[1]).lower()
             slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
             number = 0
-            while (mark := f"{slug}-{number}" if number else slug) in found:
+            while (anchor := f"{slug}-{number}" if number else slug) in found:
                 number += 1
-            found.add(mark)
+            found.add(anchor)
     return found
 
 

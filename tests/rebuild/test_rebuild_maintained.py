@@ -241,7 +241,9 @@ class World:
         if self.live:
             rows = self.catalog.snapshot(D).to_arrow("hourly").num_rows
             assert rows == len(self.live)
-        self.tokens = {mark: live for mark, live in self.tokens.items() if self.reads(mark, live)}
+        self.tokens = {
+            token: live for token, live in self.tokens.items() if self.reads(token, live)
+        }
 
     def reads(self, token, live):
         """Whether a token reads what it did; if not, that was pruned."""

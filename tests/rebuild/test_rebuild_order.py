@@ -10,7 +10,7 @@ from lakelog.rebuild.order import order
 from lakelog.rebuild.scanned import OwnFile
 
 
-def mark(name: str) -> bytes:
+def id_of(name: str) -> bytes:
     return name.encode().ljust(16, b".")
 
 
@@ -30,9 +30,9 @@ def footer(
     """A file `<name>/<number>` of transaction `name`, begun on revision `base`, which was `on`."""
     return OwnFile(
         path=f"{name}/{number}", size_bytes=1, modified_at_us=None, row_count=1, add=b"",
-        table="t", fingerprint=b"", transaction_id=mark(name), number=number, base_revision=base,
-        base_transaction_id=mark(on) if on else b"", epoch=epoch, last_clock=clock,
-        log_id=mark("log"), incarnation=incarnation, slot_seed=mark("seed"),
+        table="t", fingerprint=b"", transaction_id=id_of(name), number=number, base_revision=base,
+        base_transaction_id=id_of(on) if on else b"", epoch=epoch, last_clock=clock,
+        log_id=id_of("log"), incarnation=incarnation, slot_seed=id_of("seed"),
         replaces=tuple(("t", path) for path in replaces), replaced=replaced,
         app_id=app[0], app_version=app[1], operation="append",
     )  # fmt: skip
@@ -109,7 +109,7 @@ def test_one_count_for_all_epochs_of_an_incarnation():
     transactions, _ = group(
         [footer("a", base=1, on="gone"), footer("b", epoch=2, base=7, on="a", clock=2)]
     )
-    assert prove(transactions).revisions == {mark("a"): 7}
+    assert prove(transactions).revisions == {id_of("a"): 7}
 
 
 def test_what_a_transaction_replaces_is_said_by_all_its_files_together():
@@ -126,12 +126,12 @@ def test_what_a_transaction_replaces_is_said_by_all_its_files_together():
 
 def test_removals_that_only_a_lost_file_names_are_counted():
     transactions, _ = group([footer("a", number=2, replaces=("x/1",), replaced=5)])
-    assert transactions[mark("a")].unnamed == 4
+    assert transactions[id_of("a")].unnamed == 4
 
 
 def test_a_path_of_another_table_is_another_file():
     transactions, _ = group([footer("a"), footer("b", base=0)])
-    other = transactions[mark("b")]
+    other = transactions[id_of("b")]
     other.replaces = frozenset({("u", "a/0")})
     assert not prove(transactions).proofs
 
@@ -155,7 +155,7 @@ def test_files_that_disagree_about_their_transaction_are_quarantined():
     transactions, left_out = group(
         [footer("a"), footer("a", number=1), footer("a", number=2, base=7)]
     )
-    assert [file.number for file in transactions[mark("a")].files] == [0, 1]
+    assert [file.number for file in transactions[id_of("a")].files] == [0, 1]
     assert [item.path for item in left_out] == ["a/2"]
     assert left_out[0].kind == "quarantined"
 
@@ -163,7 +163,7 @@ def test_files_that_disagree_about_their_transaction_are_quarantined():
 def test_two_numbers_for_one_transaction_are_said():
     transactions, _ = group([footer("a"), footer("x", base=0, on="a"), footer("y", base=4, on="a")])
     evidence = prove(transactions)
-    assert evidence.revisions[mark("a")] == 0
+    assert evidence.revisions[id_of("a")] == 0
     assert any("revision 0, 4" in text for text in evidence.contradictions)
 
 

@@ -126,7 +126,11 @@ class World:
         self.discarded.clear()
         left = {path.split("-")[-2] for path in self.live}
         end = self.live
-        self.committed = [(mark, live & end) for mark, live in self.committed if mark in left]
+        self.committed = [
+            (transaction_id, live & end)
+            for transaction_id, live in self.committed
+            if transaction_id in left
+        ]
 
     def lose_the_log(self) -> None:
         keys = [info.key for info in self.store.list("EWR/weather/transactions/")]
@@ -185,14 +189,14 @@ def check_next_incarnation(world: World) -> None:
     """Rebuild a log that can be read: it decides. The history goes on from there."""
     before = {info.key: world.store.get(info.key) for info in world.store.list("")}
     plan = plan_rebuild(world.store, "EWR", "weather", ambient=world.fake.ambient)
-    order = [mark for mark, _ in world.committed]
+    order = [transaction_id for transaction_id, _ in world.committed]
     assert not plan.unproven
     assert [item.transaction_id for item in plan.transactions] == order
     assert replayed(plan) == world.committed
     assert {item.transaction_id for item in plan.left_out} == world.discarded
     execute_rebuild(world.store, plan, ambient=world.fake.ambient)
-    for item, (mark, live) in zip(plan.transactions, world.committed):
-        assert live_files(world.store, item.revision) == live, mark
+    for item, (transaction_id, live) in zip(plan.transactions, world.committed):
+        assert live_files(world.store, item.revision) == live, transaction_id
     now = {info.key: world.store.get(info.key) for info in world.store.list("")}
     assert before.items() <= now.items()
 
@@ -204,7 +208,7 @@ def check_rebuild(world: World) -> None:
     world.lose_the_log()
     data = {info.key: world.store.get(info.key) for info in world.store.list("EWR/weather/data/")}
     every = plan_rebuild(world.store, "EWR", "weather", ambient=world.fake.ambient)
-    order = [mark for mark, _ in world.committed]
+    order = [transaction_id for transaction_id, _ in world.committed]
     planned = [item.transaction_id for item in every.transactions]
     out = {item.transaction_id: item for item in every.left_out}
     unproven = {item.transaction_id for item in every.unproven}
@@ -212,11 +216,13 @@ def check_rebuild(world: World) -> None:
     assert {item.kind for item in every.left_out} <= {"disproved", "conflicting"}
     # Never is a committed transaction taken for one that can't be; never is one that wasn't
     # committed taken for proven.
-    assert not {mark for mark, item in out.items() if item.kind == "disproved"} & set(order)
+    assert not {
+        transaction_id for transaction_id, item in out.items() if item.kind == "disproved"
+    } & set(order)
     assert set(planned) - unproven <= set(order)
 
     # With what was never committed excluded (as far as it isn't already), all is as it was.
-    guesses = {mark for mark in world.discarded if mark in unproven}
+    guesses = {transaction_id for transaction_id in world.discarded if transaction_id in unproven}
     while True:
         plan = plan_rebuild(
             world.store, "EWR", "weather", exclude=guesses, ambient=world.fake.ambient
@@ -231,7 +237,9 @@ def check_rebuild(world: World) -> None:
         assert sorted(rebuilt) == sorted(order)
         known = [item for item in plan.transactions if item.original_revision is not None]
         named = {item.transaction_id for item in known}
-        assert [item.transaction_id for item in known] == [mark for mark in order if mark in named]
+        assert [item.transaction_id for item in known] == [
+            transaction_id for transaction_id in order if transaction_id in named
+        ]
         world.committed = replayed(plan)
         world.reordered = False
     else:
@@ -239,10 +247,10 @@ def check_rebuild(world: World) -> None:
         assert replayed(plan) == world.committed
     info = execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     assert (info.transactions, info.files) == (len(order), len(before))
-    for item, (mark, live) in zip(plan.transactions, world.committed):
-        assert live_files(world.store, item.revision) == live, mark
+    for item, (transaction_id, live) in zip(plan.transactions, world.committed):
+        assert live_files(world.store, item.revision) == live, transaction_id
     table = Catalog(world.store).history("weather")
-    assert table["transaction_ids"].to_pylist() == [[mark] for mark in rebuilt]
+    assert table["transaction_ids"].to_pylist() == [[transaction_id] for transaction_id in rebuilt]
     now = {info.key: world.store.get(info.key) for info in world.store.list("EWR/weather/data/")}
     assert now == data
     rows = sum(

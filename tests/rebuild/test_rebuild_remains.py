@@ -164,9 +164,9 @@ def test_above_the_damage_each_transaction_counts_for_itself(writer, store, fake
     assert "empty" in state_of(store).schemas.tables()
     by_id = {t.transaction_id: t for t in plan.transactions}
     assert [t.proof for t in plan.transactions[:3]] == ["proven"] * 3
-    mark = third.split("-")[-2]
-    assert by_id[mark].original_revision == 2
-    assert by_id[mark].committed_at_us == int(times[2].timestamp() * 1_000_000)
+    transaction_id = third.split("-")[-2]
+    assert by_id[transaction_id].original_revision == 2
+    assert by_id[transaction_id].committed_at_us == int(times[2].timestamp() * 1_000_000)
 
 
 def history(store):
