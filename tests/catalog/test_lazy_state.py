@@ -143,7 +143,7 @@ def test_one_table_reads_only_the_pieces_that_may_hold_it(log, reader, store):
     for table in TABLES:
         store.read.clear()
         state = reader.load()
-        found = state.files_of(table).table(table)["path"].to_pylist()
+        found = state.table_of(table)[0].table(table)["path"].to_pylist()
         assert sorted(found) == live_paths(log.replayed())[table]
         wanted = {
             SEGMENTS + piece.name
@@ -158,7 +158,7 @@ def test_one_table_reads_only_the_pieces_that_may_hold_it(log, reader, store):
 
 def test_a_table_that_is_not_there_reads_only_what_may_hold_it(reader, store):
     state = reader.load()
-    assert state.files_of("zzz").table("zzz").num_rows == 0
+    assert state.table_of("zzz")[0].table("zzz").num_rows == 0
     assert store.segments == []
 
 
@@ -193,7 +193,7 @@ def test_a_copy_and_the_state_go_their_own_ways(log, reader):
 
 def everything(state):
     """All that a state says."""
-    files = {t: sorted(state.files_of(t).table(t)["path"].to_pylist()) for t in TABLES}
+    files = {t: sorted(state.table_of(t)[0].table(t)["path"].to_pylist()) for t in TABLES}
     return (
         files, sorted(state.schemas.entries), state.applications.versions(),
         state.history.table().to_pylist(), state.history.revision_at(START_US + 2_000_000),
@@ -246,7 +246,7 @@ def test_each_table_is_had_from_the_highest_checkpoint_that_gives_it(log, reader
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CheckpointWarning)
         for table in ("c", "b", "c", "b"):
-            found = state.files_of(table).table(table)["path"].to_pylist()
+            found = state.table_of(table)[0].table(table)["path"].to_pylist()
             assert sorted(found) == expected[table]
 
 
@@ -262,11 +262,11 @@ def test_a_table_is_unusable_only_if_no_checkpoint_gives_it(log, reader, store):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CheckpointWarning)
         with pytest.raises(CorruptObject) as caught:
-            state.files_of("a")
+            state.table_of("a")[0]
         assert caught.value.key.rsplit("/", 1)[1] in damaged, "the highest one that failed"
         for table in ("b", "c"):
             if not any(p.may_hold(table) for p in pieces(log, FILES) if p.name in damaged):
-                assert state.files_of(table).table(table).num_rows == len(
+                assert state.table_of(table)[0].table(table).num_rows == len(
                     live_paths(log.replayed())[table]
                 )
 
@@ -314,7 +314,7 @@ def test_too_new_references_are_never_fallen_back_from(log, reader, store):
     store.inner.put(FOLDER + name, newer)
     state = reader.load()
     with pytest.raises(UnsupportedFeature, match="kind 9"):
-        state.files_of("a")
+        state.table_of("a")[0]
 
 
 # --- Bases ----------------------------------------------------------------------------------------
