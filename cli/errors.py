@@ -88,8 +88,25 @@ class Redactor:
         return text
 
 
+class _Command:
+    """What the running command must not tell, and what it has told."""
+
+    redact: Redactor = Redactor()
+    told: tuple[LakelogError, ...] = ()
+
+
+def begin() -> Redactor:
+    """The redactor of a new command, which has told nothing yet."""
+    _Command.redact, _Command.told = Redactor(), ()
+    return _Command.redact
+
+
 def report(error: BaseException, redact: Callable[[str], str]) -> int:
-    """Print an error and what to do about it; returns its exit code."""
+    """Print an error and what to do about it, which `note_error` may have done already; returns its
+    exit code."""
+    if isinstance(error, LakelogError) and any(error is one for one in _Command.told):
+        _say("error", "Not everything was done: see above")
+        return error.exit_code
     if os.environ.get(TRACEBACK) == "1":
         tell(redact("".join(traceback.format_exception(error))))
     if isinstance(error, LakelogError):
@@ -109,8 +126,10 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
 
 
 def note_error(error: LakelogError) -> None:
-    """Print that part of a command failed, which goes on with the rest."""
-    _say("error", f"{error}")
+    """Print that part of a command failed, which goes on with the rest; the command may raise it in
+    the end."""
+    _Command.told += (error,)
+    _say("error", _Command.redact(f"{error}"))
 
 
 def _hint(error: LakelogError) -> str | None:

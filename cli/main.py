@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code; see `lakelog.cli.errors`. No exception comes out.
     """
-    redact = errors.Redactor()
+    redact = errors.begin()
     if argv is None:
         streams.open_missing()
     try:

@@ -122,7 +122,7 @@ class Session:
             FencedError: Another process has taken the writer over: nothing is written any more.
             ForeignLog: The log is another writer's or database's.
         """
-        self._check_open()
+        self.check_open()
         self._committer.refuse_fenced()
         self._committer.refuse_foreign()
         return self._intent(app_id, app_version, operation, summary)
@@ -185,7 +185,7 @@ class Session:
 
     def adopt_name(self) -> None:
         """Commit that the log is this writer's and database's, if it says otherwise."""
-        self._check_open()
+        self.check_open()
         self._committer.refuse_fenced()
         if not self._committer.state.is_foreign:
             return
@@ -219,6 +219,15 @@ class Session:
         """No more transactions. Waits for a checkpoint that is under way."""
         self._closed = True
         self._checkpointer.wait()
+
+    def check_open(self) -> None:
+        """Raise if the writer was closed.
+
+        Raises:
+            UsageError: It was.
+        """
+        if self._closed:
+            raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
 
     # --- For transactions -------------------------------------------------------------------------
 
@@ -293,10 +302,6 @@ class Session:
     def is_too_old(self, written_at_s: float) -> bool:
         """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
         return self._ambient.monotonic_s() - written_at_s > self._margins.file_age_limit_s
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
 
     def _write_due(self) -> int:
         """Write the checkpoint that is due; its revision, or -1 if there is nothing to say."""

@@ -89,11 +89,13 @@ class Writer:
         empty. Writers make them by themselves; this is for who wants one now.
 
         Raises:
+            UsageError: This writer is closed.
             ForeignLog: The log is another writer's or database's.
             StorageError: It could not be written; the log is as good as before.
         Requests: 1 PUT, and 1 for each new segment; the LIST of all names, to leave out the history
             of what was pruned.
         """
+        self._session.check_open()
         return self._session.checkpoint(trim=True)
 
     def adopt_name(self) -> None:

@@ -211,7 +211,7 @@ def test_pieces_are_cut_and_say_their_ranges():
     assert [piece.segment.last_revision for piece in kinds(encoded, HISTORY)] == [2, 5, 6]
     log.fetched.clear()
     only = log.reload(encoded)
-    assert only.files_of("u").table("u").num_rows == 7
+    assert only.table_of("u")[0].table("u").num_rows == 7
     wanted = {piece.name for piece in files if piece.may_hold("u")}
     assert 3 <= len(wanted) <= 4
     assert wanted == set(log.fetched) & {piece.name for piece in files}

@@ -204,7 +204,7 @@ def test_schemas_are_still_asked_for_after_an_own_checkpoint(of):
     with mock.patch.object(build, "BATCH_FROM_FILES", 1 if of == "a batch" else 99):
         log.commit(add_action("data/b", schema=pa.schema([("other", pa.string())])))
     with pytest.raises(CorruptObject, match="doesn't know"):
-        log.state.files_of("t")
+        log.state.table_of("t")[0]
 
 
 @pytest.mark.parametrize("count", [3, 300])
@@ -217,8 +217,8 @@ def test_a_batch_that_adds_what_is_live_breaks_its_table(count):
         more = [f"data/more/{number}" for number in range(300)]
         log.commit(*map(add_action, [*more, paths[0]]))
         with pytest.raises(CorruptObject, match="live already"):
-            log.state.files_of("t")
-        assert log.state.files_of("u").table("u").num_rows == 1
+            log.state.table_of("t")[0]
+        assert log.state.table_of("u")[0].table("u").num_rows == 1
 
 
 def test_what_is_broken_stays_so():
@@ -228,7 +228,7 @@ def test_what_is_broken_stays_so():
     log.commit(add_action("data/b"))
     log.commit(remove_action("data/a"), remove_action("data/b"))
     with pytest.raises(CorruptObject) as caught:
-        log.state.files_of("t")
+        log.state.table_of("t")[0]
     assert caught.value.key == bad.key
 
 

@@ -186,12 +186,12 @@ def test_what_files_need_is_not_forgotten(log, action, through_checkpoint):
         validate(log.state, [action])
     bad = log.commit(action)
     with pytest.raises(CorruptObject) as caught:
-        log.state.files_of("t")
+        log.state.table_of("t")[0]
     assert caught.value.key == bad.key
-    assert log.state.files_of("other").table("other")["path"].to_pylist() == [B]
+    assert log.state.table_of("other")[0].table("other")["path"].to_pylist() == [B]
     log.commit(remove(A), schema_action())
     with pytest.raises(CorruptObject):
-        log.state.files_of("t")
+        log.state.table_of("t")[0]
 
 
 @pytest.mark.parametrize("loaded", [False, True])

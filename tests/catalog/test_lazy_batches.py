@@ -61,10 +61,10 @@ def test_a_damaged_batch_costs_the_tables_of_its_range(spilled_log, change):
         hurt = table in lost or (table == "aa")
         if hurt:
             with pytest.raises(CorruptObject) as caught:
-                state.files_of(table)
+                state.table_of(table)[0]
             assert caught.value.key == bad.key
         else:
-            assert state.files_of(table).table(table).num_rows == len(
+            assert state.table_of(table)[0].table(table).num_rows == len(
                 live_paths(spilled_log.state)[table]
             )
     with pytest.raises(CorruptObject):
@@ -88,5 +88,5 @@ def test_a_batch_of_another_revision_is_damage(spilled_log):
     apply(other.state, decoded)
     for table in ("a", "aa", "b"):
         with pytest.raises(CorruptObject):
-            other.state.files_of(table)
-    assert other.state.files_of("c").table("c").num_rows == 2
+            other.state.table_of(table)[0]
+    assert other.state.table_of("c")[0].table("c").num_rows == 2

@@ -124,7 +124,7 @@ def test_one_table_reads_only_the_pieces_that_may_hold_it(spilled_log, reader, s
     for table in TABLES:
         store.read.clear()
         state = reader.load()
-        found = state.files_of(table).table(table)["path"].to_pylist()
+        found = state.table_of(table)[0].table(table)["path"].to_pylist()
         assert sorted(found) == live_paths(spilled_log.replayed())[table]
         wanted = {
             SEGMENTS + piece.name
@@ -139,7 +139,7 @@ def test_one_table_reads_only_the_pieces_that_may_hold_it(spilled_log, reader, s
 
 def test_a_table_that_is_not_there_reads_only_what_may_hold_it(reader, store):
     state = reader.load()
-    assert state.files_of("zzz").table("zzz").num_rows == 0
+    assert state.table_of("zzz")[0].table("zzz").num_rows == 0
     assert store.segments == []
 
 
@@ -176,7 +176,7 @@ def test_a_copy_and_the_state_go_their_own_ways(spilled_log, reader):
 
 def everything(state):
     """All that a state says."""
-    files = {t: sorted(state.files_of(t).table(t)["path"].to_pylist()) for t in TABLES}
+    files = {t: sorted(state.table_of(t)[0].table(t)["path"].to_pylist()) for t in TABLES}
     return (
         files, sorted(state.schemas.entries), state.applications.versions(),
         state.history.table().to_pylist(), state.history.revision_at(START_US + 2_000_000),
@@ -231,7 +231,7 @@ def test_each_table_is_had_from_the_highest_checkpoint_that_gives_it(spilled_log
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CheckpointWarning)
         for table in ("c", "b", "c", "b"):
-            found = state.files_of(table).table(table)["path"].to_pylist()
+            found = state.table_of(table)[0].table(table)["path"].to_pylist()
             assert sorted(found) == expected[table]
 
 
@@ -247,11 +247,11 @@ def test_a_table_is_unusable_only_if_no_checkpoint_gives_it(spilled_log, reader,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CheckpointWarning)
         with pytest.raises(CorruptObject) as caught:
-            state.files_of("a")
+            state.table_of("a")[0]
         assert caught.value.key.rsplit("/", 1)[1] in damaged, "the highest one that failed"
         for table in ("b", "c"):
             if not any(p.may_hold(table) for p in pieces(spilled_log, FILES) if p.name in damaged):
-                assert state.files_of(table).table(table).num_rows == len(
+                assert state.table_of(table)[0].table(table).num_rows == len(
                     live_paths(spilled_log.replayed())[table]
                 )
 
@@ -299,7 +299,7 @@ def test_too_new_references_are_never_fallen_back_from(spilled_log, reader, stor
     store.inner.put(FOLDER + name, newer)
     state = reader.load()
     with pytest.raises(UnsupportedFeature, match="kind 9"):
-        state.files_of("a")
+        state.table_of("a")[0]
 
 
 # --- Bases ----------------------------------------------------------------------------------------

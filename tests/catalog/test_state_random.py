@@ -84,7 +84,7 @@ class Model:
     def compare(self):
         found = {}
         for table in TABLES:
-            for row in self.log.state.files_of(table).table(table).to_pylist():
+            for row in self.log.state.table_of(table)[0].table(table).to_pylist():
                 found[table, row["path"]] = (row["row_count"], row["revision"])
         assert found == self.live
 
@@ -107,7 +107,7 @@ def test_a_random_log_says_what_a_dictionary_says(seed):
     assert log.state.applications.versions() == plain.applications.versions() == model.versions
     for table in TABLES:
         live = any(name == table for name, _ in model.live)
-        assert (table in log.state.files_of(table).tables()) == live
+        assert (table in log.state.table_of(table)[0].tables()) == live
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])

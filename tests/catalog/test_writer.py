@@ -199,11 +199,12 @@ def test_a_clock_that_cannot_be_is_refused_before_anything_is_written(catalog, s
         assert list(store.list("")) == before
 
 
-def test_a_closed_writer_begins_no_transaction(catalog):
-    with catalog.writer("w", "db") as writer:
-        pass
-    with pytest.raises(UsageError, match="closed"):
-        writer.transaction()
+def test_a_closed_writer_does_nothing_more(catalog):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.write("t", table(1))
+    for call in (writer.transaction, writer.checkpoint, writer.adopt_name):
+        with pytest.raises(UsageError, match="closed"):
+            call()
 
 
 @pytest.mark.parametrize("call", ["write", "add", "remove", "commit"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from lakelog.cli.errors import Redactor, report
+from lakelog.cli.errors import Redactor, begin, note_error, report
+from lakelog.errors import StorageError
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 from lakelog.testing.servers import moto_server
 
@@ -41,6 +42,20 @@ def test_an_unexpected_error_is_redacted_too(capsys, monkeypatch):
     assert "Traceback" in err
     assert "client says ***" in err
     assert CANARY not in err
+
+
+def test_part_of_a_command_that_failed_is_redacted_and_told_once(capsys):
+    redact = begin()
+    redact.learn({"secret": CANARY})
+    error = StorageError(f"client says {CANARY}", key="w/db", hint="Try again")
+    note_error(error)
+    assert report(error, redact) == 6
+    assert capsys.readouterr().err == (
+        "lakelog: error: client says *** [w/db]. Try again\n"
+        "lakelog: error: Not everything was done: see above\n"
+    )
+    assert report(StorageError("another"), redact) == 6
+    assert "another" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,9 @@ def damage(root: Path, writer: str, rng: random.Random) -> str:
     if what == 2:
         victim.write_bytes(victim.read_bytes()[: rng.randrange(100)])
         return f"{victim.name} cut"
-    if what == 3 and victim.suffix != ".segment":  # a sibling, so a fork
+    if what == 3 and victim.suffix != ".segment":  # a sibling: a fork
         number, _, rest = victim.name.split(".", 2)
-        shutil.copy(victim, folder / f"{number}.0000000f.{rest}")
+        shutil.copy(victim, folder / f"{number}.{rng.randrange(1 << 32):08x}.{rest}")
         return f"{victim.name} forked"
     for path in list(folder.iterdir()):  # pruned up to here: names descend
         if path.name > victim.name and path.suffix == ".transaction":

@@ -56,7 +56,7 @@ def test_a_batch_may_bring_a_removed_path_back_whatever_the_log_was_read_from() 
     for transaction in (removal, batch):
         apply(from_checkpoint, transaction)
     for state in (from_checkpoint, *each_form(log)):
-        rows = state.files_of("t").table("t").to_pylist()
+        rows = state.table_of("t")[0].table("t").to_pylist()
         assert [r["row_count"] for r in rows if r["path"] == "data/back"] == [3]
         assert null_counts(state, "data/back") == [24]
         assert null_counts(state, "data/back", row_groups=True) == [7, 8, 9]

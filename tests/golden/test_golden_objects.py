@@ -103,7 +103,7 @@ def said_by(state: State) -> list[Any]:
     """All that a state says, in a form that compares."""
     tables = sorted(state.schemas.tables())
     files = [
-        sorted(state.files_of(t).table(t, whole=True).to_pylist(), key=lambda row: row["path"])
+        sorted(state.table_of(t)[0].table(t, whole=True).to_pylist(), key=lambda row: row["path"])
         for t in tables
     ]
     told = [
@@ -194,7 +194,7 @@ def test_replay_goes_on_from_a_checkpoint() -> None:
         for case in CHAIN[state.revision + 1 :]:
             apply(state, decoded(case))
         assert said_by(state) == said_by(replayed("seal"))
-        live = state.files_of("hourly").table("hourly").column("path").to_pylist()
+        live = state.table_of("hourly")[0].table("hourly").column("path").to_pylist()
         assert sorted(live) == [f"data/2013-01/hourly/part-00{n}.parquet" for n in (3, 5, 6)]
 
 

@@ -270,7 +270,7 @@ def replayed(*transactions: list[wire.Action]) -> Callable[[], Any]:
     def run() -> None:
         for decoded in objects:
             apply(state, decoded)
-        state.files_of("t").table("t")
+        state.table_of("t")[0].table("t")
         assert state.schemas.tables() is not None
         assert state.applications.versions() is not None
 
