@@ -54,6 +54,26 @@ def logs_below(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def refuse_outer_log(store: Store, writer: str, database: str) -> None:
+    """Raise if the data folder of a database lies in that of another catalog's: it is called
+    `data`, and its writer's folder is a database of a catalog above.
+
+    Raises:
+        NestedCatalog: It does.
+    Requests: 1 LIST if the database is called so, else none.
+    """
+    if database != _DATA:
+        return
+    listed = (info.key.removeprefix(f"{writer}/{_LOG}") for info in store.list(f"{writer}/{_LOG}"))
+    if any(parse_log_object(name) is not None for name in listed):
+        raise NestedCatalog(
+            f"{writer}/{database}/ is also the data folder of a log in {writer}/{_LOG}",
+            key=f"{writer}/{database}/",
+            hint="Nothing was deleted: what one catalog calls garbage may be live in the other. "
+            "Move one of them elsewhere",
+        )
+
+
 def _is_writers_database(place: Store) -> bool:
     """Whether a folder is `<writer>/<database>/` of some catalog: a log lies right below it."""
     try:

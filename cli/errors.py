@@ -107,6 +107,10 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
     if isinstance(error, LakelogError) and any(error is one for one in _Command.told):
         _say("error", "Not everything was done: see above")
         return error.exit_code
+    return _report(error, redact)
+
+
+def _report(error: BaseException, redact: Callable[[str], str]) -> int:
     if os.environ.get(TRACEBACK) == "1":
         tell(redact("".join(traceback.format_exception(error))))
     if isinstance(error, LakelogError):
@@ -129,7 +133,7 @@ def note_error(error: LakelogError) -> None:
     """Print that part of a command failed, which goes on with the rest; the command may raise it in
     the end."""
     _Command.told += (error,)
-    _say("error", _Command.redact(f"{error}"))
+    _report(error, _Command.redact)
 
 
 def _hint(error: LakelogError) -> str | None:

@@ -38,7 +38,8 @@ case 2 again, whose rules don't depend on how long that takes.
 Doubt is a refusal, and nothing is deleted: a log that is not there (it may be lost, and the data
 files are what it is rebuilt from), one that says it is another's, or whose live files are not there
 (it may be in the wrong place), a fork, a hole, a table whose files don't fit, an object that is
-damaged or of the future, an object before the beginning that the listing of the log shows.
+damaged or of the future, an object before the beginning that the listing of the log shows. What
+comes after its end is read on, name by name.
 
 No file of this log has an epoch above that of the head and 1: who opens a log takes the next one.
 Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays. So
@@ -59,7 +60,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import base_folder, parse_data_file
-from ..catalog.nesting import logs_below
+from ..catalog.nesting import logs_below, refuse_outer_log
 from .context import MaintenanceContext, open_context, open_execution, outdated
 from .deleted import Deleted
 from .foreign_log import refuse_foreign_log
@@ -103,6 +104,7 @@ def plan_gc(
         WriterNotFound: There is no such log, so nothing is known to be an orphan.
         ForkError, MissingTransaction, CorruptError: A retained revision can't be read.
         ForeignLog, ConflictError: See `retained.refuse_untouchable`.
+        NestedCatalog: Its data folder is that of another catalog, too.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         ObjectNotFound: Live files are not there: the log may be another's.
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
@@ -262,6 +264,7 @@ _NAMED: Final = "named by a retained revision"
 
 def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Found:
     base = base_folder(context.writer, context.database)
+    refuse_outer_log(context.store, context.writer, context.database)
     listed = list(context.store.list(base + _DATA))  # first: see the argument above
     context.tell(len(listed), len(listed), "data files listed")
     retained = read_retained(context)

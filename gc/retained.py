@@ -32,7 +32,7 @@ from ..errors import (
     ObjectNotFound,
     UnsupportedFeature,
 )
-from .beginning import check_beginning
+from .ends import beyond, check_beginning, check_other
 from .log_names import check_names, check_no_gap, with_listing
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .context import MaintenanceContext
 
 _READ_AT_ONCE: Final = 256
+_MOST_BEYOND: Final = 1_000  # transactions: more were never missed by a listing, they are written
 SET_ASIDE: Final = (
     "Move the checkpoint elsewhere and run `lakelog doctor`: if the log can be read without it, "
     "`lakelog checkpoint` writes a new one; else put it back"
@@ -147,16 +148,38 @@ def replay(
     for low in range(first, goal + 1, _READ_AT_ONCE):
         items = _items(listing, range(low, min(goal + 1, low + _READ_AT_ONCE)))
         for item, body in zip(items, _bodies(context, items), strict=True):
-            transaction = decode_transaction(body, listing.key(item))
-            _refuse_unknown(transaction)
-            if watch is not None:
-                watch(transaction)
-            apply(state, transaction)
+            _take(state, listing.key(item), body, watch)
         state.tail.clear()  # all parts are read: they have taken it in
         context.tell(state.revision + 1 - first, goal + 1 - first, "transactions read")
     check_writer_features(state)
     refuse_broken(state)
     return state
+
+
+def _take(
+    state: State, key: str, body: bytes, watch: Callable[[DecodedTransaction], None] | None
+) -> None:
+    transaction = decode_transaction(body, key)
+    _refuse_unknown(transaction)
+    if watch is not None:
+        watch(transaction)
+    apply(state, transaction)
+
+
+def _read_on(context: MaintenanceContext, state: State, paths: list[pa.Array]) -> None:
+    """Take in what follows a state whether or not it was listed, up to what committers write just
+    now.
+
+    Requests: 1 GET for each, and 1 for a name that is not there.
+    """
+    for _ in range(_MOST_BEYOND):
+        found = beyond(context, state)
+        if found is None:
+            break
+        _take(state, *found, lambda transaction: _add_paths(transaction, paths))
+        state.tail.clear()
+    check_writer_features(state)
+    refuse_broken(state)
 
 
 def _items(listing: Listing, revisions: range) -> list[LogObject]:
@@ -229,8 +252,8 @@ def read_retained(context: MaintenanceContext) -> Retained:
 
     Raises:
         WriterNotFound, ForkError, MissingTransaction, CorruptError: Something is in doubt.
-    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments and each later transaction; once
-        the log was pruned, also those of `check_beginning`.
+    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments and each later transaction, and
+        for a name that is not there; once the log was pruned, also those of `check_beginning`.
     """
     return with_listing(context, lambda names: _read_retained(context, names.listing))
 
@@ -247,6 +270,7 @@ def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
     paths = list(state.files.paths()) + other_incarnations(context, listing)
     retained = Retained(oldest, state, None, paths)
     replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
+    _read_on(context, state, retained.paths)
     refuse_untouchable(state)
     retained.first_epoch = _first_epoch(state)
     return retained
@@ -267,9 +291,11 @@ def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa
 
     Raises:
         CorruptError: One can't be read, so that nobody knows what it names.
+        MissingTransaction: One of them was not listed.
     Requests: 1 GET for each of their objects, and for each segment of files.
     """
     paths: list[pa.Array] = []
+    decoded: list[DecodedTransaction] = []
     try:
         for low in range(0, len(listing.others), _READ_AT_ONCE):
             items = listing.others[low : low + _READ_AT_ONCE]
@@ -284,6 +310,7 @@ def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa
                     continue  # it only takes a name: no chain could hold it, and it names no file
                 _refuse_unknown(transaction)
                 _add_paths(transaction, paths)
+                decoded.append(transaction)
             for item in items:
                 if item.kind == "checkpoint":
                     paths.extend(context.log.checkpoint_state(item).files.paths())
@@ -294,13 +321,15 @@ def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa
             "rebuild; names of a higher one are left by a rebuild that is not done"
         )
         raise
+    check_other(context, listing, decoded)
     return paths
 
 
 def follow(context: MaintenanceContext, retained: Retained) -> Retained:
     """The same, with what was committed since; read anew if the log is no longer a continuation.
 
-    Requests: 1 LIST, 1 GET a new transaction; as `read_retained` if it was pruned past the head.
+    Requests: 1 LIST, 1 GET a new transaction and 1 for a name that is not there; as `read_retained`
+        if it was pruned past the head.
     """
     head = retained.state.revision
     listing = context.log.names_down_to(head)
@@ -317,6 +346,7 @@ def follow(context: MaintenanceContext, retained: Retained) -> Retained:
     try:
         state = retained.state.copy()
         replay(context, listing, state, listing.head, lambda found: _add_paths(found, news))
+        _read_on(context, state, news)
     except ObjectNotFound:
         return read_retained(context)
     refuse_untouchable(state)

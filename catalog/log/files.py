@@ -275,7 +275,9 @@ class Files:
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):
                 continue
-            if not all(self._knows(table, fingerprint) for fingerprint in fingerprints):
+            if self.known is not None and not all(
+                self._knows(table, fingerprint) for fingerprint in fingerprints
+            ):
                 for own in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
                     self._check_known(table, own, transaction.key)
             if is_new:

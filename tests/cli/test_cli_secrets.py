@@ -51,7 +51,8 @@ def test_part_of_a_command_that_failed_is_redacted_and_told_once(capsys):
     note_error(error)
     assert report(error, redact) == 6
     assert capsys.readouterr().err == (
-        "lakelog: error: client says *** [w/db]. Try again\n"
+        "lakelog: error: client says *** [w/db]\n"
+        "hint: Try again\n"
         "lakelog: error: Not everything was done: see above\n"
     )
     assert report(StorageError("another"), redact) == 6

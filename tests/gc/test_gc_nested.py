@@ -54,3 +54,23 @@ def test_the_outer_gc_leaves_the_inner_catalog_alone(tmp_path, where, outer_firs
     assert execute_gc(catalog, plan).deleted_objects == len(strays)
     found = lakelog.open_catalog(inner).snapshot(database).to_arrow("t")
     assert found.num_rows == 1
+
+
+@pytest.mark.parametrize("outer_first", [False, True])
+def test_the_inner_gc_takes_nothing_of_the_outer_catalog(tmp_path, outer_first):
+    """The outer one's partition `data` is the data folder of the inner one's database `data`."""
+    outer, inner = str(tmp_path), str(tmp_path / "w")
+
+    def begin_outer():
+        with lakelog.open_catalog(outer).writer("w", "z") as writer, writer.transaction() as t:
+            t.write("t", ROWS, partition="data")
+
+    first, second = begin_outer, lambda: commit(inner, "z", "data")
+    for begin in (first, second) if outer_first else (second, first):
+        begin()
+    month_ago = time.time() - 30 * 86_400
+    for path in tmp_path.rglob("*.parquet"):
+        os.utime(path, (month_ago, month_ago))
+    with pytest.raises(lakelog.errors.NestedCatalog, match="also the data folder of a log"):
+        plan_gc(lakelog.open_catalog(inner), "z", "data")
+    assert lakelog.open_catalog(outer).snapshot("z").to_arrow("t").num_rows == 1

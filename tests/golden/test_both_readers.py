@@ -23,6 +23,7 @@ def check(tally: Tally) -> None:
     assert not tally.problems, "\n".join(tally.problems)
 
 
+@pytest.mark.slow("60 logs, three readers of each, one of them in plain Python")
 @pytest.mark.parametrize("item", range(ITEMS))
 def test_they_agree(item: int, maybe_go: GoReader | None) -> None:
     check(compare(base_seed() + item, VALID, DAMAGED, maybe_go))

@@ -191,8 +191,14 @@ def check_next_incarnation(world: World) -> None:
     plan = plan_rebuild(world.store, "EWR", "weather", ambient=world.fake.ambient)
     order = [transaction_id for transaction_id, _ in world.committed]
     assert not plan.unproven
-    assert [item.transaction_id for item in plan.transactions] == order
-    assert replayed(plan) == world.committed
+    # Schemas of files that gc took are carried over, by transactions of their own at the end.
+    carried = [item for item in plan.transactions if not item.files]
+    assert [item.transaction_id for item in plan.transactions[len(order) :]] == [
+        item.transaction_id for item in carried
+    ]
+    assert {item.operation for item in carried} <= {"maintenance"}
+    assert [item.transaction_id for item in plan.transactions[: len(order)]] == order
+    assert replayed(plan)[: len(order)] == world.committed
     assert {item.transaction_id for item in plan.left_out} == world.discarded
     execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     for item, (transaction_id, live) in zip(plan.transactions, world.committed):

@@ -31,10 +31,12 @@ def test_unmarked():
 """
 
 CONFTEST = f"""
+import os
 import sys
 sys.path.append({str(HERE)!r})
 import slow
 slow.limit_s = lambda *_: 0.2
+slow.FAILS_S = slow.LIMIT_S * float(os.environ["FAILS_AT"])
 pytest_plugins = ["order", "slow"]
 """
 
@@ -46,11 +48,16 @@ def run(tmp_path):
     marks = "[pytest]\nmarkers =\n    slow\n"
     (tmp_path / "pytest.ini").write_text(marks)
 
-    def run(*options, ci="true"):
+    def run(*options, ci="true", fails_at="1"):
         command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *options]
         env = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
         return subprocess.run(
-            command, cwd=tmp_path, env=env | {"CI": ci}, capture_output=True, text=True, check=False
+            command,
+            cwd=tmp_path,
+            env=env | {"CI": ci, "FAILS_AT": fails_at},
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     return run
@@ -61,6 +68,12 @@ def test_a_slow_test_without_a_reason_fails_the_run_in_ci(run):
     assert done.returncode == 1, done.stdout
     assert "test_unmarked: 0 s" in done.stdout
     assert "test_slow: 0 s" not in done.stdout
+
+
+def test_one_that_is_slow_by_a_little_is_told_and_fails_nothing(run):
+    done = run(fails_at="30")
+    assert done.returncode == 0, done.stdout
+    assert "test_unmarked: 0 s" in done.stdout
 
 
 def test_elsewhere_it_fails_nothing_and_slow_tests_come_before_quick_ones(run):

@@ -15,7 +15,7 @@ from mutants import MUTANTS, first_violation
 from seeds import base_seed
 
 HISTORIES = 6_000
-PARTS = 12  # for the workers to share
+PARTS = 24  # for the workers to share
 
 
 def check(first, count, processes=1):
@@ -26,6 +26,7 @@ def check(first, count, processes=1):
     )
 
 
+@pytest.mark.slow("250 whole histories, 20 to 40 ms each")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_histories_hold_every_invariant(part):
     count = HISTORIES // PARTS

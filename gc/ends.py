@@ -1,9 +1,11 @@
-"""Whether a log really begins where a listing says: asked of the names that would come before it.
+"""Whether a log really begins and ends where a listing says: asked by names.
 
 A scan of a folder may miss a name. One in the middle leaves a hole, which is seen. But a log whose
 first transaction, or first checkpoint, was missed looks like one that was pruned, and the files of
-its first revisions like orphans. Prune deletes in ascending order, and each transaction tells the
-name of the one before it: so whether that one name is there says whether all lower ones are gone.
+its first revisions like orphans; and one whose last was missed just looks shorter. Prune deletes in
+ascending order, and each transaction tells the name of the one before it: so whether that one name
+is there says whether all lower ones are gone. On stores with put-if-absent it also tells the name
+of the one after it.
 
 Source: docs/maintenance.md; docs/format.md, section 4.
 """
@@ -17,8 +19,27 @@ from ..catalog.format.names import LogObject
 from ..errors import MissingTransaction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.listing import Listing
+    from ..catalog.log.state import State
     from .context import MaintenanceContext
+
+
+def beyond(context: MaintenanceContext, state: State) -> tuple[str, bytes] | None:
+    """The key and body of the transaction that comes after a state, if there is one, whatever a
+    listing says.
+
+    Requests: 1 GET, usually of a name that is not there.
+    """
+    assert state.log is not None
+    item = LogObject(
+        state.log.incarnation, state.revision + 1, state.next_uuid[:4].hex(), "transaction"
+    )
+    key = context.log.folder + item.name
+    body = context.store.get_many([key])[0]
+    return None if body is None else (key, body)
 
 
 def check_beginning(context: MaintenanceContext, listing: Listing, oldest: int) -> None:
@@ -31,7 +52,35 @@ def check_beginning(context: MaintenanceContext, listing: Listing, oldest: int) 
     Requests: 2 GET after a prune, usually of names that are not there, and 1 for the oldest
         transaction; 1 more for each revision that an interrupted prune has left unreadable.
     """
-    keys = [listing.key(item) for item in _before(context, listing, oldest)]
+    _refuse_if_there(context, listing, _before(context, listing, oldest))
+
+
+def check_other(
+    context: MaintenanceContext, listing: Listing, transactions: Sequence[DecodedTransaction]
+) -> None:
+    """Refuse a listing that lacks what transactions of other incarnations follow.
+
+    Args:
+        transactions: In any order.
+    Raises:
+        MissingTransaction: Names one that is there and was not listed.
+    Requests: 1 GET for each whose predecessor was not listed, of a name that is not there.
+    """
+    listed = {(item.incarnation, item.revision, item.uuid8) for item in listing.others}
+    before = set()
+    for found in transactions:
+        message = found.message
+        if message.revision and any(message.previous_uuid):  # a seal need not know it
+            place = (found.log.incarnation, message.revision - 1, message.previous_uuid[:4].hex())
+            before.add(place)
+    missing = sorted(before - listed)
+    _refuse_if_there(context, listing, [LogObject(*place, "transaction") for place in missing])
+
+
+def _refuse_if_there(
+    context: MaintenanceContext, listing: Listing, items: Sequence[LogObject]
+) -> None:
+    keys = [listing.key(item) for item in items]
     for key, body in zip(keys, context.store.get_many(keys), strict=True):
         if body is not None:
             raise MissingTransaction(

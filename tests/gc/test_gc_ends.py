@@ -1,4 +1,4 @@
-"""A listing that misses the first names of a log: its first revisions are no orphans' for that."""
+"""A listing that misses names of a log: files of what it doesn't show are no orphans for that."""
 
 from __future__ import annotations
 
@@ -82,3 +82,30 @@ def test_a_second_listing_that_shows_it_is_believed(lake, make, short):
     hiding.times = 1
     execute_gc(hiding, plan, ambient=ambient)
     assert lake.retained_paths() <= lake.data()
+
+
+def test_the_newest_transaction_that_was_missed_is_read_by_its_name(lake):
+    """However often the listings miss it: the log would just look shorter, and its file old."""
+    build(lake, 3)
+    lake.pass_time(40 * DAY_S)
+    hiding = Hiding(lake.store, lake.log_key("t2"), times=1_000)
+    ambient = lake.clock.ambient()
+    plan = plan_gc(hiding, W, D, ambient=ambient)
+    assert plan.actions == ()
+    assert plan.facts.head == 2
+    orphan = lake.put_foreign("orphan.parquet")
+    lake.pass_time(40 * DAY_S)
+    plan = plan_gc(hiding, W, D, ambient=ambient)
+    assert planned(plan) == {orphan}
+    assert execute_gc(hiding, plan, ambient=ambient).deleted_objects == 1
+    assert lake.retained_paths() <= lake.data()
+
+
+@pytest.mark.parametrize("short", ["1:t0", "1:t1"])
+def test_a_lower_incarnation_is_asked_for_what_was_missed_too(lake, short):
+    build(lake, 3)
+    lake.rebuild()
+    lake.pass_time(40 * DAY_S)
+    hiding = Hiding(lake.store, lake.log_key(short), times=1_000)
+    with pytest.raises(MissingTransaction, match="is there, but"):
+        plan_gc(hiding, W, D, ambient=lake.clock.ambient())
