@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import lakelog
@@ -181,10 +181,17 @@ def test_progress_only_where_it_is_wanted(cli, inputs, monkeypatch):
     assert cli("write", "cat", "db", "t", "a.csv", "--writer", "W").err == ""
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
-def test_a_file_that_may_not_be_read(cli, inputs):
-    Path("a.csv").chmod(0)
-    assert cli("write", "cat", "db", "t", "a.csv", "--writer", "W").code == 2
+def test_a_file_that_may_not_be_read():
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to other users
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "a.csv").write_text("a\n1\n")
+        (folder / "a.csv").chmod(0)
+        done = as_no_root(folder, "write", "cat", "db", "t", "a.csv", "--writer", "W")
+        assert done.returncode == 2, done.stderr
+        assert "a.csv" in done.stderr
+        assert "Permission denied" in done.stderr
+        assert list(folder.rglob("*.parquet")) == []
 
 
 @pytest.mark.parametrize("columns", [["id", "temp", "n"], ["id"], ["n"]])
@@ -241,21 +248,24 @@ def test_stdin_has_no_name_that_says_a_format(inputs):
     assert "hint: Add --format: parquet, csv, jsonl" in done.stderr
 
 
-def test_a_read_only_folder_is_no_matter_of_credentials(inputs):
-    """As another user, since root may write anywhere."""
-    if os.getuid() != 0:
-        pytest.skip("needs to become another user")
-    (inputs / "lake").mkdir(mode=0o755)
+def as_no_root(inputs, *args: str) -> subprocess.CompletedProcess[str]:
+    """A command with a line of CSV on stdin, by another user where we are root, who may read and
+    write anything."""
     script = (
         "import os, sys; from lakelog.cli.main import main; import lakelog.catalog.catalog, "
-        "lakelog.rebuild, pyarrow.csv; os.setuid(65534); "
-        "sys.exit(main(['write', 'lake', 'db', 't', '-', '--format', 'csv', "
-        "'--writer', 'W']))"
+        "lakelog.rebuild, pyarrow.csv; os.getuid() or os.setuid(65534); "
+        "sys.exit(main(sys.argv[1:]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
+    return subprocess.run(
+        [sys.executable, "-c", script, *args],
         cwd=inputs, input="a\n1\n", capture_output=True, text=True, timeout=60,
     )  # fmt: skip
+
+
+def test_a_read_only_folder_is_no_matter_of_credentials(inputs):
+    (inputs / "lake").mkdir()
+    (inputs / "lake").chmod(0o555)
+    done = as_no_root(inputs, "write", "lake", "db", "t", "-", "--format", "csv", "--writer", "W")
     assert done.returncode == 6
     assert "not allowed to write: Permission denied" in done.stderr
     assert "hint: check the owner and the permissions" in done.stderr

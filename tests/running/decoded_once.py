@@ -18,24 +18,15 @@ KEPT = 4_096  # decoded segments, of a few rows each
 
 
 @lru_cache(maxsize=KEPT)
-def _decoded(
-    data: bytes, kind: int, rows: int, key: str, columns: tuple[str, ...] | None, exact: bool
-) -> Any:
-    return _real(data, kind, rows, key, columns=columns, exact=exact)
+def _decoded(data: bytes, said: tuple[Any, ...], columns: Any, exact: bool) -> Any:
+    return _real(data, *said, columns=columns, exact=exact)
 
 
 def decode_segment(
-    data: memoryview | bytes,
-    kind: int,
-    rows: int,
-    key: str,
-    *,
-    columns: Sequence[str] | None = None,
-    exact: bool = False,
+    data: memoryview | bytes, *said: Any, columns: Sequence[str] | None = None, exact: bool = False
 ) -> Any:
     """As the real one, whose errors are raised anew each time."""
-    chosen = None if columns is None else tuple(columns)
-    return _decoded(bytes(data), kind, rows, key, chosen, exact)
+    return _decoded(bytes(data), said, None if columns is None else tuple(columns), exact)
 
 
 @contextmanager

@@ -7,10 +7,12 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from decoded_once import segments_decoded_once
 from lakelog.testing.histories import Outcome, run_history
+
+_FOR_GOOD = ExitStack()
 
 
 def outcomes(first: int, count: int, processes: int) -> Iterator[Outcome]:
@@ -33,7 +35,7 @@ def _settle_in() -> None:
 def _begin() -> None:
     """A process that runs histories and nothing else."""
     _settle_in()
-    segments_decoded_once().__enter__()
+    _FOR_GOOD.enter_context(segments_decoded_once())
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from lakelog.catalog.format import frame
 from lakelog.catalog.log import checkpoint, listing, replay
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
-from lakelog.gc import collect, prune, prune_choice, prune_select
+from lakelog.gc import collect, prune, prune_choice, prune_select, retained
 from lakelog.testing.histories import Outcome, run_history
 
 LIMIT = 6_000
@@ -187,6 +187,16 @@ def digest_unchecked() -> Any:
     return mock.patch.object(frame, "hashlib", fake)
 
 
+@contextmanager
+def gc_believes_a_listing() -> Iterator[None]:
+    """gc takes what a listing shows for all there is: it asks for nothing by name."""
+    with (
+        mock.patch.object(retained, "check_beginning", return_value=None),
+        mock.patch.object(retained, "beyond", return_value=None),
+    ):
+        yield
+
+
 MUTANTS: dict[str, Patch] = {
     function.__name__: function
     for function in (
@@ -203,6 +213,7 @@ MUTANTS: dict[str, Patch] = {
         prune_has_no_floor,
         checkpoint_forgets,
         gc_takes_live_epoch,
+        gc_believes_a_listing,
         digest_unchecked,
     )
 }
@@ -220,7 +231,8 @@ LAST_CAUGHT = {
     "digest_unchecked": 88,
     "fences_by_what_is_left": 1494,
     "gap_is_skipped": 628,
-    "gc_takes_live_epoch": 417,
+    "gc_believes_a_listing": 200579742,
+    "gc_takes_live_epoch": 437,
     "guest_keeps_old_files": 1021,
 }
 
