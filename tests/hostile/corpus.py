@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pyarrow as pa
-from lakelog.catalog.format.frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from lakelog.catalog.format import frame
+from lakelog.catalog.format.frame import (
+    MAX_MESSAGE_BYTES,
+    FrameKind,
+    LogIdentity,
+    decode_frame,
+    encode_frame,
+)
 from lakelog.catalog.format.names import log_folder, segments_folder
 from lakelog.catalog.log import build, piece_sink
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -71,12 +78,14 @@ class Seed:
 
     def parts(self) -> tuple[bytes, bytes]:
         """Its message and its attachments."""
-        frame = decode_frame(self.body, self.kind, self.key)
-        return frame.message, bytes(frame.attachments)
+        decoded = decode_frame(self.body, self.kind, self.key)
+        return decoded.message, bytes(decoded.attachments)
 
     def signed(self, message: bytes, attachments: bytes) -> bytes:
-        """Another content in its place, with a right digest."""
-        return encode_frame(self.kind, self.log, message, attachments)[0]
+        """Another content in its place, with a right digest, also where it is over the caps: those
+        are for a reader to refuse."""
+        with mock.patch.object(frame, "MAX_MESSAGE_BYTES", max(len(message), MAX_MESSAGE_BYTES)):
+            return encode_frame(self.kind, self.log, message, attachments)[0]
 
 
 @dataclass(frozen=True)
