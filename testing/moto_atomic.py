@@ -8,11 +8,14 @@ put-if-absent at once both may be told that they created the object. S3 never do
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from typing import Any
 
 from moto.s3.responses import S3Response
 from moto.server import main
+
+from .moto_quick import quicken
 
 _WRITES = threading.Lock()
 _CONDITIONAL = ("put_object", "_key_response_post")  # a whole object; the end of one in parts
@@ -31,6 +34,8 @@ def serialise(name: str) -> None:
 
 
 if __name__ == "__main__":
+    quicken()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # nobody reads a line for each request
     for method in _CONDITIONAL:
         serialise(method)
     main()

@@ -98,7 +98,8 @@ def moto_server(extra_env: Mapping[str, str] | None = None) -> Iterator[S3Server
 
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask") is None:
         raise missing("moto[server,s3]")
-    with serve(command, extra_env or {}) as endpoint_url:
+    env = {"MOTO_DISABLE_GLOBAL_CORS": "1", **(extra_env or {})}  # there is no browser
+    with serve(command, env) as endpoint_url:
         yield S3Server(endpoint_url)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -11,7 +12,12 @@ import urllib.parse
 
 import pytest
 from lakelog.errors import StorageError
+from lakelog.testing import moto_quick
 from lakelog.testing.servers import serve
+from moto import backends
+from moto.core import errors, serialize
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.test import Client
 
 START = """
 import sys, time
@@ -50,3 +56,56 @@ def test_a_server_that_does_not_start_says_why():
 
     with pytest.raises(StorageError, match="the reason"), serve(command, {}):
         pass
+
+
+# What moto_quick changes in moto.
+CHANGED = [
+    (backends, "list_of_moto_modules"),
+    (errors, "ErrorLookupFactory"),
+    (serialize.S3Serializer, "_serialize_type_list"),
+    (serialize.TimestampSerializer, "_convert_timestamp_to_str"),
+]
+CREDENTIALS = "Credential=testing/20200101/us-east-1/s3/aws4_request"
+SIGNED = {"Authorization": f"AWS4-HMAC-SHA256 {CREDENTIALS}, SignedHeaders=host, Signature=0"}
+SUM = {"x-amz-sdk-checksum-algorithm": "CRC32", "x-amz-checksum-crc32": "AAAAAA=="}
+QUESTIONS = [
+    ("GET", "/bucket", f"{version}{query}", {})
+    for version in ("list-type=2&", "")
+    for query in (
+        "prefix=a%2F&encoding-type=url",
+        "prefix=a%2F",
+        "prefix=nothing",
+        "max-keys=3",
+        "fetch-owner=true&max-keys=3",
+        "delimiter=%2F",
+        "start-after=a/5",
+    )
+] + [
+    ("GET", "/bucket/nothing", "", {}),
+    ("GET", "/no-bucket/nothing", "", {}),
+    ("PUT", "/bucket/a/0", "", {"If-None-Match": "*"}),
+]
+CHANCE = re.compile(rb"<(RequestId|NextContinuationToken)>.*?</")
+
+
+def test_moto_that_is_made_quicker_gives_the_same_answers(monkeypatch):
+    for owner, name in CHANGED:
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # put back at the end
+    client = Client(DomainDispatcherApplication(create_backend_app))
+
+    def ask(method, path, query="", headers=None, body=b""):
+        told = SIGNED | (headers or {})
+        answer = client.open(path, method=method, query_string=query, headers=told, data=body)
+        return answer.status_code, CHANCE.sub(b"", answer.data)
+
+    assert ask("PUT", "/bucket") == (200, b"")
+    for number in range(10):
+        ask("PUT", f"/bucket/a/{number} é<&", "", SUM if number % 2 else {}, b"x" * number)
+    ask("PUT", "/bucket/a/0")
+    before = [ask(*question) for question in QUESTIONS]
+    moto_quick.quicken()
+    assert [vars(owner)[name].__module__ for owner, name in CHANGED[2:]] == [
+        moto_quick.__name__
+    ] * 2
+    assert [ask(*question) for question in QUESTIONS] == before
+    assert len({body for _, body in before}) > 12, "they are different answers"
