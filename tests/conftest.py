@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 sys.path.append(str(Path(__file__).resolve().parent / "running"))
 pytest_plugins = ["repeat", "order", "slow"]
 # A JVM that ends within minutes compiles in vain what would be quick later: half of Spark's time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Nor need it verify Spark's own classes, or grow its heap step by step.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    " -Xms600m -XX:NewSize=300m -XX:MetaspaceSize=200m",
+)
 
 
 @pytest.fixture(scope="session")

@@ -106,14 +106,27 @@ def is_null(values: pa.Array) -> np.ndarray:
 
 def rows_to_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
     """A table from rows of values, in the order of the schema's columns."""
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    if not rows:
+        return empty_table(schema)
+    columns = zip(*rows, strict=True)
     arrays = [column(values, item.type) for values, item in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+# By the schema's identity, which the schema beside it keeps from being another's.
+_EMPTY: dict[int, tuple[pa.Schema, pa.Table]] = {}
+_MOST_EMPTY = 64  # the format has fewer than twenty schemas
+
+
 def empty_table(schema: pa.Schema) -> pa.Table:
-    """A table without rows."""
-    return rows_to_table((), schema)
+    """A table without rows: of each schema of the format always the same one."""
+    kept = _EMPTY.get(id(schema))
+    if kept is not None:
+        return kept[1]
+    made = pa.Table.from_arrays([column((), item.type) for item in schema], schema=schema)
+    if len(_EMPTY) < _MOST_EMPTY:
+        _EMPTY[id(schema)] = schema, made
+    return made
 
 
 def _lists(values: Sequence[Any], kind: pa.DataType, validity: Any, nulls: int) -> pa.Array:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from corpus import FOLDER, SEGMENTS, grown_log
-from decoded_once import segments_decoded_once
+from decoded_once import decoded_once
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.health import LogHealth, examine_log
@@ -83,7 +83,7 @@ class Answers:
 def ask(store: MemoryStore) -> Answers:
     """Ask for each part, each from the beginning; what is no error of lakelog is raised."""
     found = Answers()
-    with segments_decoded_once(), warnings.catch_warnings(record=True) as caught:
+    with decoded_once(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for name, part in _parts(store).items():
             try:

@@ -26,7 +26,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1] / "golden"))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "running"))
 
-from decoded_once import segments_decoded_once
+from decoded_once import decoded_once
 from inputs import Inputs
 from lakelog.errors import LakelogError
 
@@ -121,7 +121,7 @@ def main() -> int:
 
 def _loop(fuzzer: Fuzzer, numbers: range, args: argparse.Namespace) -> None:
     progress = os.open(args.progress, os.O_RDWR | os.O_CREAT) if args.progress else -1
-    with segments_decoded_once():  # what is not spoiled is the same in every input
+    with decoded_once():  # what is not spoiled is the same in every input
         for number in numbers:
             if progress >= 0:
                 os.pwrite(progress, b"%020d" % number, 0)

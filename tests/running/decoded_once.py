@@ -1,46 +1,73 @@
-"""Decoding a segment is a pure function of its bytes: where thousands of logs hold the same ones,
-each is decoded once, and the time goes to what differs."""
+"""Decoding is a pure function of bytes: where thousands of logs hold the same segments, and many
+processes read one log, each object is decoded once, and the time goes to what differs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from lakelog.catalog.format import segment_bytes
+from lakelog.catalog.format import objects, references, segment_bytes
 from lakelog.catalog.log import checkpoint
 
-assert checkpoint, "imported here, so that no module takes the function below for good"
-_real = segment_bytes.decode_segment
-KEPT = 4_096  # decoded segments, of a few rows each
+assert checkpoint, "imported here, so that no module takes the functions below for good"
+KEPT = 4_096  # decoded segments, of a few rows each; and as many of each kind of object
 
 
-@lru_cache(maxsize=KEPT)
-def _decoded(data: bytes, said: tuple[Any, ...], columns: Any, exact: bool) -> Any:
-    return _real(data, *said, columns=columns, exact=exact)
-
-
-def decode_segment(
-    data: memoryview | bytes, *said: Any, columns: Sequence[str] | None = None, exact: bool = False
-) -> Any:
+def _object(real: Callable[..., Any]) -> Callable[..., Any]:
     """As the real one, whose errors are raised anew each time."""
-    return _decoded(bytes(data), said, None if columns is None else tuple(columns), exact)
+    kept = lru_cache(maxsize=KEPT)(real)
+    return lambda data, key: kept(bytes(data), key)
+
+
+def _segment(real: Callable[..., Any]) -> Callable[..., Any]:
+    @lru_cache(maxsize=KEPT)
+    def kept(data: bytes, said: tuple[Any, ...], columns: Any, exact: bool) -> Any:
+        return real(data, *said, columns=columns, exact=exact)
+
+    def decode_segment(
+        data: Any, *said: Any, columns: Sequence[str] | None = None, exact: bool = False
+    ) -> Any:
+        return kept(bytes(data), said, None if columns is None else tuple(columns), exact)
+
+    return decode_segment
+
+
+def _references(real: Callable[..., Any]) -> Callable[..., Any]:
+    @lru_cache(maxsize=KEPT)
+    def kept(data: bytes, rows: int, attachments: bytes, *said: str) -> Any:
+        return real(data, rows, memoryview(attachments), *said)
+
+    return lambda data, rows, attachments, *said: kept(bytes(data), rows, bytes(attachments), *said)
+
+
+_ONCE = {
+    real: once(real)
+    for real, once in [
+        (segment_bytes.decode_segment, _segment),
+        (references.decode_references, _references),
+        (objects.decode_transaction, _object),
+        (objects.decode_checkpoint, _object),
+    ]
+}
 
 
 @contextmanager
-def segments_decoded_once() -> Iterator[None]:
-    """Let lakelog decode the same segment once only."""
-    users = [
-        module
+def decoded_once() -> Iterator[None]:
+    """Let lakelog decode the same object or segment once only."""
+    places = [
+        (vars(module), real.__name__, real)
         for name, module in list(sys.modules.items())
-        if name.startswith("lakelog.") and vars(module).get("decode_segment") is _real
+        if name.startswith("lakelog.")
+        for real in _ONCE
+        if vars(module).get(real.__name__) is real
     ]
-    for module in users:
-        vars(module)["decode_segment"] = decode_segment
+    for names, name, real in places:
+        names[name] = _ONCE[real]
     try:
         yield
     finally:
-        for module in users:
-            vars(module)["decode_segment"] = _real
+        for names, name, real in places:
+            names[name] = real

@@ -15,7 +15,7 @@ from unittest import mock
 
 sys.path.append(str(Path(__file__).parents[1] / "running"))
 
-from decoded_once import segments_decoded_once
+from decoded_once import decoded_once
 from lakelog.catalog.commit import committer
 from lakelog.catalog.commit.committer import Committer
 from lakelog.catalog.commit.publish import Publisher
@@ -239,7 +239,7 @@ LAST_CAUGHT = {
 
 def first_violation(name: str, limit: int = LIMIT) -> Outcome | None:
     """A history in which the planted bug shows, or None."""
-    with planted(name), segments_decoded_once():
+    with planted(name), decoded_once():
         for seed in (LAST_CAUGHT.get(name, 0), *range(limit)):
             outcome = run_history(seed)
             if outcome.violation:

@@ -43,36 +43,6 @@ def test_a_running_session_is_taken_and_settings_are_changed(spark, settings):
     assert spark.conf.get("spark.sql.ansi.enabled") == "false"
 
 
-QUIET = """
-import os
-import pyarrow as pa, pyarrow.parquet as pq
-from lakelog.spark.arrow_types import spark_schema
-from lakelog.spark.file_index import relation
-from lakelog.spark.session import session
-
-table = pa.table({"a": list(range(6))})
-pq.write_table(table, "a.parquet")
-files = [(os.path.abspath("a.parquet"), os.path.getsize("a.parquet"))]
-for master in ("local[1]", "local[2]"):
-    spark = session(app_name="quiet", master=master, **{"spark.sql.shuffle.partitions": 3})
-    assert spark.sparkContext.appName == "quiet", spark.sparkContext.appName
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
-    frame = relation(spark, schema=spark_schema(table.schema), files=files)
-    print(spark.sparkContext.master, frame.repartition(3).count(), flush=True)
-    spark.stop()
-"""
-
-
-@pytest.mark.slow("starts Spark in a process of its own, whose every line is read")
-def test_new_sessions_read_and_say_next_to_nothing(tmp_path):
-    """The second one is made after the first has stopped, in the same JVM."""
-    done = run(QUIET, cwd=tmp_path, PYTHONWARNINGS="ignore")
-    assert done.stdout == "local[1] 6\nlocal[2] 6\n", done.stderr
-    assert " WARN " not in done.stderr
-    assert " INFO " not in done.stderr
-    assert len(done.stderr.splitlines()) <= 5, done.stderr
-
-
 MISSING = """
 from lakelog.errors import MissingDependency
 from lakelog.spark.session import session
