@@ -21,7 +21,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from explorer import Step
+from explorer import Step, quick
 from invariants import CHECKPOINT, FORWARD
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ Item = tuple[str, Any]  # what to delete: "transactions" up to a revision, a "he
 Plan = tuple[Item, ...]
 
 
+@quick
 class Header(NamedTuple):
     """A checkpoint's header: `covers` is the last revision that its content really includes."""
 
@@ -47,6 +48,7 @@ class Header(NamedTuple):
     age: int
 
 
+@quick
 class Maker(NamedTuple):
     """A process that writes checkpoints.
 
@@ -63,6 +65,7 @@ class Maker(NamedTuple):
     age: int = 0
 
 
+@quick
 class State(NamedTuple):
     """`size` revisions were committed, transactions below `low` are pruned.
 

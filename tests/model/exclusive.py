@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from explorer import Step
+from explorer import Step, quick
 from invariants import EPOCH, FORWARD, JUST, KEPT, ONCE, ONE_OWNER, VALID
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ CLOSED, OPEN, READY = 0, 1, 2
 NOTHING = -1
 
 
+@quick
 class Commit(NamedTuple):
     """One transaction object: what the store keeps under the name of its revision."""
 
@@ -37,6 +38,7 @@ class Commit(NamedTuple):
     removes: int
 
 
+@quick
 class Pending(NamedTuple):
     """A transaction whose outcome is unknown, kept by its application while it does another."""
 
@@ -46,6 +48,7 @@ class Pending(NamedTuple):
     removes: int
 
 
+@quick
 class Process(NamedTuple):
     """One committer.
 
@@ -68,6 +71,7 @@ class Process(NamedTuple):
         return f"{kind}{name} (epoch {self.epoch})"
 
 
+@quick
 class State(NamedTuple):
     """The store, the processes, and what has been promised to whom.
 
@@ -370,7 +374,7 @@ class Exclusive:
         processes.sort(key=repr_key)
         return Step(
             kind,
-            str(before) if detail is None else detail,
+            before if detail is None else detail,
             state._replace(processes=tuple(processes)),
         )
 

@@ -12,10 +12,28 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
+
+
+Kind = TypeVar("Kind", bound=tuple[Any, ...])
+
+
+def quick(kind: type[Kind]) -> type[Kind]:
+    """A named tuple whose `_replace`, which models call at every step, takes half of the time."""
+    places = {name: place for place, name in enumerate(kind._fields)}  # type: ignore[attr-defined]
+    new = tuple.__new__
+
+    def replace(self: Kind, /, **changes: Any) -> Kind:
+        values = list(self)
+        for name, value in changes.items():
+            values[places[name]] = value
+        return new(kind, values)
+
+    kind._replace = replace  # type: ignore[attr-defined]
+    return kind
 
 
 class Step(NamedTuple):
@@ -23,14 +41,14 @@ class Step(NamedTuple):
 
     Attributes:
         kind: What happens, as a constant; counted, so that a model can prove it was not vacuous.
-        detail: Who and what, for the trace.
+        detail: Who and what, for the trace; text once it is shown.
         state: The state it leads to.
         broken: The invariant that this very transition breaks, if it does: for promises about an
             event (a wrong acknowledgement, an unjust fence) instead of about a state.
     """
 
     kind: str
-    detail: str
+    detail: object
     state: Any
     broken: str | None = None
 
@@ -118,10 +136,9 @@ def _explore(model: Model, time_limit_s: float, max_states: int) -> Result:
             for step in model.steps(state):
                 transitions += 1
                 fired[step.kind] += 1
-                target = step.state
-                new = target not in parent
-                if new:
-                    parent[target] = state
+                target, known = step.state, len(parent)
+                parent.setdefault(target, state)  # hashes it once
+                new = len(parent) > known
                 violation = step.broken or (model.broken(target) if new else None)
                 if violation is not None:
                     return result(False, violation, (*_path(model, parent, state), _line(step)))
@@ -147,7 +164,8 @@ def _path(model: Model, parent: dict[Any, Any], state: Any) -> list[str]:
 
 
 def _line(step: Step) -> str:
-    return f"{step.kind}: {step.detail}" if step.detail else step.kind
+    detail = str(step.detail)
+    return f"{step.kind}: {detail}" if detail else step.kind
 
 
 def report(result: Result) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from explorer import Step
+from explorer import Step, quick
 from invariants import FORWARD, KEPT, ONCE
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ GRACE = 2 * HALF
 NOTHING = -1
 
 
+@quick
 class Flight(NamedTuple):
     """A PUT in the air."""
 
@@ -30,6 +31,7 @@ class Flight(NamedTuple):
     age: int
 
 
+@quick
 class Process(NamedTuple):
     """A committer and the transaction that it carries, if any."""
 
@@ -37,6 +39,7 @@ class Process(NamedTuple):
     base: int = 0
 
 
+@quick
 class Collector(NamedTuple):
     """A gc under way: what it took for old (then unnamed too), or the log it read too early."""
 
@@ -44,6 +47,7 @@ class Collector(NamedTuple):
     named: tuple[int, ...] | None = None
 
 
+@quick
 class State(NamedTuple):
     """The log as transactions, the files as (transaction, age)."""
 

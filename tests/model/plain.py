@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from explorer import Step
+from explorer import Step, quick
 from invariants import FORK_SEEN, ONE_ACK
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ NOTHING = -1
 CLOSED, OPEN, PUTTING, LISTING, FORKED = "closed", "open", "putting", "listing", "forked"
 
 
+@quick
 class Object(NamedTuple):
     """One transaction object; `previous` is the transaction that it builds on."""
 
@@ -30,6 +31,7 @@ class Object(NamedTuple):
     previous: int
 
 
+@quick
 class Checkpoint(NamedTuple):
     """A checkpoint: its revision, and the transactions it covers in their order."""
 
@@ -41,6 +43,7 @@ class Fork(Exception):
     """Two names on one revision, or a successor of something else: what readers raise."""
 
 
+@quick
 class Process(NamedTuple):
     """One writer: `head` is the last transaction it knows, `start` what its listing began with."""
 
@@ -51,6 +54,7 @@ class Process(NamedTuple):
     start: tuple[tuple[Object, ...], int] = ((), -1)
 
 
+@quick
 class State(NamedTuple):
     """The store, the PUTs in the air, the writers, what was acknowledged, and a prune's plan."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from explorer import Step
+from explorer import Step, quick
 from invariants import EPOCH, FORWARD, NOT_RECREATED, ONCE, ONE_OWNER
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ HALF = 1
 FLOOR = 2 * HALF
 
 
+@quick
 class Commit(NamedTuple):
     """One transaction object."""
 
@@ -37,6 +38,7 @@ class Commit(NamedTuple):
     guest: bool
 
 
+@quick
 class Flight(NamedTuple):
     """A PUT in the air: the revision it names, its object, its age."""
 
@@ -45,6 +47,7 @@ class Flight(NamedTuple):
     age: int
 
 
+@quick
 class Process(NamedTuple):
     """One committer.
 
@@ -71,6 +74,7 @@ class Process(NamedTuple):
         return f"{kind}{name} (epoch {self.epoch}, belief {self.belief} old)"
 
 
+@quick
 class State(NamedTuple):
     """The true log with the age of each object, and the store: names below `low` are pruned.
 
@@ -307,7 +311,7 @@ class Prune:
         processes = list(state.processes)
         processes[processes.index(before)] = after
         state = state._replace(processes=tuple(sorted(processes)))
-        return Step(kind, str(before) if detail is None else detail, state)
+        return Step(kind, before if detail is None else detail, state)
 
 
 def _object(process: Process) -> Commit:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from explorer import Step
+from explorer import Step, quick
 from invariants import EXACT, FRESH, MONOTONIC
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ IDLE, LISTING, FETCHING, TAILING = "idle", "listing", "fetching", "tailing"
 Names = tuple[tuple[str, int], ...]  # ("t", 3) is transaction 3, ("c", 3) checkpoint 3
 
 
+@quick
 class Reader(NamedTuple):
     """One reader.
 
@@ -50,6 +51,7 @@ class Reader(NamedTuple):
     last: int = -1
 
 
+@quick
 class State(NamedTuple):
     """The store (names with ages), the damaged checkpoints, the prune under way, the readers."""
 
