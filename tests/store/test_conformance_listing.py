@@ -96,17 +96,20 @@ def test_after_is_exclusive_and_need_not_exist(store, listed):
             assert keys_of(store.list(prefix, after=after)) == expected, (prefix, after)
 
 
-@pytest.mark.slow("a second page takes over 1,000 objects, each a request to a test server")
+@pytest.mark.slow("S3's second page takes over 1,000 objects, each a request to a test server")
 def test_a_listing_goes_on_over_pages(store):
-    count = 1_100 if store.backend in {"s3", "az"} else 2_500
+    """Azurite's own page holds 5,000 objects: there the second one is that of a small first."""
+    count, point = {"s3": (1_100, 1_049), "az": (150, 99)}.get(store.backend, (2_500, 1_049))
     folders = [f"w{number:020d}" for number in range(count)]
     keys = [f"root/{folder}/x" for folder in folders]
     put_all(store, keys)
     assert keys_of(store.list("root/")) == keys
-    assert keys_of(store.list("root/", after=keys[1_049])) == keys[1_050:]
+    assert keys_of(store.list("root/", first_page=100)) == keys
+    assert keys_of(store.list("root/", after=keys[point])) == keys[point + 1 :]
+    assert keys_of(store.list("root/", after=keys[10], first_page=100)) == keys[11:]
     assert list(store.list("root/", after=keys[-1])) == []
     assert store.list_folders("root/") == folders
-    assert store.get_many(keys[:300]) == [b"x"] * 300
+    assert store.get_many(keys[:300]) == [b"x"] * min(count, 300)
 
 
 def test_a_listing_shows_all_that_was_acknowledged_before_it(opener):

@@ -51,11 +51,18 @@ def test_a_range_is_right_even_if_the_server_ignores_it(s3_store, s3_proxy):
 
 
 def test_pages_are_fetched_on_demand_and_the_first_may_be_small(s3_store, s3_proxy):
-    keys = [f"w/{number:04d}" for number in range(1_060)]
+    keys = [f"w/{number:04d}" for number in range(120)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda key: s3_store.put(key, b"x"), keys))
     seen = []
-    s3_proxy.rule = lambda request: seen.append(request.target)
+
+    def small_pages(request):
+        """A server whose pages hold 60 objects, not 1,000, where the client doesn't say."""
+        seen.append(request.target)
+        if "max-keys" not in request.target:
+            request.target += "&max-keys=60"
+
+    s3_proxy.rule = small_pages
     found = s3_store.list("w/", first_page=50)
     assert seen == []
     assert [info.key for info in islice(found, 50)] == keys[:50]
