@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
+from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import FakeAmbient
 from lakelog.testing.long_log import DATABASE, EVERY, LENGTH, LongLog, time_of
@@ -17,11 +18,17 @@ BASE = HEAD // EVERY * EVERY
 OLD = 500_000
 
 
-@pytest.fixture
-def long(store):
-    """The log, with real objects at the head and in the middle."""
-    log = LongLog(store)
+def with_head():
+    """The log, with real objects at the head."""
+    log = LongLog(MemoryStore("long"))
     log.make_real(HEAD - 400, HEAD)
+    return log
+
+
+@pytest.fixture(scope="module")
+def long():
+    """For those who only read: real objects at the head and in the middle."""
+    log = with_head()
     log.make_real(OLD - 40, OLD + 40)
     return log
 
@@ -104,8 +111,9 @@ def test_a_refresh_of_what_is_far_behind(counting):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_opening_for_append_reads_the_head_alone(counting, shared):
+def test_opening_for_append_reads_the_head_alone(shared):
     """The probe apart: 1 LIST page, the checkpoint, and each transaction after it. No segment."""
+    counting = CountingStore(with_head())
     catalog = Catalog(counting, ambient=FakeAmbient().ambient)
     writer = catalog.writer("w", DATABASE, shared=shared, checkpoint_every=0)
     assert spent(counting) == {"put": 2, "get": 1 + 1 + HEAD - BASE, "list": 1, "delete": 1}
