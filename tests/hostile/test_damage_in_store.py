@@ -4,6 +4,7 @@ when the part is used; content that was signed anew is in `test_signed_in_store.
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import warnings
 from unittest import mock
@@ -42,7 +43,7 @@ class Lake:
 
     def __init__(self, store, *, seed=0):
         self.store = store
-        fake = FakeAmbient(seed)
+        self.fake = fake = FakeAmbient(seed)
         self.catalog = Catalog(store, ambient=fake.ambient)
         self.truth, self.tokens, self.times = [], [], []
         with self.catalog.writer("w", "db", checkpoint_every=0) as writer:
@@ -59,6 +60,18 @@ class Lake:
                 self.truth.append(files(snapshot))
                 self.tokens.append(snapshot.token)
                 self.times.append(dt.datetime.fromtimestamp(fake.wall_us / 1e6, dt.UTC))
+
+    def copied_to(self, store):
+        """The same objects in another store."""
+        for info in self.store.list(""):
+            store.put(info.key, self.store.get(info.key))
+        other = copy.copy(self)
+        other.store, other.catalog = store, Catalog(store, ambient=self.fake.ambient)
+        other.truth = [
+            [row | {"url": store.object_url(f"w/db/{row['path']}")} for row in rows]
+            for rows in self.truth
+        ]
+        return other
 
     def key(self, revision, kind="transaction"):
         (found,) = [key for key in log_keys(self.store, kind) if revision_in(key) == revision]
@@ -79,10 +92,15 @@ class Lake:
             assert files(found) == self.truth[revision], (revision, way)
 
 
+@pytest.fixture(scope="module")
+def grown():
+    return Lake(MemoryStore("grown"))
+
+
 @pytest.fixture(params=["memory", "local"])
-def lake(request, tmp_path):
+def lake(request, grown, tmp_path):
     store = MemoryStore("m") if request.param == "memory" else open_store(tmp_path / "root")
-    return Lake(store)
+    return grown.copied_to(store)
 
 
 @pytest.mark.parametrize("how", DAMAGE)
