@@ -5,7 +5,6 @@ See `logs_by_hand`."""
 from __future__ import annotations
 
 import hashlib
-import io
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -129,7 +128,7 @@ class Form:
 
 def ipc(table: pa.Table, form: Form) -> bytes:
     """A piece of Arrow IPC."""
-    sink = io.BytesIO()
+    sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=form.compression, metadata_version=form.version)
     new = pa.ipc.new_stream if form.stream else pa.ipc.new_file
     with new(sink, table.schema, options=options) as out:
@@ -137,7 +136,7 @@ def ipc(table: pa.Table, form: Form) -> bytes:
         rows = max(1, -(-combined.num_rows // form.batches))
         for batch in combined.to_batches(max_chunksize=rows):
             out.write_batch(batch)
-    return sink.getvalue()
+    return sink.getvalue().to_pybytes()
 
 
 class Attachments:
