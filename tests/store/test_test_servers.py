@@ -12,12 +12,7 @@ import urllib.parse
 
 import pytest
 from lakelog.errors import StorageError
-from lakelog.testing import moto_quick
 from lakelog.testing.servers import serve
-from moto import backends
-from moto.core import errors, serialize
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.test import Client
 
 START = """
 import sys, time
@@ -58,13 +53,6 @@ def test_a_server_that_does_not_start_says_why():
         pass
 
 
-# What moto_quick changes in moto.
-CHANGED = [
-    (backends, "list_of_moto_modules"),
-    (errors, "ErrorLookupFactory"),
-    (serialize.S3Serializer, "_serialize_type_list"),
-    (serialize.TimestampSerializer, "_convert_timestamp_to_str"),
-]
 CREDENTIALS = "Credential=testing/20200101/us-east-1/s3/aws4_request"
 SIGNED = {"Authorization": f"AWS4-HMAC-SHA256 {CREDENTIALS}, SignedHeaders=host, Signature=0"}
 SUM = {"x-amz-sdk-checksum-algorithm": "CRC32", "x-amz-checksum-crc32": "AAAAAA=="}
@@ -89,7 +77,19 @@ CHANCE = re.compile(rb"<(RequestId|NextContinuationToken)>.*?</")
 
 
 def test_moto_that_is_made_quicker_gives_the_same_answers(monkeypatch):
-    for owner, name in CHANGED:
+    from lakelog.testing import moto_quick
+    from moto import backends
+    from moto.core import errors, serialize
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.test import Client
+
+    changed = [
+        (backends, "list_of_moto_modules"),
+        (errors, "ErrorLookupFactory"),
+        (serialize.S3Serializer, "_serialize_type_list"),
+        (serialize.TimestampSerializer, "_convert_timestamp_to_str"),
+    ]
+    for owner, name in changed:
         monkeypatch.setattr(owner, name, getattr(owner, name))  # put back at the end
     client = Client(DomainDispatcherApplication(create_backend_app))
 
@@ -104,7 +104,7 @@ def test_moto_that_is_made_quicker_gives_the_same_answers(monkeypatch):
     ask("PUT", "/bucket/a/0")
     before = [ask(*question) for question in QUESTIONS]
     moto_quick.quicken()
-    assert [vars(owner)[name].__module__ for owner, name in CHANGED[2:]] == [
+    assert [vars(owner)[name].__module__ for owner, name in changed[2:]] == [
         moto_quick.__name__
     ] * 2
     assert [ask(*question) for question in QUESTIONS] == before
