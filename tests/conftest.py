@@ -30,6 +30,15 @@ os.environ.setdefault(
 )
 
 
+@pytest.fixture(scope="module")
+def parts_decoded_once() -> Iterator[None]:
+    """For tests that read one log hundreds of times, from a store that they break and mend."""
+    from decoded_once import decoded_once
+
+    with decoded_once():
+        yield
+
+
 @pytest.fixture(scope="session")
 def moto() -> Iterator[S3Server]:
     """S3 with put-if-absent: `endpoint_url`, `storage_options` (a dict) and `make_bucket()`."""

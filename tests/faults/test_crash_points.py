@@ -33,6 +33,8 @@ from operations import (
 )
 from seeds import base_seed
 
+pytestmark = pytest.mark.usefixtures("parts_decoded_once")
+
 BY_NAME = {operation.name: operation for operation in [*OPERATIONS, *REBUILDS]}
 REBUILD_NAMES = {operation.name for operation in REBUILDS}
 READS = frozenset({"get", "list", "head"})

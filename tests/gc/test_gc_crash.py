@@ -12,7 +12,10 @@ from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from sample import some
 
 # No reader may take a prune for damage.
-pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning"),
+    pytest.mark.usefixtures("parts_decoded_once"),
+]
 
 DAY_S = 86_400.0
 W, D = "EWR", "weather"

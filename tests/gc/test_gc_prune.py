@@ -17,6 +17,8 @@ from lakelog.errors import (
 from lakelog.gc import Plan, execute_prune, plan_prune
 from prune_cases import LOG, SEGMENTS, D, W, build, prune
 
+pytestmark = pytest.mark.usefixtures("parts_decoded_once")
+
 DAY_S = 86_400.0
 
 LEFT = f"{'ab' * 32}.segment"

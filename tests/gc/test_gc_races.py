@@ -32,7 +32,10 @@ from sample import some
 from seeds import base_seed
 
 # No reader may take maintenance for damage.
-pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning"),
+    pytest.mark.usefixtures("parts_decoded_once"),
+]
 
 DAY_S = 86_400.0
 

@@ -13,7 +13,10 @@ from race_cases import before_request
 from sample import some
 
 # No reader may take maintenance for damage.
-pytestmark = pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("error::lakelog.catalog.read.log_reader.CheckpointWarning"),
+    pytest.mark.usefixtures("parts_decoded_once"),
+]
 
 DAY_S = 86_400.0
 

@@ -34,6 +34,8 @@ from lakelog.testing.doubles import FakeAmbient, PassingStore, PlainStore
 from rebuild_cases import BASE, LOG, item_of
 from sample import some
 
+pytestmark = pytest.mark.usefixtures("parts_decoded_once")
+
 
 def everything(store) -> dict[str, bytes]:
     return {info.key: store.get(info.key) for info in store.list("")}

@@ -41,6 +41,8 @@ from lakelog.testing.crashing import Crash
 from lakelog.testing.doubles import FakeAmbient, PassingStore
 from seeds import base_seed
 
+pytestmark = pytest.mark.usefixtures("parts_decoded_once")
+
 W, D = "EWR", "weather"
 DAY_S = 86_400.0
 HISTORIES = 48

@@ -25,6 +25,8 @@ from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
 
+pytestmark = pytest.mark.usefixtures("parts_decoded_once")
+
 EXAMPLES = os.environ.get("LAKELOG_EXAMPLES")
 TABLES = ("hourly", "daily %", "日")
 PARTITIONS = ("", "2013-01", "a/b", "_")
