@@ -31,8 +31,8 @@ def look(catalog):
     snapshot = catalog.snapshot("db")
     if job["what"] == "statistics":
         return only(snapshot.statistics("t"), "column", "id")
-    files = snapshot.files(job["table"])
-    return only(files, "partition", "p7") if job["what"] == "partition" else files
+    partition = "p7" if job["what"] == "partition" else None
+    return snapshot.files(job["table"], partition=partition)
 if job["count"]:
     from lakelog.catalog.catalog import Catalog
     from lakelog.store import open_store
