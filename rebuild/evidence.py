@@ -47,7 +47,7 @@ class FoundTransaction:
         transaction_id: The id.
         files: By number.
         log_id, incarnation, epoch, base_revision, base_transaction_id, app_id, app_version,
-            operation: As all footers say; the operation of the last one.
+            base_app_version, operation: As all footers say; the operation of the last one.
         clock: The last clock of the last file.
         replaces: Tables and paths of other transactions' files that it takes out.
         unnamed: How many removals are named only by files of it that are lost.
@@ -62,6 +62,7 @@ class FoundTransaction:
     base_transaction_id: TransactionId
     app_id: str
     app_version: int
+    base_app_version: int
     operation: str
     clock: int
     replaces: frozenset[FileName]
@@ -127,7 +128,7 @@ def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransactio
 def _claims(file: OwnFile) -> tuple[object, ...]:
     return (
         file.log_id, file.incarnation, file.epoch, file.base_revision, file.base_transaction_id,
-        file.app_id, file.app_version,
+        file.app_id, file.app_version, file.base_app_version,
     )  # fmt: skip
 
 
@@ -145,6 +146,7 @@ def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> FoundTr
         base_transaction_id=last.base_transaction_id,
         app_id=last.app_id,
         app_version=last.app_version,
+        base_app_version=last.base_app_version,
         operation=last.operation,
         clock=max(file.last_clock for file in files),
         replaces=frozenset(name for file in files for name in file.replaces) - own,

@@ -259,12 +259,13 @@ class Session:
         due."""
         return self._queue.commit(intent)
 
-    def base(self) -> tuple[int, bytes]:
-        """The head's revision and the id of the last transaction in it: what a transaction begun
-        now builds on."""
+    def base(self, app_id: str) -> tuple[int, bytes, int]:
+        """What a transaction begun now builds on: the head's revision, the id of the last
+        transaction in it, and the version of an application (-1 for none)."""
         with self._guard:
             state = self._committer.state
-            return state.revision, state.transaction_id
+            version = state.applications.version(app_id) if app_id else -1
+            return state.revision, state.transaction_id, version
 
     def clock(self) -> tuple[int, int]:
         """The next reading of the writer's logical clock, as first and last: µs, strictly
