@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import TableNotFound, UsageError, some_names
+from ..store.keys import is_utf8
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
 from .format import compute as pc
@@ -160,7 +161,7 @@ class Snapshot:
             the partition, each time until all of the table was asked for; with details 1 GET for
             each of files.
         """
-        self._check_table(table)
+        self._check_table(table, partition)
         parts = []
         for state in self._states:
             files = self._files_of(state, table, partition)
@@ -186,7 +187,7 @@ class Snapshot:
         """
         from .read.statistics import table_statistics
 
-        self._check_table(table)
+        self._check_table(table, partition)
         parts = []
         for state in self._states:
             held = self._table_of(state, table, partition)
@@ -256,7 +257,13 @@ class Snapshot:
                 parts.append(FilePart(folder + path, size, count, schema, fingerprint, *footer))
         return parts
 
-    def _check_table(self, table: str) -> None:
+    def _check_table(self, table: str, partition: str | None = None) -> None:
+        for what, name in (("table", table), ("partition", "" if partition is None else partition)):
+            if not isinstance(name, str) or not is_utf8(name):
+                raise UsageError(
+                    f"The name of a {what} is text, not {name!r}",
+                    hint="Give a str of valid Unicode",
+                )
         if any(self._schemas_of(state, table) for state in self._states):
             return
         for state in self._states:  # it may have files: such a table is there, and can't be used

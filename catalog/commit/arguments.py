@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
+from ...store.keys import is_utf8
 from ..format.names import escape_name
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
@@ -172,13 +173,7 @@ def _number(value: Any) -> int | None:
 
 
 def _is_text(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return isinstance(value, str) and is_utf8(value)
 
 
 def make_intent(

@@ -13,7 +13,7 @@ from lakelog.catalog.format.wire_kinds import FILES
 from lakelog.catalog.log import build, merge
 from lakelog.catalog.read.log_reader import CheckpointWarning
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
-from lakelog.errors import CorruptObject, TableNotFound
+from lakelog.errors import CorruptObject, TableNotFound, UsageError
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
@@ -145,3 +145,13 @@ def test_damage_in_another_partition_costs_nothing(large):
 def test_a_partition_of_no_table(large):
     with pytest.raises(TableNotFound):
         Catalog(large[1]).snapshot("db").files("u", partition="p1")
+
+
+@pytest.mark.parametrize("name", [7, b"p1", "\ud800", True])
+def test_a_name_that_is_no_text_is_refused(large, name):
+    snapshot = Catalog(large[1]).snapshot("db")
+    for ask in (snapshot.files, snapshot.statistics):
+        with pytest.raises(UsageError, match="partition is text"):
+            ask("t", partition=name)
+        with pytest.raises(UsageError, match="table is text"):
+            ask(name)
