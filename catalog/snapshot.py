@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import TableNotFound, UsageError, some_names
-from ..store.keys import is_utf8
 from .data.scan import FilePart, scan_files
 from .data.unify import FileSchema, distinct, unify
 from .format import compute as pc
 from .format.columns import column
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
-from .format.names import base_folder
+from .format.names import base_folder, is_text
 from .log.state import SMALL_BYTES
 from .parallel import parallel
 from .read.cut_checks import refuse_twins
@@ -259,10 +258,10 @@ class Snapshot:
 
     def _check_table(self, table: str, partition: str | None = None) -> None:
         for what, name in (("table", table), ("partition", "" if partition is None else partition)):
-            if not isinstance(name, str) or not is_utf8(name):
+            if not is_text(name):
                 raise UsageError(
                     f"The name of a {what} is text, not {name!r}",
-                    hint="Give a str of valid Unicode",
+                    hint="Give it as valid Unicode",
                 )
         if any(self._schemas_of(state, table) for state in self._states):
             return
