@@ -78,7 +78,8 @@ class Writer:
             UsageError: The writer is closed, or an argument can't be.
             FencedError: Another process has taken the writer over.
             ForeignLog: The log is another writer's or database's: see `adopt_name`.
-            CorruptError: With `app_id`: the versions of applications can't be read.
+            CorruptError, SnapshotPruned, StorageError: With `app_id`: the versions of applications
+                can't be read.
         Requests: None. The first with `app_id` reads the versions: 1 GET where they are many.
         """
         return Transaction(

@@ -89,6 +89,12 @@ class Piece:
         said = self.segment
         return said.first_table.encode() <= table.encode() <= said.last_table.encode()
 
+    def may_hold_path(self, table: str, path: str) -> bool:
+        """Whether a file of a table may be in it, by its range. For FILES."""
+        said, wanted = self.segment, (table.encode(), path.encode())
+        first = said.first_table.encode(), said.first_path.encode()
+        return first <= wanted <= (said.last_table.encode(), said.last_path.encode())
+
     def may_hold_partition(self, partition: str) -> bool:
         """Whether files of a partition may be in it. For FILES."""
         said = self.segment

@@ -48,8 +48,8 @@ class Files:
         broken: Per table why it can't be used.
         broken_ranges: The same for ranges of tables that a damaged piece may have held.
         known: Per table the fingerprints that are known at this point; None: not asked.
-        partition: The one whose files were loaded, beside some of others; None: all. What
-            transactions say of files that were not loaded is then taken as it stands.
+        left_out: Pieces that were not loaded, as only one partition is asked for. What transactions
+            say of files that these may hold is taken as it stands.
     """
 
     only: frozenset[str] | None = None
@@ -58,7 +58,7 @@ class Files:
     broken: dict[str, CorruptError] = field(default_factory=dict)
     broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
     known: dict[str, set[bytes]] | None = None
-    partition: str | None = None
+    left_out: tuple[Piece, ...] = ()
     _checked: set[str] = field(default_factory=set)
     _held: dict[str, set[bytes]] = field(default_factory=dict)  # `fingerprints`, till files change
 
@@ -213,10 +213,9 @@ class Files:
                     revision,
                 )
             elif kind == "remove" and self._wants(action.remove.table):
-                found = self.remove(action.remove.table, action.remove.path)
-                if not found and self.partition is None:
-                    problem = f"removes {action.remove.path}, which is not live"
-                    self._break(action.remove.table, transaction.key, problem)
+                table, path = action.remove.table, action.remove.path
+                if not self.remove(table, path) and not self._is_left_out(table, path):
+                    self._break(table, transaction.key, f"removes {path}, which is not live")
             elif kind == "schema" and self.known is not None:
                 self.known.setdefault(action.schema.table, set()).add(action.schema.fingerprint)
             elif kind == "forget":
@@ -236,6 +235,10 @@ class Files:
                 part.kill(row)
                 return True
         return False
+
+    def _is_left_out(self, table: str, path: str) -> bool:
+        """Whether a path may be in a piece that was not loaded."""
+        return any(piece.may_hold_path(table, path) for piece in self.left_out)
 
     def _knows(self, table: str, fingerprint: bytes) -> bool:
         return self.known is None or fingerprint in self.known.get(table, ())

@@ -276,14 +276,14 @@ class State:
     def _load_files(
         self, only: frozenset[str] | None = None, partition: str | None = None
     ) -> Files:
-        wanted = [
-            piece
-            for piece in self.of_kind(FILES)
-            if (only is None or any(map(piece.may_hold, only)))
-            and (partition is None or piece.may_hold_partition(partition))
-        ]
-        known = self.base_schemas(only)
-        files = Files(only, self.parts_of(wanted), known=known.fingerprints(), partition=partition)
+        wanted: list[Piece] = []
+        left_out: list[Piece] = []
+        for piece in self.of_kind(FILES):
+            if only is None or any(map(piece.may_hold, only)):
+                held = partition is None or piece.may_hold_partition(partition)
+                (wanted if held else left_out).append(piece)
+        known = self.base_schemas(only).fingerprints()
+        files = Files(only, self.parts_of(wanted), known=known, left_out=tuple(left_out))
         for transaction in self.tail:
             files.apply(transaction)
         return files

@@ -142,6 +142,27 @@ def test_damage_in_another_partition_costs_nothing(large):
     assert catalog.snapshot("db").files("t", partition="p4").num_rows == 40
 
 
+def test_a_checkpoint_that_lost_all_files_of_a_partition_is_noticed_at_the_first_that_is_removed(
+    spilling,
+):
+    """Its pieces are sound, each by itself: only that nothing in them can be the file tells."""
+    built, store = LogBuilder(), MemoryStore("db")
+    built.commit(schema_action("t"))
+    with mock.patch.object(merge, "ROWS_PER_SEGMENT", 2):
+        built.commit(*(add_action(f"data/{p}/{n}", partition=p) for p in "abc" for n in range(2)))
+        sound, built.state = built.state, built.copy()
+        for number in range(2):
+            assert built.state.files.remove("t", f"data/b/{number}")
+        built.checkpoint()
+        built.state = sound
+    built.commit(remove_action("data/b/0"))
+    built.put_into(store)
+    for partition, files in (("a", 2), ("b", 1), (None, 5)):
+        with pytest.warns(CheckpointWarning, match="not live"):
+            found = Catalog(store).snapshot("db").files("t", partition=partition)
+        assert found.num_rows == files
+
+
 def test_a_partition_of_no_table(large):
     with pytest.raises(TableNotFound):
         Catalog(large[1]).snapshot("db").files("u", partition="p1")
