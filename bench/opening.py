@@ -18,6 +18,7 @@ import argparse
 import tempfile
 
 import tables
+from at_once import lakelog_table_at_once
 
 OURS = """
 import lakelog
@@ -31,8 +32,8 @@ def look(catalog):
     snapshot = catalog.snapshot("db")
     if job["what"] == "statistics":
         return only(snapshot.statistics("t"), "column", "id")
-    files = snapshot.files(job["table"])
-    return only(files, "partition", "p7") if job["what"] == "partition" else files
+    partition = "p7" if job["what"] == "partition" else None
+    return snapshot.files(job["table"], partition=partition)
 if job["count"]:
     from lakelog.catalog.catalog import Catalog
     from lakelog.store import open_store
@@ -86,8 +87,7 @@ def show(place: str, what: str, ours: dict, peer: dict | None, rows: int) -> Non
 
 
 def measure_files(place, new_url, options, peer_options, args) -> None:
-    sizes = [*args.files, *([10_000_000] if args.ten_million else [])]
-    for size in sizes:
+    for size in args.files:
         url, peer_url = new_url(), new_url()
         tables.lakelog_table(url, size, options=options)
         ours = reading(OURS, url, options, args.times)
@@ -99,6 +99,11 @@ def measure_files(place, new_url, options, peer_options, args) -> None:
         if size == args.parts:
             found = reading(OURS, url, options, args.times, "statistics")
             show(place, f"one column's bounds of {size:,} files", found, peer, size)
+    for size in (1_000_000, 10_000_000) if args.ten_million else ():
+        url = new_url()
+        lakelog_table_at_once(url, size, options)
+        found = reading(OURS, url, options, args.times)
+        show(place, f"{size:,} files without statistics", found, None, size)
 
 
 def measure_parts(place, new_url, options, peer_options, args) -> None:
@@ -134,7 +139,9 @@ def measure_commits(place, new_url, options, peer_options, sizes, times: int) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, nargs="*", default=[1_000, 100_000, 1_000_000])
-    parser.add_argument("--ten-million", action="store_true", help="takes half an hour to build")
+    parser.add_argument(
+        "--ten-million", action="store_true", help="the log alone: minutes to build"
+    )
     parser.add_argument("--peer-limit", type=int, default=10_000_000, help="no peer above it")
     parser.add_argument("--parts", type=int, default=1_000_000, help="0: none; a hundred or more")
     parser.add_argument("--commits", type=int, nargs="*", default=[100, 1_000, 10_000])

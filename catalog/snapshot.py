@@ -17,7 +17,7 @@ from .data.unify import FileSchema, distinct, unify
 from .format import compute as pc
 from .format.columns import column
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
-from .format.names import base_folder
+from .format.names import base_folder, is_text
 from .log.state import SMALL_BYTES
 from .parallel import parallel
 from .read.cut_checks import refuse_twins
@@ -142,10 +142,12 @@ class Snapshot:
 
         return distinct(found(live=True) or found(live=False))
 
-    def files(self, table: str, *, details: bool = False) -> pa.Table:
+    def files(self, table: str, *, partition: str | None = None, details: bool = False) -> pa.Table:
         """The live files of a table.
 
         Args:
+            partition: Only files of this one (`""`: of none); pieces of a checkpoint without any
+                are not read.
             details: Also first_clock, last_clock, footer_bytes, row_groups and schema_fingerprint.
         Returns:
             writer, path (relative to `<writer>/<database>/`), url (as an engine opens it),
@@ -154,20 +156,25 @@ class Snapshot:
         Raises:
             TableNotFound: The cut doesn't know the table.
             CorruptObject: The files of the table can't be told.
-        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time;
-            with details 1 GET for each of files.
+        Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time, or
+            the partition, each time until all of the table was asked for; with details 1 GET for
+            each of files.
         """
-        self._check_table(table)
-        parts = [
-            self._output(state, self._files_of(state, table).table(table, whole=details), details)
-            for state in self._states
-        ]
+        self._check_table(table, partition)
+        parts = []
+        for state in self._states:
+            files = self._files_of(state, table, partition)
+            rows = files.table(table, whole=details, partition=partition)
+            parts.append(self._output(state, rows, details))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
-    def statistics(self, table: str, *, row_groups: bool = False) -> pa.Table:
+    def statistics(
+        self, table: str, *, partition: str | None = None, row_groups: bool = False
+    ) -> pa.Table:
         """What the log knows of the columns of a table's live files.
 
         Args:
+            partition: Only of files of this one, as for `files`.
             row_groups: Of the row groups of files that have more than one, instead of whole files.
         Returns:
             writer, path, row_group (null for whole files), column, bound_type, null_count, min, max
@@ -175,15 +182,17 @@ class Snapshot:
             bloom_bytes; null is unknown. By writer, path, row group and column.
         Raises:
             TableNotFound, CorruptObject: As for `files`.
-        Requests: 1 GET for each piece of statistics that may hold the table.
+        Requests: As for `files`; 1 GET for each piece of statistics beside these.
         """
         from .read.statistics import table_statistics
 
-        self._check_table(table)
+        self._check_table(table, partition)
         parts = []
         for state in self._states:
-            held = self._table_of(state, table)
-            found = table_statistics(state, table, row_groups=row_groups, of=held)
+            held = self._table_of(state, table, partition)
+            found = table_statistics(
+                state, table, partition=partition, row_groups=row_groups, of=held
+            )
             writers = pa.repeat(_scalar(state.writer), found.num_rows)
             names = ["writer", *found.schema.names]
             parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
@@ -247,7 +256,13 @@ class Snapshot:
                 parts.append(FilePart(folder + path, size, count, schema, fingerprint, *footer))
         return parts
 
-    def _check_table(self, table: str) -> None:
+    def _check_table(self, table: str, partition: str | None = None) -> None:
+        for what, name in (("table", table), ("partition", "" if partition is None else partition)):
+            if not is_text(name):
+                raise UsageError(
+                    f"The name of a {what} is text, not {name!r}",
+                    hint="Give it as valid Unicode",
+                )
         if any(self._schemas_of(state, table) for state in self._states):
             return
         for state in self._states:  # it may have files: such a table is there, and can't be used
@@ -259,13 +274,18 @@ class Snapshot:
                 hint=f"It has: {some_names(self.tables())}",
             )
 
-    def _files_of(self, state: State, table: str) -> Files:
-        return self._table_of(state, table)[0]
+    def _files_of(self, state: State, table: str, partition: str | None = None) -> Files:
+        return self._table_of(state, table, partition)[0]
 
-    def _table_of(self, state: State, table: str) -> tuple[Files, KnownSchemas]:
-        """The files and schemas of a table in one log, of one base, read once."""
+    def _table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        """The files and schemas of a table in one log, of one base, read once; those of a partition
+        are not kept."""
         key = (state.writer, table)
         if key not in self._tables:
+            if partition is not None:
+                return state.table_of(table, partition)
             self._tables[key] = state.table_of(table)
             self._schemas[key] = self._tables[key][1].of_table(table)
         return self._tables[key]

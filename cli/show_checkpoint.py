@@ -17,8 +17,9 @@ ROWS: Final = "references"
 COLUMNS: Final[tuple[Column, ...]] = (
     *(Column("kind"), Column("part"), Column("run"), Column("row_count"), Column("dead_rows")),
     *(Column("length"), Column("first_table"), Column("first_path"), Column("last_table")),
-    *(Column("last_path"), Column("columns"), Column("first_revision"), Column("last_revision")),
-    *(Column("total_rows"), Column("total_bytes"), Column("name"), Column("offset")),
+    *(Column("last_path"), Column("min_partition"), Column("max_partition"), Column("columns")),
+    *(Column("first_revision"), Column("last_revision"), Column("total_rows")),
+    *(Column("total_bytes"), Column("name"), Column("offset")),
 )
 _TEXT: Final = (
     Column("kind"),
@@ -86,6 +87,8 @@ def segment_fields(segment: Any) -> dict[str, Any]:
         "first_path": segment.first_path if files else None,
         "last_table": segment.last_table if ranged else None,
         "last_path": segment.last_path if files else None,
+        "min_partition": segment.min_partition if files else None,
+        "max_partition": segment.max_partition if files else None,
         "columns": list(segment.columns) or None,
         "first_revision": segment.first_revision if history else None,
         "last_revision": segment.last_revision if history else None,

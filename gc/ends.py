@@ -77,6 +77,24 @@ def check_other(
     _refuse_if_there(context, listing, [LogObject(*place, "transaction") for place in missing])
 
 
+def check_checkpoints(context: MaintenanceContext, listing: Listing, first: int) -> None:
+    """Refuse a listing that lacks a checkpoint that stays: what it refers to would look unneeded.
+
+    Args:
+        first: The lowest revision that stays.
+    Raises:
+        MissingTransaction: Names a checkpoint that is there and was not listed.
+    Requests: 1 GET for each transaction that stays and has no checkpoint, of a name that is not
+        there.
+    """
+    own = (item for found in listing.transactions.values() for item in found)
+    staying = [*(item for item in own if item.revision >= first), *listing.others]
+    listed = {item.name for found in listing.checkpoints.values() for item in found}
+    listed.update(item.name for item in listing.others)
+    possible = [replace(item, kind="checkpoint") for item in staying]
+    _refuse_if_there(context, listing, [item for item in possible if item.name not in listed])
+
+
 def _refuse_if_there(
     context: MaintenanceContext, listing: Listing, items: Sequence[LogObject]
 ) -> None:

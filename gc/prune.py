@@ -91,7 +91,8 @@ def plan_prune(
         ForkError, MissingTransaction, CorruptError: What would survive is not in order.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
     Requests: 2 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
-        segment of the one that the log will begin with. keep_days also reads the newest state.
+        segment of the one that the log will begin with; where segments may go, 1 GET for each
+        revision that stays without a checkpoint. keep_days also reads the newest state.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress

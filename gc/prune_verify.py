@@ -16,6 +16,7 @@ from ..catalog.format.names import segments_folder
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.merge import DESCRIBING
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
+from .ends import check_checkpoints
 from .log_names import check_names
 from .retained import SET_ASIDE, digests_of, read_base, refuse_untouchable, replay
 
@@ -59,7 +60,8 @@ def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Pro
         ForkError, MissingTransaction, CorruptError: It can't be, or is not the same.
         ObjectNotFound: Something vanished since the listing.
     Requests: 1 GET for each listed transaction from the beginning of the log, 2 for the checkpoint,
-        1 for each of its segments and for each later checkpoint.
+        1 for each of its segments and for each later checkpoint; where segments may go, 1 for each
+        transaction that stays and has no checkpoint.
     """
     listing = names.listing
     check_names(listing)
@@ -72,6 +74,8 @@ def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Pro
     for revision in sorted(c for c in listing.checkpoints if c >= first.revision):
         item = listing.checkpoints[revision][0]
         needed |= _check_checkpoint(context, names, item, digests.get(revision))
+    if names.segments.keys() - needed:
+        check_checkpoints(context, listing, first.revision)
     kept: set[str] | None = None
     try:
         kept = needed | _segments_of_others(context, listing)

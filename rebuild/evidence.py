@@ -9,9 +9,9 @@ Others can:
 And a transaction that no footer proves can be ruled out, where a proven one leaves it no place:
 
 - A proven one replaces the same file (a file is removed once).
-- A proven one carries the same version of the same application (the second would be skipped).
-- A proven one of the same application stood before it was begun, and its version is no higher
-  (`replays.py`).
+- A proven one carries the same version of the same application (the second would be skipped), and
+  the application was not forgotten between them.
+- Its version was taken when it was begun, as it says itself (`replays.py`).
 - A proven one of a higher epoch stands directly on the same base: from there on the epoch of the
   ruled-out one is too low.
 
@@ -47,7 +47,7 @@ class FoundTransaction:
         transaction_id: The id.
         files: By number.
         log_id, incarnation, epoch, base_revision, base_transaction_id, app_id, app_version,
-            operation: As all footers say; the operation of the last one.
+            base_app_version, operation: As all footers say; the operation of the last one.
         clock: The last clock of the last file.
         replaces: Tables and paths of other transactions' files that it takes out.
         unnamed: How many removals are named only by files of it that are lost.
@@ -62,6 +62,7 @@ class FoundTransaction:
     base_transaction_id: TransactionId
     app_id: str
     app_version: int
+    base_app_version: int
     operation: str
     clock: int
     replaces: frozenset[FileName]
@@ -127,7 +128,7 @@ def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransactio
 def _claims(file: OwnFile) -> tuple[object, ...]:
     return (
         file.log_id, file.incarnation, file.epoch, file.base_revision, file.base_transaction_id,
-        file.app_id, file.app_version,
+        file.app_id, file.app_version, file.base_app_version,
     )  # fmt: skip
 
 
@@ -145,6 +146,7 @@ def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> FoundTr
         base_transaction_id=last.base_transaction_id,
         app_id=last.app_id,
         app_version=last.app_version,
+        base_app_version=last.base_app_version,
         operation=last.operation,
         clock=max(file.last_clock for file in files),
         replaces=frozenset(name for file in files for name in file.replaces) - own,
@@ -266,7 +268,34 @@ def _rule_out_by_application(
         if item.app_id and item.transaction_id not in evidence.forgotten:
             by_version[item.app_id, item.app_version].append(item)
     for (app, version), items in sorted(by_version.items()):
-        _keep_one(items, f"both are version {version} of application {app!r}", evidence)
+        for rivals in _begun_anew(items, evidence):
+            _keep_one(rivals, f"both are version {version} of application {app!r}", evidence)
+
+
+def _begun_anew(
+    items: list[FoundTransaction], evidence: Evidence
+) -> Iterable[list[FoundTransaction]]:
+    """Transactions of one version, apart where the application was forgotten between them: one that
+    was begun on a head that held another one, and did not know the version, excludes only those
+    begun after that one, too."""
+    proven = [item for item in items if item.transaction_id in evidence.proofs]
+    groups: dict[tuple[bytes, int, int], list[FoundTransaction]] = defaultdict(list)
+    for item in items:
+        below = [
+            (other.log_id, other.incarnation, evidence.revisions.get(other.transaction_id, -1))
+            for other in proven
+            if item.base_app_version < item.app_version and _stood_below(other, item, evidence)
+        ]
+        groups[max(below, default=(b"", 0, -1))].append(item)
+    return groups.values()
+
+
+def _stood_below(other: FoundTransaction, item: FoundTransaction, evidence: Evidence) -> bool:
+    """Whether a proven transaction stood in the log before another one was begun."""
+    if other.log_id != item.log_id or other.incarnation != item.incarnation:
+        return other.log_id == item.log_id and other.incarnation < item.incarnation
+    revision = evidence.revisions.get(other.transaction_id)
+    return revision is not None and revision <= item.base_revision
 
 
 def _keep_one(items: list[FoundTransaction], why: str, evidence: Evidence) -> None:

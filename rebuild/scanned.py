@@ -55,6 +55,7 @@ class OwnFile(ScannedFile):
     replaced: int
     app_id: str
     app_version: int
+    base_app_version: int
     operation: str
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
-from ..format.names import escape_name
+from ..format.names import escape_name, is_text
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
 from ..read.cut_checks import iso, time_us
@@ -34,7 +34,7 @@ def check_application(app_id: Any, app_version: Any) -> tuple[str, int]:
         return "", 0
     if app_id is None or app_version is None:
         raise UsageError("app_id and app_version go together", hint="Give both, or neither")
-    if not _is_text(app_id) or not app_id:
+    if not is_text(app_id) or not app_id:
         raise UsageError(f"app_id {app_id!r} is empty or no text", hint="Give a name that stays")
     if len(app_id.encode()) > MAX_APP_ID_BYTES:
         raise UsageError(
@@ -66,7 +66,7 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
             hint="Give a dict of texts: {'reason': '...'}",
         ) from error
     for key, value in found.items():
-        if not _is_text(key) or not _is_text(value):
+        if not is_text(key) or not is_text(value):
             raise UsageError(
                 f"The summary holds {key!r}: {value!r}, which is not text for text",
                 hint="Turn both into str",
@@ -169,16 +169,6 @@ def _number(value: Any) -> int | None:
     except TypeError:
         return None
     return number if abs(number) <= _LARGEST and not isinstance(value, bool) else None
-
-
-def _is_text(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def make_intent(

@@ -202,7 +202,7 @@ class Committer:
             self._look_again(self._interrupted_revision)
             self._interrupted_revision = None
         if self.is_idle():
-            self._absorb()
+            self.absorb()
 
     def commit(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
         """Commit intents as one transaction object; those that don't fit the state are refused,
@@ -240,7 +240,7 @@ class Committer:
                 continue
             if race > 1:
                 self._publisher.pause(race)
-            self._absorb(expect_news=True)
+            self.absorb(expect_news=True)
         raise StorageError(
             f"Lost the race for a revision of {self.log.writer}/{self.log.database} {_RACES} times",
             key=self.log.folder,
@@ -374,7 +374,7 @@ class Committer:
 
     # --- After a lost race ------------------------------------------------------------------------
 
-    def _absorb(self, *, expect_news: bool = False) -> None:
+    def absorb(self, *, expect_news: bool = False) -> None:
         """Read what others have committed, and see whether one of them fences this committer."""
         asked_at_s = self._ambient.monotonic_s()
         before = self.state.revision

@@ -9,9 +9,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ...errors import CapabilityMissing, LakelogError, TableNotFound, UsageError, some_names
+from ...errors import (
+    CapabilityMissing,
+    CorruptError,
+    LakelogError,
+    SnapshotPruned,
+    TableNotFound,
+    UnsupportedFeature,
+    UsageError,
+    some_names,
+)
 from ...store import Capabilities, Store, probe, store_time
 from ..format.names import check_id
 from ..log.build import forget_action, identity_action
@@ -26,12 +35,15 @@ from .queue import CommitQueue
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..ambient import Ambient
     from ..format.frame import LogIdentity
     from ..log.build import Intent
+    from ..log.state import State
     from ..margins import Margins
+
+_T = TypeVar("_T")
 
 
 class Session:
@@ -259,12 +271,15 @@ class Session:
         due."""
         return self._queue.commit(intent)
 
-    def base(self) -> tuple[int, bytes]:
-        """The head's revision and the id of the last transaction in it: what a transaction begun
-        now builds on."""
-        with self._guard:
-            state = self._committer.state
-            return state.revision, state.transaction_id
+    def base(self, app_id: str) -> tuple[int, bytes, int]:
+        """What a transaction begun now builds on: the head's revision, the id of the last
+        transaction in it, and the version of an application (-1 for none)."""
+
+        def asked(state: State) -> tuple[int, bytes, int]:
+            version = state.applications.version(app_id) if app_id else -1
+            return state.revision, state.transaction_id, version
+
+        return self._ask(asked)
 
     def clock(self) -> tuple[int, int]:
         """The next reading of the writer's logical clock, as first and last: µs, strictly
@@ -275,13 +290,28 @@ class Session:
 
     def tables_of(self, path: str) -> list[str]:
         """The tables in which a path is live, in the newest state that is known."""
-        with self._guard:
-            return files_with(self._committer.state, [path]).tables_of(path)
+        return self._ask(lambda state: files_with(state, [path]).tables_of(path))
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
+        return self._ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))
+
+    def _ask(self, asked: Callable[[State], _T]) -> _T:
+        """What the newest state that is known says. If it can't be read, others may have gone on
+        and pruned what it was read from: then it is asked of what they have committed."""
         with self._guard:
-            return (table, fingerprint) in schemas_with(self._committer.state, [table])
+            try:
+                return asked(self._committer.state)
+            except UnsupportedFeature:
+                raise
+            except (CorruptError, SnapshotPruned):
+                known = self._committer.state
+                self._committer.catch_up()
+                if self._committer.state is known:
+                    self._committer.absorb()
+                if self._committer.state is known:
+                    raise
+                return asked(self._committer.state)
 
     def written_at_s(self, modified_at: dt.datetime) -> float:
         """When a file of that store time was written, on the clock that never jumps; rather too

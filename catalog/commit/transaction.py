@@ -44,7 +44,7 @@ class Transaction:
     def __init__(self, session: Session, intent: Intent) -> None:
         self._session = session
         self._intent = intent
-        self._base_revision, self._base_transaction_id = session.base()
+        self._base = session.base(intent.app_id)
         self._removed: list[tuple[str, str]] = []
         self._named = 0  # how many of them stand in the footer of a file written before
         self._schemas: set[tuple[str, bytes]] = set()
@@ -96,6 +96,7 @@ class Transaction:
         schema, batches = to_batches(data)
         encoded_schema = encode_schema(schema)
         first, last = check_clock(clock or self._session.clock())
+        base_revision, base_transaction_id, base_app_version = self._base
         meta = FooterMetadata(
             writer=self._session.writer_id,
             database=self._session.database,
@@ -103,8 +104,8 @@ class Transaction:
             partition=partition,
             transaction_id=self._intent.transaction_id,
             number=self._files,
-            base_revision=self._base_revision,
-            base_transaction_id=self._base_transaction_id,
+            base_revision=base_revision,
+            base_transaction_id=base_transaction_id,
             epoch=self._intent.epoch,
             first_clock=first,
             last_clock=last,
@@ -116,6 +117,7 @@ class Transaction:
             replaced=len(self._removed),
             app_id=self._intent.app_id,
             app_version=self._intent.app_version,
+            base_app_version=base_app_version,
             operation=self._intent.operation or ("overwrite" if self._removed else "append"),
         )
         self._path(meta)  # a bad name is refused before the first byte is written

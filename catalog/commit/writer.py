@@ -78,7 +78,9 @@ class Writer:
             UsageError: The writer is closed, or an argument can't be.
             FencedError: Another process has taken the writer over.
             ForeignLog: The log is another writer's or database's: see `adopt_name`.
-        Requests: none.
+            CorruptError, SnapshotPruned, StorageError: With `app_id`: the versions of applications
+                can't be read.
+        Requests: None. The first with `app_id` reads the versions: 1 GET where they are many.
         """
         return Transaction(
             self._session, self._session.begin(app_id, app_version, operation, summary)

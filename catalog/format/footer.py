@@ -44,6 +44,7 @@ class FooterMetadata:
         replaces: Tables and paths that the transaction removed since its file before.
         replaced: How many it has removed so far.
         app_id, app_version: Idempotence; empty and 0 for none.
+        base_app_version: The version of the application at that head; -1 for none.
         operation: As far as it was known when the file was written.
     """
 
@@ -66,6 +67,7 @@ class FooterMetadata:
     replaced: int = 0
     app_id: str = ""
     app_version: int = 0
+    base_app_version: int = -1
     operation: str = "append"
 
 
@@ -98,6 +100,7 @@ def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) ->
         "replaced": str(meta.replaced),
         "app_id": meta.app_id,
         "app_version": str(meta.app_version),
+        "base_app_version": str(meta.base_app_version),
         "operation": meta.operation,
     }
     return {PREFIX + key: value for key, value in values.items()}
@@ -145,6 +148,7 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
             replaced=int(own["replaced"]),
             app_id=own["app_id"],
             app_version=int(own["app_version"]),
+            base_app_version=int(own["base_app_version"]),
             operation=own["operation"],
         )
     except KeyError as error:

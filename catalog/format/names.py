@@ -152,6 +152,17 @@ def unescape_name(segment: str) -> str:
     return unquote_to_bytes(segment).decode("utf-8", errors="replace")
 
 
+def is_text(value: object) -> bool:
+    """Whether a value is text that has a UTF-8 form: not so for half of a surrogate pair."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def fits_name(name: str) -> bool:
     """Whether a table or partition name is short enough to be a folder, percent-encoded."""
     if len(name) <= MAX_SEGMENT_BYTES // 12:  # a character takes at most 12 bytes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptObject, UnsupportedFeature
 from ..wire import lakelog_segment_pb2 as wire
+from . import compute as pc
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message
 from .names import segment_name
@@ -85,9 +86,19 @@ class Piece:
 
     def may_hold(self, table: str) -> bool:
         """Whether rows of a table may be in it, by its range. For kinds that have one."""
-        wanted = table.encode()
-        first, last = self.segment.first_table.encode(), self.segment.last_table.encode()
-        return first <= wanted <= last
+        said = self.segment
+        return said.first_table.encode() <= table.encode() <= said.last_table.encode()
+
+    def may_hold_path(self, table: str, path: str) -> bool:
+        """Whether a file of a table may be in it, by its range. For FILES."""
+        said, wanted = self.segment, (table.encode(), path.encode())
+        first = said.first_table.encode(), said.first_path.encode()
+        return first <= wanted <= (said.last_table.encode(), said.last_path.encode())
+
+    def may_hold_partition(self, partition: str) -> bool:
+        """Whether files of a partition may be in it. For FILES."""
+        said = self.segment
+        return said.min_partition.encode() <= partition.encode() <= said.max_partition.encode()
 
 
 def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Segment:
@@ -106,6 +117,7 @@ def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Seg
         message.first_table, message.last_table = edge("table", 0), edge("table", last)
     if kind == FILES:
         message.first_path, message.last_path = edge("path", 0), edge("path", last)
+        message.min_partition, message.max_partition = partitions_of(rows)
         message.total_rows = min(total(rows, "row_count"), MAX_NUMBER - 1)
         message.total_bytes = min(total(rows, "size_bytes"), MAX_NUMBER - 1)
     message.columns.extend(columns)
@@ -114,6 +126,12 @@ def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Seg
         message.first_revision = revisions[0].as_py()
         message.last_revision = revisions[last].as_py()
     return message
+
+
+def partitions_of(rows: pa.Table) -> tuple[str, str]:
+    """The least and the greatest partition of some files, in UTF-8 order."""
+    found = pc.min_max(rows.column("partition")).as_py()
+    return found["min"], found["max"]
 
 
 def frame_segment(log: LogIdentity, message: wire.Segment, ipc: bytes) -> tuple[bytes, bytes]:
@@ -217,13 +235,15 @@ def has_sound_columns(piece: Piece) -> bool:
 
 
 def has_sound_range(piece: Piece) -> bool:
-    """Whether the first of a range doesn't come after the last."""
+    """Whether no range is inverted."""
     said = piece.segment
     if piece.kind == HISTORY:
         return bool(said.first_revision <= said.last_revision)
     if piece.kind not in (FILES, SCHEMAS):
         return True
     first, last = said.first_table.encode(), said.last_table.encode()
+    if piece.kind == FILES and said.min_partition.encode() > said.max_partition.encode():
+        return False
     if piece.kind == FILES and first == last:
         return bool(said.first_path.encode() <= said.last_path.encode())
     return bool(first <= last)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 1_024  # rows as Python's objects take many times their bytes
 _SEGMENT_FIELDS = (
     "kind", "row_count", "total_rows", "total_bytes", "first_table", "first_path", "last_table",
-    "last_path", "columns", "first_revision", "last_revision",
+    "last_path", "min_partition", "max_partition", "columns", "first_revision", "last_revision",
 )  # fmt: skip
 
 

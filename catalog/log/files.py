@@ -39,7 +39,7 @@ Added = dict[str, tuple["wire.Add", int]]
 
 @dataclass(slots=True)
 class Files:
-    """Live files, of all tables or of those that were loaded.
+    """Live files, of all tables and partitions or of those that were loaded.
 
     Attributes:
         only: The tables that were loaded; None: all.
@@ -48,6 +48,8 @@ class Files:
         broken: Per table why it can't be used.
         broken_ranges: The same for ranges of tables that a damaged piece may have held.
         known: Per table the fingerprints that are known at this point; None: not asked.
+        left_out: Pieces that were not loaded, as only one partition is asked for. What transactions
+            say of files that these may hold is taken as it stands.
     """
 
     only: frozenset[str] | None = None
@@ -56,6 +58,7 @@ class Files:
     broken: dict[str, CorruptError] = field(default_factory=dict)
     broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
     known: dict[str, set[bytes]] | None = None
+    left_out: tuple[Piece, ...] = ()
     _checked: set[str] = field(default_factory=set)
     _held: dict[str, set[bytes]] = field(default_factory=dict)  # `fingerprints`, till files change
 
@@ -111,11 +114,12 @@ class Files:
                         key=larger.run.key,
                     )
 
-    def table(self, table: str, *, whole: bool = False) -> pa.Table:
+    def table(self, table: str, *, whole: bool = False, partition: str | None = None) -> pa.Table:
         """The live files of a table.
 
         Args:
             whole: All columns of FILES but `table`, instead of the core ones.
+            partition: Only files of this one.
         Returns:
             Core columns (or all). Pieces, each by path; then what was added since, by commit.
         Raises:
@@ -132,6 +136,8 @@ class Files:
             rows = files_rows([add for add, _ in (added or {}).values()], _revisions(added))
             rows = rows.drop_columns(["table"])
             parts.append(rows if whole else rows.select(_CORE))
+        if partition is not None:
+            parts = [pc.filter(part, in_partition(part, partition)) for part in parts]
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def tables(self) -> list[str]:
@@ -207,9 +213,9 @@ class Files:
                     revision,
                 )
             elif kind == "remove" and self._wants(action.remove.table):
-                if not self.remove(action.remove.table, action.remove.path):
-                    problem = f"removes {action.remove.path}, which is not live"
-                    self._break(action.remove.table, transaction.key, problem)
+                table, path = action.remove.table, action.remove.path
+                if not self.remove(table, path) and not self._is_left_out(table, path):
+                    self._break(table, transaction.key, f"removes {path}, which is not live")
             elif kind == "schema" and self.known is not None:
                 self.known.setdefault(action.schema.table, set()).add(action.schema.fingerprint)
             elif kind == "forget":
@@ -229,6 +235,10 @@ class Files:
                 part.kill(row)
                 return True
         return False
+
+    def _is_left_out(self, table: str, path: str) -> bool:
+        """Whether a path may be in a piece that was not loaded."""
+        return any(piece.may_hold_path(table, path) for piece in self.left_out)
 
     def _knows(self, table: str, fingerprint: bytes) -> bool:
         return self.known is None or fingerprint in self.known.get(table, ())
@@ -322,6 +332,11 @@ class Files:
                 hint="Read an earlier point in time, or rebuild the log; other tables are sound",
             ),
         )
+
+
+def in_partition(rows: pa.Table, partition: str) -> pa.ChunkedArray:
+    """Per file whether it is of a partition."""
+    return pc.equal(rows.column("partition"), column([partition], pa.string())[0])
 
 
 def _tables_with(run: Run, path: str) -> list[str]:

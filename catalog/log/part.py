@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
 from ..format.columns import array
+from ..format.pieces import partitions_of
 from ..format.run import Run
 from ..format.segments import MAX_NUMBER, total
 from ..format.wire_kinds import FILES
@@ -95,8 +96,10 @@ def check_range(run: Run, piece: Piece) -> None:
     found = (tables[0], paths[0].as_py(), tables[-1], paths[run.rows - 1].as_py())
     said = piece.segment
     ranges = (said.first_table, said.first_path, said.last_table, said.last_path)
+    partitions = (said.min_partition, said.max_partition)
     sums = [min(total(run.core, name), MAX_NUMBER - 1) for name in ("row_count", "size_bytes")]
-    if found != ranges or sums != [said.total_rows, said.total_bytes]:
+    totals = [said.total_rows, said.total_bytes]
+    if found != ranges or partitions_of(run.core) != partitions or sums != totals:
         raise CorruptObject(
             f"{piece.where} holds other files than its reference says", key=piece.where
         )

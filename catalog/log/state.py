@@ -136,9 +136,9 @@ class State:
             self._files = self.sound(self._load_files, stay=True)
         return self._files
 
-    def table_of(self, table: str) -> tuple[Files, KnownSchemas]:
-        """The live files of one table and its schemas, perhaps with those of others; both from one
-        base. Only the pieces that may hold it are read; nothing is kept.
+    def table_of(self, table: str, partition: str | None = None) -> tuple[Files, KnownSchemas]:
+        """The live files of one table, or of one partition of it, and its schemas, perhaps with
+        those of others; both from one base. Only what may hold them is read; nothing is kept.
 
         Raises:
             CorruptObject: The table can't be used from this base, and from no older one.
@@ -147,7 +147,7 @@ class State:
 
         def load() -> tuple[Files, KnownSchemas]:
             held = (self._files, self._schemas) if self.base is base else (None, None)
-            files = self._load_files(only) if held[0] is None else held[0]
+            files = self._load_files(only, partition) if held[0] is None else held[0]
             files.check(table)
             return files, self.load_schemas(only) if held[1] is None else held[1]
 
@@ -273,12 +273,17 @@ class State:
         read = iter(self.fetch(wanted) if wanted and self.fetch is not None else ())
         return [next(read) if piece.inline is None else piece.inline for piece in pieces]
 
-    def _load_files(self, only: frozenset[str] | None = None) -> Files:
-        wanted = [
-            piece for piece in self.of_kind(FILES) if only is None or any(map(piece.may_hold, only))
-        ]
-        known = self.base_schemas(only)
-        files = Files(only, self.parts_of(wanted), known=known.fingerprints())
+    def _load_files(
+        self, only: frozenset[str] | None = None, partition: str | None = None
+    ) -> Files:
+        wanted: list[Piece] = []
+        left_out: list[Piece] = []
+        for piece in self.of_kind(FILES):
+            if only is None or any(map(piece.may_hold, only)):
+                held = partition is None or piece.may_hold_partition(partition)
+                (wanted if held else left_out).append(piece)
+        known = self.base_schemas(only).fingerprints()
+        files = Files(only, self.parts_of(wanted), known=known, left_out=tuple(left_out))
         for transaction in self.tail:
             files.apply(transaction)
         return files

@@ -24,6 +24,7 @@ from ..format.statistics import bound_type
 from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..log.checkpoint_files import decode_describing
+from ..log.files import in_partition
 from ..log.merge import rows_schema
 
 if TYPE_CHECKING:
@@ -77,14 +78,16 @@ def table_statistics(
     state: State,
     table: str,
     *,
+    partition: str | None = None,
     row_groups: bool = False,
     of: tuple[Files, KnownSchemas] | None = None,
 ) -> pa.Table:
     """All that is known of the columns of a table's live files.
 
     Args:
+        partition: Only of files of this one.
         row_groups: Of the row groups of files that have more than one, instead of whole files.
-        of: What `state.table_of(table)` gave, where the caller has it already.
+        of: What `state.table_of(table, partition)` gave, where the caller has it already.
     Returns:
         Columns of `STATISTICS_OUTPUT`, a row a file (or row group) and column of which something is
         known, by path, row group and column. `row_group` is null for whole files; `min` and `max`
@@ -94,11 +97,11 @@ def table_statistics(
     Requests: 1 GET for each piece of statistics that may hold the table.
     """
     kind = ROW_GROUP_STATISTICS if row_groups else STATISTICS
-    files, known = of or state.table_of(table)
+    files, known = of or state.table_of(table, partition)
     schemas = known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
     by_fingerprint = {fingerprint: schema for (_, fingerprint), schema in schemas.items()}
     rows: list[tuple[Any, ...]] = []
-    for source in _sources(state, files, table, kind, schemas):
+    for source in _sources(state, files, (table, partition), kind, schemas):
         rows += _known(source, kind, by_fingerprint)
     rows.sort(key=lambda row: (row[0].encode(), -1 if row[1] is None else row[1], row[2].encode()))
     return rows_to_table(rows, STATISTICS_OUTPUT)
@@ -122,8 +125,13 @@ def statistics_of_batch(
 
 
 def _sources(
-    state: State, files: Files, table: str, kind: int, schemas: Mapping[_Identity, pa.Schema]
+    state: State,
+    files: Files,
+    wanted: tuple[str, str | None],
+    kind: int,
+    schemas: Mapping[_Identity, pa.Schema],
 ) -> Iterator[_Source]:
+    table, partition = wanted
     for part in files.parts:
         if table in part.run.ranges:
             start, end = part.run.ranges[table]
@@ -131,9 +139,13 @@ def _sources(
             live[start:end] = True
             if part.dead is not None:
                 live &= ~part.dead
+            if partition is not None:
+                live &= numbers(in_partition(part.run.core, partition))
             groups = _read(state, part, ROW_GROUPS)
             yield _Source(part.run.full(), live, groups, _read(state, part, kind))
-    added = [add for add, _ in files.added.get(table, {}).values()]
+    added = [
+        add for add, _ in files.added.get(table, {}).values() if partition in (None, add.partition)
+    ]
     if added:
         found = statistics_rows(added, schemas)
         rows = found.groups if kind == ROW_GROUP_STATISTICS else found.files

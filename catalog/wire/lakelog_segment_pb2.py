@@ -24,17 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15lakelog_segment.proto\x12\nlakelog.v1\"\xfc\x01\n\x07Segment\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.lakelog.v1.SegmentKind\x12\x11\n\trow_count\x18\x02 \x01(\x04\x12\x13\n\x0b\x66irst_table\x18\x03 \x01(\t\x12\x12\n\nfirst_path\x18\x04 \x01(\t\x12\x12\n\nlast_table\x18\x05 \x01(\t\x12\x11\n\tlast_path\x18\x06 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x07 \x03(\t\x12\x16\n\x0e\x66irst_revision\x18\x08 \x01(\x04\x12\x15\n\rlast_revision\x18\t \x01(\x04\x12\x12\n\ntotal_rows\x18\n \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x0b \x01(\x04\"b\n\nSegmentRef\x12$\n\x07segment\x18\x01 \x01(\x0b\x32\x13.lakelog.v1.Segment\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c*\x9b\x01\n\x0bSegmentKind\x12\x0b\n\x07UNKNOWN\x10\x00\x12\t\n\x05\x46ILES\x10\x01\x12\x0e\n\nROW_GROUPS\x10\x02\x12\x0e\n\nSTATISTICS\x10\x03\x12\x18\n\x14ROW_GROUP_STATISTICS\x10\x04\x12\x0b\n\x07SCHEMAS\x10\x05\x12\x10\n\x0c\x41PPLICATIONS\x10\x06\x12\x0b\n\x07HISTORY\x10\x07\x12\x0e\n\nREFERENCES\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15lakelog_segment.proto\x12\nlakelog.v1\"\xaa\x02\n\x07Segment\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.lakelog.v1.SegmentKind\x12\x11\n\trow_count\x18\x02 \x01(\x04\x12\x13\n\x0b\x66irst_table\x18\x03 \x01(\t\x12\x12\n\nfirst_path\x18\x04 \x01(\t\x12\x12\n\nlast_table\x18\x05 \x01(\t\x12\x11\n\tlast_path\x18\x06 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x07 \x03(\t\x12\x16\n\x0e\x66irst_revision\x18\x08 \x01(\x04\x12\x15\n\rlast_revision\x18\t \x01(\x04\x12\x12\n\ntotal_rows\x18\n \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x0b \x01(\x04\x12\x15\n\rmin_partition\x18\x0c \x01(\t\x12\x15\n\rmax_partition\x18\r \x01(\t\"b\n\nSegmentRef\x12$\n\x07segment\x18\x01 \x01(\x0b\x32\x13.lakelog.v1.Segment\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c*\x9b\x01\n\x0bSegmentKind\x12\x0b\n\x07UNKNOWN\x10\x00\x12\t\n\x05\x46ILES\x10\x01\x12\x0e\n\nROW_GROUPS\x10\x02\x12\x0e\n\nSTATISTICS\x10\x03\x12\x18\n\x14ROW_GROUP_STATISTICS\x10\x04\x12\x0b\n\x07SCHEMAS\x10\x05\x12\x10\n\x0c\x41PPLICATIONS\x10\x06\x12\x0b\n\x07HISTORY\x10\x07\x12\x0e\n\nREFERENCES\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog_segment_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SEGMENTKIND']._serialized_start=393
-  _globals['_SEGMENTKIND']._serialized_end=548
+  _globals['_SEGMENTKIND']._serialized_start=439
+  _globals['_SEGMENTKIND']._serialized_end=594
   _globals['_SEGMENT']._serialized_start=38
-  _globals['_SEGMENT']._serialized_end=290
-  _globals['_SEGMENTREF']._serialized_start=292
-  _globals['_SEGMENTREF']._serialized_end=390
+  _globals['_SEGMENT']._serialized_end=336
+  _globals['_SEGMENTREF']._serialized_start=338
+  _globals['_SEGMENTREF']._serialized_end=436
 # @@protoc_insertion_point(module_scope)

@@ -29,7 +29,7 @@ HISTORY: SegmentKind
 REFERENCES: SegmentKind
 
 class Segment(_message.Message):
-    __slots__ = ("kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns", "first_revision", "last_revision", "total_rows", "total_bytes")
+    __slots__ = ("kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns", "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition", "max_partition")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
     FIRST_TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,8 @@ class Segment(_message.Message):
     LAST_REVISION_FIELD_NUMBER: _ClassVar[int]
     TOTAL_ROWS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MIN_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARTITION_FIELD_NUMBER: _ClassVar[int]
     kind: SegmentKind
     row_count: int
     first_table: str
@@ -52,7 +54,9 @@ class Segment(_message.Message):
     last_revision: int
     total_rows: int
     total_bytes: int
-    def __init__(self, kind: _Optional[_Union[SegmentKind, str]] = ..., row_count: _Optional[int] = ..., first_table: _Optional[str] = ..., first_path: _Optional[str] = ..., last_table: _Optional[str] = ..., last_path: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., first_revision: _Optional[int] = ..., last_revision: _Optional[int] = ..., total_rows: _Optional[int] = ..., total_bytes: _Optional[int] = ...) -> None: ...
+    min_partition: str
+    max_partition: str
+    def __init__(self, kind: _Optional[_Union[SegmentKind, str]] = ..., row_count: _Optional[int] = ..., first_table: _Optional[str] = ..., first_path: _Optional[str] = ..., last_table: _Optional[str] = ..., last_path: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., first_revision: _Optional[int] = ..., last_revision: _Optional[int] = ..., total_rows: _Optional[int] = ..., total_bytes: _Optional[int] = ..., min_partition: _Optional[str] = ..., max_partition: _Optional[str] = ...) -> None: ...
 
 class SegmentRef(_message.Message):
     __slots__ = ("segment", "offset", "length", "digest")

@@ -28,6 +28,7 @@ one."""
 EXAMPLES: Final = """
 lakelog files s3://lake/catalog weather hourly
 lakelog files ./catalog weather hourly --as-of EWR=3,JFK=2
+lakelog files ./catalog weather hourly --partition 2013-01
 lakelog files ./catalog weather hourly --statistics --limit 20
 lakelog files ./catalog weather hourly --row-groups --output csv
 lakelog files ./catalog weather hourly --output json | jq -r '.[].url'
@@ -62,6 +63,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_table(parser)
     options.add_as_of(parser)
     options.add_writer(parser, "only this writer's files")
+    parser.add_argument(
+        "--partition", metavar="NAME", help="only this partition's files ('': files of none)"
+    )
     options.add_limit(parser, "files, or rows of statistics")
     parser.add_argument(
         "--statistics", action="store_true", help="the statistics of each column of each file"
@@ -78,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
     snapshot = open_snapshot(args)
     if args.statistics or args.row_groups:
         return _print_statistics(snapshot, args)
-    found = snapshot.files(args.table).sort_by([("writer", "ascending"), ("path", "ascending")])
+    found = snapshot.files(args.table, partition=args.partition)
+    found = found.sort_by([("writer", "ascending"), ("path", "ascending")])
     kept = found if args.limit is None else found.slice(0, args.limit)
     if args.output != "text":
         output.rows(args.output, _COLUMNS, _records(kept))
@@ -93,7 +98,7 @@ def _print_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
     """Print a row a file (or row group) and column."""
     from ..show_statistics import decoded
 
-    found = snapshot.statistics(args.table, row_groups=args.row_groups)
+    found = snapshot.statistics(args.table, partition=args.partition, row_groups=args.row_groups)
     kept = found if args.limit is None else found.slice(0, args.limit)
     records = decoded(kept)
     if args.output != "text":

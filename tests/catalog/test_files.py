@@ -26,8 +26,8 @@ TABLES = ["t", "ü", "T"]
 FILE = st.tuples(st.sampled_from(TABLES), st.sampled_from(PATHS))
 
 
-def an_add(table, path, rows=10):
-    return add_action(path, table, row_count=rows).add
+def an_add(table, path, rows=10, partition=""):
+    return add_action(path, table, row_count=rows, partition=partition).add
 
 
 def a_run(adds, revision, raw=True):
@@ -135,7 +135,8 @@ def test_other_columns_are_read_again_when_they_are_asked_for():
 
 
 def a_piece(**lies):
-    rows = sorted_rows(files_rows([an_add(t, "data/a") for t in TABLES], [3] * 3), FILES)
+    adds = [an_add(table, "data/a", partition=p) for table, p in zip(TABLES, "lnm", strict=True)]
+    rows = sorted_rows(files_rows(adds, [3] * 3), FILES)
     segment = describe(FILES, rows)
     for name, value in lies.items():
         setattr(segment, name, value)
@@ -149,13 +150,18 @@ def test_a_piece_that_is_what_its_reference_says():
     assert [piece.may_hold(t) for t in ("A", "T", "Z", "t", "u", "ü", "ý", "🦆")] == [
         False, True, True, True, True, True, False, False,
     ]  # fmt: skip
+    partitions = ("", "k", "l", "lü", "n", "na", "🦆")
+    assert [piece.may_hold_partition(p) for p in partitions] == [
+        False, False, True, True, True, False, False,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "lies",
     [
         {"first_table": "S"}, {"last_table": "v"}, {"first_path": "data/"}, {"last_path": "data/b"},
-        {"total_rows": 31}, {"total_bytes": 0},
+        {"total_rows": 31}, {"total_bytes": 0}, {"min_partition": ""}, {"min_partition": "m"},
+        {"max_partition": "x"}, {"max_partition": "m"},
     ],
     ids=str,
 )  # fmt: skip

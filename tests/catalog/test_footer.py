@@ -41,6 +41,7 @@ METAS = st.builds(
     replaced=st.integers(0, 10**6),
     app_id=TEXT,
     app_version=st.integers(0, 2**62),
+    base_app_version=st.integers(-1, 2**62),
     operation=st.sampled_from(["append", "overwrite"]),
 )
 META = FooterMetadata(
@@ -118,6 +119,7 @@ def test_a_footer_without_one_of_its_keys_is_refused(key):
         ("replaces", "[" * 100_000),
         ("replaces", json.dumps({"data/x": 1})),
         ("app_version", "one"),
+        ("base_app_version", ""),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(key, value):
@@ -136,5 +138,5 @@ def test_the_keys_are_those_of_the_text():
         "version", "writer", "database", "table", "partition", "log_id", "incarnation",
         "slot_seed", "transaction_id", "number", "base_revision", "base_transaction_id", "epoch",
         "first_clock", "last_clock", "schema", "generations", "replaces", "replaced", "app_id",
-        "app_version", "operation",
+        "app_version", "base_app_version", "operation",
     }  # fmt: skip

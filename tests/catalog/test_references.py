@@ -25,12 +25,13 @@ def row(kind, **changes):
     plain = {
         "kind": kind, "part": -1, "run": -1, "digest": None, "offset": 0, "length": 10,
         "row_count": 11, "total_rows": 0, "total_bytes": 0, "first_table": "", "first_path": "",
-        "last_table": "", "last_path": "", "columns": [], "first_revision": 0, "last_revision": 0,
-        "dead": None,
+        "last_table": "", "last_path": "", "min_partition": "", "max_partition": "", "columns": [],
+        "first_revision": 0, "last_revision": 0, "dead": None,
     }  # fmt: skip
     if kind == FILES:
         plain |= {"part": 0, "run": 0, "total_rows": 5, "total_bytes": 6, "first_table": "a"}
         plain |= {"first_path": "data/a", "last_table": "c", "last_path": "data/c"}
+        plain |= {"min_partition": "p", "max_partition": "ü"}
     elif kind in (ROW_GROUPS, STATISTICS, GROUP_STATISTICS):
         plain |= {"part": 0, "columns": [] if kind == ROW_GROUPS else ["a", "b"]}
     elif kind == SCHEMAS:
@@ -99,6 +100,7 @@ BAD = {
     "overlap in a run": changed(1, first_table="c", first_path="data/c"),
     "inverted files": changed(0, first_table="d"),
     "inverted paths": changed(2, first_table="c", first_path="data/x"),
+    "inverted partitions": changed(2, max_partition="o"),
     "inverted schemas": changed(6, first_table="d"),
     "inverted history": changed(8, first_revision=14),
     "no rows": changed(6, row_count=0),
@@ -173,7 +175,7 @@ def test_a_segment_object_is_what_its_reference_says():
     [
         {"kind": FILES}, {"row_count": 12}, {"first_table": "b"}, {"last_table": "b"},
         {"first_path": "x"}, {"last_path": "x"}, {"first_revision": 1}, {"last_revision": 1},
-        {"total_rows": 1}, {"total_bytes": 1},
+        {"total_rows": 1}, {"total_bytes": 1}, {"min_partition": "x"}, {"max_partition": "x"},
     ],
     ids=str,
 )  # fmt: skip

@@ -176,6 +176,22 @@ def test_files(cli, weather):
     assert re.sub(r"(1-[0-9a-f]{8})[0-9a-f]{24}", r"\1", shown) == FILES
 
 
+def test_files_of_one_partition(cli, weather):
+    def of(partition, *more):
+        return cli("files", weather, "weather", "hourly", "--partition", partition, *more)
+
+    files = cli("files", weather, "weather", "hourly", "-o", "json").json
+    bounds = cli("files", weather, "weather", "hourly", "--statistics", "-o", "json").json
+    paths = {file["path"]: file["partition"] for file in files}
+    assert len(set(paths.values())) > 1
+    for partition in set(paths.values()):
+        expected = [file for file in files if file["partition"] == partition]
+        assert of(partition, "-o", "json").json == expected
+        expected = [row for row in bounds if paths[row["path"]] == partition]
+        assert of(partition, "--statistics", "-o", "json").json == expected
+    assert "(no files)" in of("another").out
+
+
 def test_files_as_json(cli, weather):
     files = cli("files", weather, "weather", "hourly", "-o", "json").json
     assert [(file["writer"], file["row_count"]) for file in files] == [

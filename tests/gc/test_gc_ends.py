@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from unittest import mock
+
 import pytest
 from collect_cases import BASE, D, W, planned, take_over
+from lakelog.catalog.log import piece_sink
 from lakelog.errors import MissingTransaction
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.testing.doubles import PassingStore
@@ -99,6 +103,28 @@ def test_the_newest_transaction_that_was_missed_is_read_by_its_name(lake):
     assert planned(plan) == {orphan}
     assert execute_gc(hiding, plan, ambient=ambient).deleted_objects == 1
     assert lake.retained_paths() <= lake.data()
+
+
+@pytest.mark.parametrize("times", [1, 2, 1_000])
+def test_prune_asks_for_checkpoints_before_segments_go(lake, times):
+    """Those that only a checkpoint needs which the listings miss stay, and are not planned."""
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+        whole(lake)
+    ambient = lake.clock.ambient()
+    truth = plan_prune(lake.catalog, W, D, keep_revisions=6)
+    hiding = Hiding(lake.store, lake.log_key("c5"), times)
+    if times == 1_000:
+        with pytest.raises(MissingTransaction, match="is there, but"):
+            plan_prune(hiding, W, D, keep_revisions=6, ambient=ambient)
+        return
+    plan = plan_prune(hiding, W, D, keep_revisions=6, ambient=ambient)
+    assert planned(plan) == planned(truth)
+    hiding.times = times
+    execute_prune(hiding, plan, ambient=ambient)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no checkpoint is without its segments
+        files = lake.catalog.snapshot(D).files("hourly")
+    assert files.num_rows > 0
 
 
 @pytest.mark.parametrize("short", ["1:t0", "1:t1"])

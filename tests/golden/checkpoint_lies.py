@@ -103,6 +103,11 @@ def said(piece: int, **lies: Any) -> Callable[[Pieces], Any]:
     return lambda pieces: pieces[piece].row.update(lies)
 
 
+def together(*changes: Callable[[Pieces], Any]) -> Callable[[Pieces], Any]:
+    """Several changes, one after the other."""
+    return lambda pieces: [change(pieces) for change in changes]
+
+
 def spilled(piece: int, **changes: Any) -> Callable[[Pieces], Any]:
     """A piece as an object of its own."""
 

@@ -102,7 +102,8 @@ def by_distance(kind: int, rows: Sequence[Row]) -> tuple[Sequence[Row], list[str
 
 def facts_of(kind: int, table: pa.Table, columns: Sequence[str] = ()) -> Row:
     """What a reference says of a table, and of the columns that it is of."""
-    facts: Row = {name: "" if name.split("_")[0] in ("first", "last") else 0 for name in NAMED}
+    texts = ("first", "last", "min", "max")
+    facts: Row = {name: "" if name.split("_")[0] in texts else 0 for name in NAMED}
     facts |= {"first_revision": 0, "last_revision": 0, "columns": []}
     facts |= {"kind": kind, "row_count": table.num_rows}
 
@@ -113,6 +114,14 @@ def facts_of(kind: int, table: pa.Table, columns: Sequence[str] = ()) -> Row:
 
     if kind == FILES:
         ends(table="table", path="path")
+        held = [column for name, column in zip(table.column_names, table.columns)
+                if name == "partition"]  # fmt: skip
+        names = sorted(
+            (name or "" for column in held for name in column.to_pylist()), key=str.encode
+        )
+        facts["min_partition"], facts["max_partition"] = (
+            (names[0], names[-1]) if names else ("", "")
+        )
         for what, name in (("total_rows", "row_count"), ("total_bytes", "size_bytes")):
             facts[what] = min(sum(table.column(name).to_pylist()), BIG - 1)
     elif kind == SCHEMAS:

@@ -97,6 +97,7 @@ TEXTS = ("writer", "database", "table", "partition", "app_id", "operation")
 NUMBERS = (
     "incarnation", "number", "base_revision", "epoch", "first_clock", "last_clock", "replaced",
     "app_version",
+    "base_app_version",
 )  # fmt: skip
 IDS = ("log_id", "slot_seed", "transaction_id", "base_transaction_id")
 

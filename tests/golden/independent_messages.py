@@ -22,7 +22,7 @@ SEGMENT = shape(
     kind=(1, ENUM), row_count=(2, UINT), first_table=(3, TEXT), first_path=(4, TEXT),
     last_table=(5, TEXT), last_path=(6, TEXT), columns=(7, TEXT, "many"),
     first_revision=(8, UINT), last_revision=(9, UINT), total_rows=(10, UINT),
-    total_bytes=(11, UINT),
+    total_bytes=(11, UINT), min_partition=(12, TEXT), max_partition=(13, TEXT),
 )  # fmt: skip
 SEGMENT_REF = shape(segment=(1, SEGMENT), offset=(2, UINT), length=(3, UINT), digest=(4, BYTES))
 COUNTS = shape(files=(1, UINT), rows=(2, UINT), bytes=(3, UINT))

@@ -72,14 +72,16 @@ COLUMNS: dict[int, Profile] = {
         "kind": (pa.uint8(), False), "part": INT32, "run": INT32, "digest": (pa.binary(32), True),
         "offset": INT64, "length": INT64, "row_count": INT64, "total_rows": INT64,
         "total_bytes": INT64, "first_table": STRING, "first_path": STRING, "last_table": STRING,
-        "last_path": STRING, "columns": (pa.list_(pa.string()), False),
-        "first_revision": INT64, "last_revision": INT64, "dead": (pa.binary(), True),
+        "last_path": STRING, "min_partition": STRING, "max_partition": STRING,
+        "columns": (pa.list_(pa.string()), False), "first_revision": INT64,
+        "last_revision": INT64, "dead": (pa.binary(), True),
     },
 }  # fmt: skip
 ROW_BYTES = {SCHEMAS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
 NAMED = (
     "kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns",
-    "first_revision", "last_revision", "total_rows", "total_bytes",
+    "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition",
+    "max_partition",
 )  # fmt: skip
 
 
@@ -184,6 +186,9 @@ def check_files(columns: Columns, facts: Mapping[str, Any], revision: int, batch
     )
     need(right, "revision of a file")
     check_range(columns, facts, table="table", path="path")
+    least, *_, greatest = sorted([name.encode() for name in columns["partition"]] * 2)
+    stated = facts["min_partition"].encode(), facts["max_partition"].encode()
+    need(stated == (least, greatest), "partitions of a segment")
     sums = [min(sum(columns[name]), BIG - 1) for name in ("row_count", "size_bytes")]
     need(sums == [facts["total_rows"], facts["total_bytes"]], "totals of a segment")
 
@@ -307,6 +312,7 @@ def read_reference(row: Mapping[str, Any], attached: int) -> Reference:
     first, last = ends(row)
     if kind == FILES:
         need(first <= last, "an inverted range")
+        need(row["min_partition"].encode() <= row["max_partition"].encode(), "inverted partitions")
     if kind == SCHEMAS:
         need(first[0] <= last[0], "an inverted range")
     if kind == HISTORY:

@@ -146,6 +146,8 @@ def check_batch(segments: Sequence[Message], attached: int) -> None:
             for side in ("first", "last")
         )
         need(ref.segment.kind != messages.FILES or first <= last, "an inverted range")
+        least, greatest = ref.segment.min_partition.encode(), ref.segment.max_partition.encode()
+        need(ref.segment.kind != messages.FILES or least <= greatest, "inverted partitions")
         check_columns(ref.segment.kind, ref.segment.columns)
 
 

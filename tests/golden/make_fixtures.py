@@ -312,6 +312,7 @@ def make_data_file(folder: Path, counted: Counted) -> None:
         replaced=1,
         app_id="loader",
         app_version=8,
+        base_app_version=7,
         operation="overwrite",
     )
     data = pa.table({"temp": ["warm", None]}).cast(AGAIN)

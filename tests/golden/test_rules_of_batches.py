@@ -110,6 +110,8 @@ PLACES: dict[str, tuple[list[Any], dict[str, Any], list[Any], str]] = {
         [],
         OK,
     ),
+    "other partitions": ([], {"max_partition": "z"}, [], FILES_BAD),
+    "partitions inverted": ([], {"min_partition": "z"}, [], DAMAGED),
     "other sums": ([], {"total_rows": 7}, [], FILES_BAD),
     "absurd sums": ([], {"total_rows": BIG}, [], DAMAGED),
     "columns of files": ([], {"columns": ["a"]}, [], DAMAGED),

@@ -27,6 +27,7 @@ from checkpoint_lies import (
     rows_of,
     said,
     spilled,
+    together,
     trial,
     value,
     with_children,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from three_readers import GoReader
 
 SCHEMAS_PIECE = 1
+PARTITIONS = together(*(value(0, "partition", row, name) for row, name in enumerate("pßb")))
 PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
     "nothing": (lambda pieces: None, OK),
     # Files
@@ -93,6 +95,12 @@ PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
     "last table": (said(0, last_table="u"), FILES_BAD),
     "first path": (said(0, first_path="data/A"), FILES_BAD),
     "last path": (said(0, last_path="data/d"), FILES_BAD),
+    "partitions": (PARTITIONS, OK),
+    "a lower partition": (together(PARTITIONS, said(0, min_partition="")), FILES_BAD),
+    "a greater partition": (together(PARTITIONS, said(0, max_partition="z")), FILES_BAD),
+    "partitions of other rows": (together(PARTITIONS, said(0, min_partition="p")), FILES_BAD),
+    "partitions inverted": (said(0, min_partition="q"), ALL_BAD),
+    "partitions of a history": (said(2, min_partition="q"), OK),
     "range inverted": (said(0, first_path="data/d"), ALL_BAD),
     "sum of rows": (said(0, total_rows=4), FILES_BAD),
     "sum of bytes": (said(0, total_bytes=4), FILES_BAD),
@@ -179,6 +187,7 @@ PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
     "an object of another length": (spilled(0, row={"length": 7}), FILES_BAD),
     "an object says other rows": (spilled(0, message={"row_count": 4}), FILES_BAD),
     "an object says another range": (spilled(0, message={"last_path": "data/d"}), FILES_BAD),
+    "an object says other partitions": (spilled(0, message={"max_partition": "q"}), FILES_BAD),
     "an object says other sums": (spilled(0, message={"total_bytes": 9}), FILES_BAD),
     "any offset of an object": (spilled(0, row={"offset": 12345}), OK),
     "a digest of nothing": (said(0, digest=bytes(32)), FILES_BAD),

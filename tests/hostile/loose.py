@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 SAID = (
     "kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns",
-    "first_revision", "last_revision", "total_rows", "total_bytes",
+    "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition",
+    "max_partition",
 )  # fmt: skip
 
 

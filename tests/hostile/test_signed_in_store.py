@@ -150,7 +150,7 @@ def test_a_segment_object_that_says_something_else_of_itself_is_refused(kind):
     for name, value in {
         "kind": kind % 7 + 1, "row_count": 3_000, "first_table": "a", "last_table": "zz",
         "first_path": "data/", "last_path": "zz", "first_revision": 1, "last_revision": 99,
-        "total_rows": 7, "total_bytes": 7,
+        "total_rows": 7, "total_bytes": 7, "min_partition": "z", "max_partition": "zz",
     }.items():  # fmt: skip
         loose = LOOSE.copy()
         piece = loose.of_kind(kind)[0]

@@ -34,7 +34,7 @@ def footer(
         base_transaction_id=id_of(on) if on else b"", epoch=epoch, last_clock=clock,
         log_id=id_of("log"), incarnation=incarnation, slot_seed=id_of("seed"),
         replaces=tuple(("t", path) for path in replaces), replaced=replaced,
-        app_id=app[0], app_version=app[1], operation="append",
+        app_id=app[0], app_version=app[1], base_app_version=-1, operation="append",
     )  # fmt: skip
 
 

@@ -67,8 +67,9 @@ def test_a_lower_version_that_was_begun_before_may_have_been_first(catalog, stor
     assert path in plan.live
 
 
+@pytest.mark.parametrize("proven", [0, 2])
 def test_an_application_that_began_anew_is_not_ruled_out_by_what_it_did_before(
-    catalog, store, fake
+    catalog, store, fake, proven
 ):
     with catalog.writer("EWR", "weather") as writer:
         commit(writer, 1, 10)
@@ -77,15 +78,46 @@ def test_an_application_that_began_anew_is_not_ruled_out_by_what_it_did_before(
         now = dt.datetime.fromtimestamp(fake.wall_us / 1e6, dt.UTC)
         writer.forget(applications_before=now)
         fake.move(10)
-        for version in (1, 2):
+        for version in range(proven):
             _, info = commit(writer, 10 + version, version)
             assert not info.skipped
         commit(writer, 3)
-        _, info = commit(writer, 13, 3)  # nothing proves this one
+        _, info = commit(writer, 20, proven)  # nothing proves this one
         assert not info.skipped
     before = live(catalog)
     lose_the_log(store)
     plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
     assert not plan.left_out
     execute_rebuild(store, plan, ambient=fake.ambient)
-    assert live(catalog) == before == [1, 2, 3, 11, 12, 13]
+    assert live(catalog) == before == [1, 2, 3, *range(10, 10 + proven), 20]
+
+
+@pytest.mark.parametrize("proven", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_version_that_was_forgotten_is_committed_again(catalog, store, fake, times, *, proven):
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1, 10)
+        commit(writer, 2)
+        for value in range(times):
+            fake.move(10)
+            now = dt.datetime.fromtimestamp(fake.wall_us / 1e6, dt.UTC)
+            writer.forget(applications_before=now)
+            fake.move(10)
+            early = writer.transaction(app_id="job", app_version=10)
+            (refused,) = early.write("hourly", rows(100), "p")
+            _, info = commit(writer, 3 + value, 10)
+            assert not info.skipped
+            assert early.commit().skipped
+            if proven or value + 1 < times:
+                commit(writer, 20 + value)
+    before = live(catalog)
+    lose_the_log(store)
+    plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
+    execute_rebuild(store, plan, ambient=fake.ambient)
+    if proven:
+        assert "both are version 10" in reasons(plan)[refused]
+        assert live(catalog) == before
+    else:  # of the last two nothing tells which one was committed: one of them comes back
+        assert len(live(catalog)) == len(before)
+        assert set(live(catalog)) - set(before) <= {100}
+        assert set(before) - set(live(catalog)) <= {2 + times}

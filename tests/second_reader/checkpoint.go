@@ -136,7 +136,7 @@ var referenceColumns = []columnSpec{
 	{"digest", "fixed_size_binary[32]", true}, {"offset", "int64", false}, {"length", "int64", false},
 	{"row_count", "int64", false}, {"total_rows", "int64", false}, {"total_bytes", "int64", false},
 	{"first_table", "string", false}, {"first_path", "string", false}, {"last_table", "string", false},
-	{"last_path", "string", false}, {"columns", "list of string", false},
+	{"last_path", "string", false}, {"min_partition", "string", false}, {"max_partition", "string", false}, {"columns", "list of string", false},
 	{"first_revision", "int64", false}, {"last_revision", "int64", false}, {"dead", "binary", true},
 }
 
@@ -182,6 +182,7 @@ func referenceRow(b *batch, i int, attached uint64) (r reference, err error) {
 	r.totalRows, r.totalBytes = number("total_rows"), number("total_bytes")
 	r.firstTable, r.firstPath = text("first_table"), text("first_path")
 	r.lastTable, r.lastPath = text("last_table"), text("last_path")
+	r.minPartition, r.maxPartition = text("min_partition"), text("max_partition")
 	r.columns = b.columns["columns"].texts(i)
 	r.firstRevision, r.lastRevision = number("first_revision"), number("last_revision")
 	if d := b.columns["digest"]; !d.null(i) {

@@ -27,6 +27,7 @@ type segmentFacts struct {
 	kind                                       int32
 	rows                                       uint64
 	firstTable, firstPath, lastTable, lastPath string
+	minPartition, maxPartition                 string
 	columns                                    []string // of STATISTICS and ROW_GROUP_STATISTICS
 	firstRevision, lastRevision                uint64
 	totalRows, totalBytes                      uint64
@@ -39,7 +40,8 @@ type segmentRef struct {
 }
 
 func decodeSegment(message []byte) (s segmentFacts) {
-	texts := []*string{3: &s.firstTable, 4: &s.firstPath, 5: &s.lastTable, 6: &s.lastPath}
+	texts := []*string{3: &s.firstTable, 4: &s.firstPath, 5: &s.lastTable, 6: &s.lastPath, 12: &s.minPartition,
+		13: &s.maxPartition}
 	numbers := []*uint64{2: &s.rows, 8: &s.firstRevision, 9: &s.lastRevision, 10: &s.totalRows, 11: &s.totalBytes}
 	each(message, func(f wireField) {
 		switch {
@@ -60,7 +62,7 @@ func (s *segmentFacts) equal(o *segmentFacts) bool {
 	return s.kind == o.kind && s.rows == o.rows && s.firstTable == o.firstTable && s.firstPath == o.firstPath &&
 		s.lastTable == o.lastTable && s.lastPath == o.lastPath && slices.Equal(s.columns, o.columns) &&
 		s.firstRevision == o.firstRevision && s.lastRevision == o.lastRevision && s.totalRows == o.totalRows &&
-		s.totalBytes == o.totalBytes
+		s.totalBytes == o.totalBytes && s.minPartition == o.minPartition && s.maxPartition == o.maxPartition
 }
 
 // columnsFit tells whether names of columns are there for statistics, and only for them, and ascend strictly.
@@ -73,11 +75,11 @@ func (s *segmentFacts) columnsFit() bool {
 	return (len(s.columns) > 0) == (s.kind == segStatistics || s.kind == segRowGroupStatistics)
 }
 
-// rangeFits tells whether the first row of a segment is not above the last.
+// rangeFits tells whether no range is inverted.
 func (s *segmentFacts) rangeFits() bool {
 	switch s.kind {
 	case segFiles:
-		return !lessPair(s.lastTable, s.lastPath, s.firstTable, s.firstPath)
+		return !lessPair(s.lastTable, s.lastPath, s.firstTable, s.firstPath) && s.minPartition <= s.maxPartition
 	case segSchemas:
 		return s.firstTable <= s.lastTable
 	case segHistory:
@@ -211,9 +213,11 @@ func (s *source) readFiles(r *reference, p *part, call func(table string, file *
 func (s *source) checkFiles(b *batch, r *reference) error {
 	tables, paths, partitions := b.columns["table"], b.columns["path"], b.columns["partition"]
 	var totalRows, totalBytes uint64
+	var least, greatest string
 	for i := range b.rows {
 		table, path := tables.text(i), paths.text(i)
-		if !tableFits(table) || !pathFits(path) || !nameFits(partitions.text(i)) {
+		partition := partitions.text(i)
+		if !tableFits(table) || !pathFits(path) || !nameFits(partition) {
 			return damage("row %d: wrong table, partition or path", i)
 		}
 		if i > 0 && !lessPair(tables.text(i-1), paths.text(i-1), table, path) {
@@ -228,11 +232,18 @@ func (s *source) checkFiles(b *batch, r *reference) error {
 			return damage("row %d: wrong revision", i)
 		}
 		totalRows, totalBytes = saturated(totalRows, uint64(rows)), saturated(totalBytes, uint64(size))
+		if i == 0 {
+			least, greatest = partition, partition
+		}
+		least, greatest = min(least, partition), max(greatest, partition)
 	}
 	last := b.rows - 1
 	if tables.text(0) != r.firstTable || paths.text(0) != r.firstPath || tables.text(last) != r.lastTable ||
 		paths.text(last) != r.lastPath {
 		return damage("another range than its reference says")
+	}
+	if least != r.minPartition || greatest != r.maxPartition {
+		return damage("other partitions than its reference says")
 	}
 	if totalRows != r.totalRows || totalBytes != r.totalBytes {
 		return damage("other totals than its reference says")

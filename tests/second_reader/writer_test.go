@@ -432,7 +432,8 @@ func (s *testSegment) facts() message {
 	for _, column := range s.columns {
 		m = m.text(7, column)
 	}
-	return m.number(8, s.firstRevision).number(9, s.lastRevision).number(10, s.totalRows).number(11, s.totalBytes)
+	m = m.number(8, s.firstRevision).number(9, s.lastRevision).number(10, s.totalRows).number(11, s.totalBytes)
+	return m.text(12, s.minPartition).text(13, s.maxPartition)
 }
 
 func (s *testSegment) ref() message {
@@ -477,7 +478,8 @@ func (l *testLog) checkpoint(files uint64, segments []*testSegment, referencesTo
 			dead = s.dead
 		}
 		rows = append(rows, []any{uint8(s.kind), s.part, s.run, digest, int64(s.offset), int64(s.length), int64(s.rows),
-			int64(s.totalRows), int64(s.totalBytes), s.firstTable, s.firstPath, s.lastTable, s.lastPath, columns,
+			int64(s.totalRows), int64(s.totalBytes), s.firstTable, s.firstPath, s.lastTable, s.lastPath, s.minPartition,
+			s.maxPartition, columns,
 			int64(s.firstRevision), int64(s.lastRevision), dead})
 	}
 	references := &testSegment{segmentFacts: segmentFacts{kind: segReferences, rows: uint64(len(rows))},
@@ -499,8 +501,9 @@ func filesRow(table, path string, revision int64, groups int32) []any {
 func filesSegment(part, run int32, dead []byte, rows ...[]any) *testSegment {
 	first, last := rows[0], rows[len(rows)-1]
 	return &testSegment{segmentFacts: segmentFacts{kind: segFiles, rows: uint64(len(rows)), firstTable: first[0].(string),
-		firstPath: first[1].(string), lastTable: last[0].(string), lastPath: last[1].(string),
-		totalRows: uint64(10 * len(rows)), totalBytes: uint64(100 * len(rows))}, part: part, run: run, dead: dead,
+		firstPath: first[1].(string), lastTable: last[0].(string), lastPath: last[1].(string), minPartition: "p",
+		maxPartition: "p",
+		totalRows:    uint64(10 * len(rows)), totalBytes: uint64(100 * len(rows))}, part: part, run: run, dead: dead,
 		piece: piece(filesColumns, rows, true)}
 }
 
