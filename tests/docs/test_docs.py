@@ -34,6 +34,7 @@ def test_there_are_examples():
     assert {page.name for page in RUNNABLE} >= {"README.md", "reading.md", "writing.md"}
 
 
+@pytest.mark.slow("a page about Spark starts a session, or waits for Spark's Python processes")
 @pytest.mark.spark
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_examples_run(page, tmp_path, monkeypatch):

@@ -195,6 +195,7 @@ def test_the_reader_that_travels_to_tasks_has_no_files_in_it(tmp_path):
 # --- What goes wrong reaches the user in lakelog's words ------------------------------------------
 
 
+@pytest.mark.slow("of each error a Python process dies, and Spark starts another for the next one")
 def test_errors_when_loading(spark, local):
     lakelog.spark.register(spark)
     good = {"database": "weather", "table": "hourly"}

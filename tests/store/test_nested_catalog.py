@@ -44,6 +44,7 @@ def test_inside_a_writers_prefix_no_catalog_begins(outer, below):
     assert not [info.key for info in store.list("w1/") if "/inner/" in info.key]
 
 
+@pytest.mark.slow("20 writers are opened, each with a probe and a commit, on a test server")
 def test_beside_it_and_with_such_names_catalogs_begin(outer):
     url, options = outer
     parent = url.rpartition("/")[0]
