@@ -1,11 +1,12 @@
-"""Whether a log really begins and ends where a listing says: asked by names.
+"""Whether a listing lacks what a log has, where nothing else would show it: asked by names.
 
 A scan of a folder may miss a name. One in the middle leaves a hole, which is seen. But a log whose
 first transaction, or first checkpoint, was missed looks like one that was pruned, and the files of
 its first revisions like orphans; and one whose last was missed just looks shorter. Prune deletes in
 ascending order, and each transaction tells the name of the one before it: so whether that one name
 is there says whether all lower ones are gone. On stores with put-if-absent it also tells the name
-of the one after it.
+of the one after it. And a checkpoint has the name of its transaction: one that was missed would
+leave the segments that it alone refers to without anybody who needs them.
 
 Source: docs/maintenance.md; docs/format.md, section 4.
 """

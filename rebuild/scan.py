@@ -179,7 +179,7 @@ def _out_of_range(meta: FooterMetadata) -> str:
         ("number", meta.number >= 0),
         ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
         ("application version", 0 <= meta.app_version < _MAX_VERSION),
-        ("application's version before", -1 <= meta.base_app_version < _MAX_VERSION),
+        ("known application version", -1 <= meta.base_app_version < _MAX_VERSION),
         ("operation", meta.operation in OPERATIONS),
     ):
         if not good:
