@@ -298,7 +298,8 @@ def test_of_two_at_once_one_stands(lost, count):
     outcomes = {"first": 0, "second": 0}
     alone = Meeting(fill(MemoryStore(), before), 0, None)
     rebuild(alone)
-    for at in [*some(f"at once {lost}", range(1, alone.puts + 1), count), alone.puts + 1]:
+    places = some(f"at once {lost}", range(2, alone.puts + 1), count)
+    for at in [1, *places, alone.puts + 1]:
         inner = fill(MemoryStore(), before)
         second = plan_of(inner)
 
