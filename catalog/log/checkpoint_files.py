@@ -146,18 +146,16 @@ def _count(
     """Files, rows and bytes that are live."""
     before = state.base.message.counts if state.base is not None else wire.Counts()
     tables = [part.rows(None) for part in fresh.parts]
-    tables.append(
-        files_rows(
-            [add for added in fresh.added.values() for add, _ in added.values()],
-            [0] * sum(map(len, fresh.added.values())),
-        )
-    )
+    adds = [add for added in fresh.added.values() for add, _ in added.values()]
     if based and any(part.dead is not None for part in based):
         tables += [part.rows(None) for part in based]
         before = wire.Counts()
-    counts.files = before.files + sum(table.num_rows for table in tables)
-    counts.rows = min(before.rows + sum(total(t, "row_count") for t in tables), MAX_COUNT)
-    counts.bytes = min(before.bytes + sum(total(t, "size_bytes") for t in tables), MAX_COUNT)
+    files = len(adds) + sum(table.num_rows for table in tables)
+    rows = sum(add.row_count for add in adds) + sum(total(t, "row_count") for t in tables)
+    size = sum(add.size_bytes for add in adds) + sum(total(t, "size_bytes") for t in tables)
+    counts.files = before.files + files
+    counts.rows = min(before.rows + rows, MAX_COUNT)
+    counts.bytes = min(before.bytes + size, MAX_COUNT)
 
 
 def _runs(pieces: Sequence[Piece]) -> int:

@@ -51,14 +51,18 @@ class PieceSink:
             columns: The names of the columns that statistics are of.
             part, run: See `Piece`.
         """
-        data = encode_ipc(rows, self.salt)  # salted first: only small ones are encoded twice
         segment = describe(kind, rows, columns)
+        # Only an object of its own is salted. Few rows will be inline and are encoded without; of
+        # many, whatever comes out small is encoded twice.
+        salt = b"" if rows.nbytes <= SPILL_FROM_BYTES else self.salt
+        data = encode_ipc(rows, salt)
         if self._spills(len(data)):
+            data = data if salt == self.salt else encode_ipc(rows, self.salt)
             body, digest = frame_segment(self.log, segment, data)
             self.segments.append((segment_name(digest), body))
             self.pieces.append(Piece(segment, digest, len(body), "", None, part, run))
         else:
-            data = encode_ipc(rows) if self.salt else data
+            data = encode_ipc(rows) if salt else data
             offset = self.attachments.add(data)
             self.pieces.append(
                 Piece(segment, b"", len(data), "", memoryview(data), part, run, None, offset)

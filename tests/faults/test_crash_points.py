@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import random
 from functools import cache
 
 import pytest
@@ -51,10 +52,13 @@ def begin(name):
     return BY_NAME[name].begin()
 
 
-def some(items, one_in):
-    """Each of so many, beginning somewhere: other ones with each seed. The long tests take all."""
+def some(items, one_in, of=""):
+    """One of each so many in a row: other ones with each seed, and with each operation that they
+    are of. The long tests take all."""
+    chance = random.Random(f"{base_seed()} {of}")
     found = list(items)
-    return found[base_seed() % min(one_in, len(found)) :: one_in]
+    rows = (found[at : at + one_in] for at in range(0, len(found), one_in))
+    return [chance.choice(row) for row in rows]
 
 
 @cache
@@ -147,12 +151,19 @@ def writes(name):
     return [n for n, kind in enumerate(reference(name)[2]) if kind not in READS]
 
 
+@pytest.mark.parametrize(
+    "one_in",
+    [
+        pytest.param(2, id="every second one"),
+        pytest.param(1, id="each", marks=[pytest.mark.long, pytest.mark.timeout(0)]),
+    ],
+)
 @pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
-def test_a_crash_at_each_writing_request(name):
+def test_a_crash_at_each_writing_request(name, one_in):
     content = begin(name)
     total = len(writes(name))
     assert total >= BY_NAME[name].least
-    for at, after in itertools.product(range(total), (False, True)):
+    for at, after in some(itertools.product(range(total), (False, True)), one_in, of=name):
         if after and not BY_NAME[name].commits and at < total - 1:
             continue  # the same store as before the next one, and nothing was acknowledged
         store, notes = memory(content), Notebook()
@@ -233,8 +244,8 @@ def lost_and_damaged(name):
 
 @pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
 def test_one_lost_request_or_answer(name):
-    """Of a commit each; of all else some."""
-    for plan in some(one_fault(name), 1 if BY_NAME[name].commits else 4):
+    """More of a commit than of all else."""
+    for plan in some(one_fault(name), 3 if BY_NAME[name].commits else 8, of=name):
         check_faults(name, plan)
 
 
@@ -246,7 +257,7 @@ COMMITS = ["first commit", "first guest", "commit", "files", "guest", "plain com
 @pytest.mark.parametrize("plans", PLANS, ids=lambda plans: plans.__name__)
 def test_some_plans_of_several_faults(name, plans):
     found = plans(name)
-    for plan in some(found, len(found) // 40):
+    for plan in some(found, len(found) // 20, of=name):
         check_faults(name, plan)
 
 
@@ -278,11 +289,11 @@ def test_all_pairs_of_two_faults(name):
 
 @pytest.mark.parametrize("name", [operation.name for operation in REBUILDS])
 def test_a_crash_at_each_writing_request_of_a_rebuild(name, request):
-    """One request in three; tests/rebuild/test_rebuild_crash.py has each, on every backend."""
+    """One request in six; tests/rebuild/test_rebuild_crash.py has each, on every backend."""
     before, after, *_ = reference(name)
     total = len(writes(name))
     assert total >= BY_NAME[name].least
-    for at, late in itertools.product(range(0, total, 3), (False, True)):
+    for at, late in some(itertools.product(range(total), (False, True)), 6, of=name):
         check_rebuild(name, CrashingStore(memory(begin(name)), at, after=late), before, after)
 
 

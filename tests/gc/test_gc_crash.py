@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from lakelog.errors import SnapshotPruned, StorageError
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
-from sample import some
+from sample import EVERY, some
 
 # No reader may take a prune for damage.
 pytestmark = [
@@ -20,7 +20,6 @@ pytestmark = [
 DAY_S = 86_400.0
 W, D = "EWR", "weather"
 NEVER = 10_000
-EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
 
 
 class Stop:

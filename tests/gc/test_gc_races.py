@@ -28,7 +28,7 @@ from lakelog.errors import (
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from race_cases import Interposed, before_request
-from sample import some
+from sample import EVERY, some
 from seeds import base_seed
 
 # No reader may take maintenance for damage.
@@ -44,8 +44,6 @@ W, D = "EWR", "weather"
 BASE = f"{W}/{D}/"
 
 NEVER = 10_000
-
-EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
 
 
 class Committer:

@@ -10,7 +10,7 @@ from lakelog.errors import (
 )
 from lakelog.gc import execute_prune, plan_prune
 from race_cases import before_request
-from sample import some
+from sample import EVERY, some
 
 # No reader may take maintenance for damage.
 pytestmark = [
@@ -23,8 +23,6 @@ DAY_S = 86_400.0
 W, D = "EWR", "weather"
 
 NEVER = 10_000
-
-EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
 
 
 def with_segments(make_memory_lake):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "v1"
-HISTORIES = 12
+HISTORIES = 6
 
 
 # --- Logs -----------------------------------------------------------------------------------------
@@ -130,7 +130,17 @@ def assert_times_agree(catalog: Catalog, root: Path, rng: random.Random) -> None
 def test_they_agree_on_random_histories(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seed = base_seed() * HISTORIES + number
+    agree_on_a_history(base_seed() * HISTORIES + number, tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+def test_they_agree_on_many_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(300):
+        agree_on_a_history(base_seed() + number, tmp_path / str(number), monkeypatch)
+
+
+def agree_on_a_history(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = random_catalog(tmp_path, seed, monkeypatch)
     rng = random.Random(-seed - 1)
     writers = catalog.writers(DATABASE)

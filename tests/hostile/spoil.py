@@ -153,10 +153,10 @@ def _spoil_tree(fields: list[Field], random: random.Random, attached: list[bytes
         case 3:
             place[at] = replace(field, number=random.choice((*range(1, 17), 100, (1 << 29) - 1)))
         case 4:
-            deep: list[Field] = []
-            for _ in range(random.choice((2, 50, 99, 101, 5000))):
-                deep = [Field(field.number, 2, unparse(deep))]
-            place[at] = deep[0]
+            tag, inner_bytes = varint(field.number << 3 | 2), b""
+            for _ in range(random.choice((2, 50, 99, 101, 5000)) - 1):
+                inner_bytes = tag + varint(len(inner_bytes)) + inner_bytes
+            place[at] = Field(field.number, 2, inner_bytes)
         case 5:
             place[at] = Field(field.number, random.choice((1, 3, 4, 5, 6, 7)), b"\x00\x01" * 6)
         case 6:

@@ -1,6 +1,9 @@
 """One object of a log damaged or gone, in a store: what can still be read is read, the rest is an
 error that names the object and says what stays readable. Damage to a part of a checkpoint is found
-when the part is used; content that was signed anew is in `test_signed_in_store.py`."""
+when the part is used; content that was signed anew is in `test_signed_in_store.py`.
+
+With each change a sample of the segments is spoiled, another with each commit; `make soak` spoils
+every one."""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
 from lakelog.testing.keys import log_keys, revision_in
+from sample import EVERY, some
 
 HEAD = 8
 DAMAGE = {
@@ -172,32 +176,32 @@ def costs(piece):
     }
 
 
+@pytest.mark.parametrize("count", [4, EVERY])
 @pytest.mark.parametrize("what", ["missing", "another's bytes", *DAMAGE])
-@pytest.mark.parametrize("name", PIECES)
-def test_a_spoiled_segment_costs_its_part_and_no_more(name, what):
+def test_a_spoiled_segment_costs_its_part_and_no_more(what, count):
     """Only the last checkpoint is left: nothing else gives the part."""
-    piece, key = PIECES[name]
-    store = small_log(pruned=True)
-    spoil(store, key, what)
-    refused = damaged_answers(ask(store), {key})
-    # A collection of garbage reads all that it must keep, and whatever it can't read ends it.
-    assert refused - {"gc"} == costs(piece) - {"gc"}
-    assert "gc" in refused or not costs(piece) & {"gc"}
+    for name, (piece, key) in some(f"alone {what}", PIECES.items(), count):
+        store = small_log(pruned=True)
+        spoil(store, key, what)
+        refused = damaged_answers(ask(store), {key})
+        # A collection of garbage reads all that it must keep, and whatever it can't read ends it.
+        assert refused - {"gc"} == costs(piece) - {"gc"}, name
+        assert "gc" in refused or not costs(piece) & {"gc"}, name
 
 
+@pytest.mark.parametrize("count", [4, EVERY])
 @pytest.mark.parametrize("what", ["missing", "a flipped bit"])
-@pytest.mark.parametrize("name", PIECES)
-def test_a_spoiled_segment_costs_nothing_where_an_older_base_serves(name, what):
+def test_a_spoiled_segment_costs_nothing_where_an_older_base_serves(what, count):
     """Statistics are not worth an older base: they are unknown then."""
-    piece, key = PIECES[name]
-    store = small_log(pruned=False)
-    spoil(store, key, what)
-    found = ask(store)
-    assert damaged_answers(found, {key}) <= {"gc"}
-    of_statistics = piece.kind in (2, 3, 4)
-    told = found.warned.get(StatisticsWarning if of_statistics else CheckpointWarning, [])
-    assert any(key in text for text in told)
-    assert of_statistics or StatisticsWarning not in found.warned
+    for name, (piece, key) in some(f"with others {what}", PIECES.items(), count):
+        store = small_log(pruned=False)
+        spoil(store, key, what)
+        found = ask(store)
+        assert damaged_answers(found, {key}) <= {"gc"}
+        of_statistics = piece.kind in (2, 3, 4)
+        told = found.warned.get(StatisticsWarning if of_statistics else CheckpointWarning, [])
+        assert any(key in text for text in told), name
+        assert of_statistics or StatisticsWarning not in found.warned, name
 
 
 def spoil(store, key, what):

@@ -1,9 +1,12 @@
 """Checkpoints that a hostile or broken writer made, in a store: every digest and length is right,
 and the content is not. What is said of a part is the truth, or is refused naming the object;
-statistics that lie by their form are unknown; no live file is ever planned to be deleted."""
+statistics that lie by their form are unknown; no live file is ever planned to be deleted.
+
+With each change a sample of the lies is told, another with each commit; `make soak` tells all."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +26,7 @@ from lakelog.catalog.format.wire_kinds import (
 )
 from lakelog.catalog.wire import lakelog_segment_pb2 as wire
 from loose import SAID
+from sample import EVERY, some
 
 OF_A_PART = (ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS)
 
@@ -111,14 +115,16 @@ SAY_LESS = {
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("count", [6, EVERY])
 @pytest.mark.parametrize("kind", sorted({kind for kind, _ in COLUMN_LIES.values()}))
-def test_a_segment_of_other_columns_or_rows_is_refused(kind, half, told):
+def test_a_segment_of_other_columns_or_rows_is_refused(kind, count, told):
     """In the largest segment of its kind; by reference and inline in turn."""
-    lies = [(what, change) for what, (of, change) in COLUMN_LIES.items() if of == kind]
-    for number, (what, change) in enumerate(lies[half::2]):
-        if told and what in SAY_LESS:
-            continue
+    lies = [
+        (what, change)
+        for what, (of, change) in COLUMN_LIES.items()
+        if of == kind and not (told and what in SAY_LESS)
+    ]
+    for number, (what, change) in some(f"columns {kind} {told}", enumerate(lies), count):
         loose = LOOSE.copy()
         piece = max(loose.of_kind(kind), key=lambda piece: piece.row["row_count"])
         table = change(piece.table())
@@ -134,24 +140,29 @@ def test_a_segment_of_other_columns_or_rows_is_refused(kind, half, told):
             assert "head" not in refused, what
 
 
-@pytest.mark.parametrize("kind", sorted(set(COLUMNS) - {REFERENCES}))
-def test_a_segment_of_garbage_is_refused_where_it_is_used(kind):
-    for data in (b"", b"ARROW1", b"ARROW1\0\0" + bytes(100) + b"ARROW1", b"PAR1" * 9):
-        for spill in (False, True):
-            loose = LOOSE.copy()
-            loose.of_kind(kind)[0].data = data
-            refused, _ = judge(pruned=True, spill=spill, loose=loose)
-            assert bool(refused) == (kind not in OF_A_PART)
-            assert judge(pruned=False, spill=spill, loose=loose)[1].warned
+GARBAGE = (b"", b"ARROW1", b"ARROW1\0\0" + bytes(100) + b"ARROW1", b"PAR1" * 9)
 
 
+@pytest.mark.parametrize("count", [2, EVERY])
 @pytest.mark.parametrize("kind", sorted(set(COLUMNS) - {REFERENCES}))
-def test_a_segment_object_that_says_something_else_of_itself_is_refused(kind):
-    for name, value in {
+def test_a_segment_of_garbage_is_refused_where_it_is_used(kind, count):
+    for data, spill in some(f"garbage {kind}", itertools.product(GARBAGE, (False, True)), count):
+        loose = LOOSE.copy()
+        loose.of_kind(kind)[0].data = data
+        refused, _ = judge(pruned=True, spill=spill, loose=loose)
+        assert bool(refused) == (kind not in OF_A_PART)
+        assert judge(pruned=False, spill=spill, loose=loose)[1].warned
+
+
+@pytest.mark.parametrize("count", [3, EVERY])
+@pytest.mark.parametrize("kind", sorted(set(COLUMNS) - {REFERENCES}))
+def test_a_segment_object_that_says_something_else_of_itself_is_refused(kind, count):
+    lies = {
         "kind": kind % 7 + 1, "row_count": 3_000, "first_table": "a", "last_table": "zz",
         "first_path": "data/", "last_path": "zz", "first_revision": 1, "last_revision": 99,
         "total_rows": 7, "total_bytes": 7, "min_partition": "z", "max_partition": "zz",
-    }.items():  # fmt: skip
+    }  # fmt: skip
+    for name, value in some(f"says of itself {kind}", lies.items(), count):
         loose = LOOSE.copy()
         piece = loose.of_kind(kind)[0]
         piece.said = wire.Segment(**{field: piece.row[field] for field in SAID})

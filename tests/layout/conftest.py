@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -42,16 +44,20 @@ class Module:
     def text(self) -> str:
         return (ROOT / self.path).read_text(encoding="utf-8")
 
-    @property
+    @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text, str(self.path))
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of the tree."""
+        return list(ast.walk(self.tree))
+
     def imports(self, *, typing_too: bool = True) -> set[str]:
         """Full names of all that is imported, wherever it stands; `from a import b` gives a.b."""
-        tree = self.tree
-        skipped = set() if typing_too else set(_typing_only(tree))
+        skipped = set() if typing_too else set(_typing_only(self.tree))
         found = set()
-        for node in ast.walk(tree):
+        for node in self.nodes:
             if node in skipped:
                 continue
             if isinstance(node, ast.Import):
@@ -77,23 +83,19 @@ def _typing_only(tree: ast.Module) -> list[ast.AST]:
     return found
 
 
-def _hidden(path: Path) -> bool:
-    parts = path.relative_to(ROOT).parts
-    return any(
-        part.startswith(".") or part == "__pycache__" or part.endswith(".egg-info")
-        for part in parts
-    )
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__pycache__" or name.endswith(".egg-info")
 
 
 def all_files(*suffixes: str) -> list[Path]:
     """Files of the repository with one of these endings, sorted; relative to its root."""
     found = []
-    for path in sorted(ROOT.rglob("*")):
-        if path.is_file() and not _hidden(path) and path.name.endswith(suffixes):
-            relative = path.relative_to(ROOT)
-            if relative.parts[0] not in {"build", "dist", "demo-lake"}:
-                found.append(relative)
-    return found
+    for folder, inside, names in os.walk(ROOT):
+        made = {"build", "dist", "demo-lake"} if Path(folder) == ROOT else set()
+        inside[:] = [name for name in inside if not _hidden(name) and name not in made]
+        paths = [Path(folder, name) for name in names if not _hidden(name)]
+        found += [path for path in paths if path.name.endswith(suffixes) and path.is_file()]
+    return sorted(path.relative_to(ROOT) for path in found)
 
 
 def _module(path: Path) -> Module:

@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```(?:sh|text)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def texts(module) -> list[str]:
     """Every string literal of a module; of an f-string the parts that are fixed, joined."""
     found = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.JoinedStr):
             parts = [v.value if isinstance(v, ast.Constant) else "{}" for v in node.values]
             found.append("".join(map(str, parts)))
@@ -64,7 +64,7 @@ def _is_taken(found: str) -> bool:
     return True
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def all_texts(root, modules, text_files):
     """Every text of the package and every document, each with where it stands."""
     found = [(str(module.path), text) for module in modules for text in texts(module)]

@@ -93,7 +93,7 @@ def test_within_the_package_imports_are_relative(modules):
 def _walk(module):
     import ast
 
-    return ast.walk(module.tree)
+    return module.nodes
 
 
 def _absolute(node) -> bool:

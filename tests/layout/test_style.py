@@ -33,7 +33,7 @@ def test_tests_and_benchmarks_are_short(root, python_files):
 def test_functions_fit_a_screen(modules):
     long = {}
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[0]
                 if ast.get_docstring(node) is not None and len(node.body) > 1:

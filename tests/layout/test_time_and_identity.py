@@ -22,7 +22,7 @@ SEEDED = "lakelog.testing"
 def used_names(module) -> set[str]:
     """Full names of what a module uses, `import datetime as dt` and the like looked through."""
     known: dict[str, str] = {}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 first = alias.name.split(".")[0]
@@ -31,7 +31,7 @@ def used_names(module) -> set[str]:
             for alias in node.names:
                 known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     found = set(known.values())
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Attribute):
             head, _, tail = ast.unparse(node).partition(".")
             if head in known:
@@ -52,9 +52,13 @@ def test_nothing_but_ambient_reads_the_clock_or_makes_an_identity(modules):
 
 def test_the_test_sees_through_other_names(tmp_path, modules):
     class Fake:
-        tree = ast.parse(
-            "import datetime as dt\nfrom uuid import uuid4 as new\nimport time\n"
-            "dt.datetime.now(dt.UTC)\nnew()\ntime.time()\n"
+        nodes = tuple(
+            ast.walk(
+                ast.parse(
+                    "import datetime as dt\nfrom uuid import uuid4 as new\nimport time\n"
+                    "dt.datetime.now(dt.UTC)\nnew()\ntime.time()\n"
+                )
+            )
         )
 
     assert used_names(Fake) >= {"datetime.datetime.now", "uuid.uuid4", "time.time"}

@@ -103,19 +103,23 @@ def _owners(bug: str) -> Model:
 
 
 def _with_guest(bug: str) -> Model:
-    return Exclusive(2, 1, 3, mutant=bug)
+    return Exclusive(1, 1, 3, mutant=bug)
 
 
 def _compaction(bug: str) -> Model:
-    return Exclusive(1, 2, 3, compaction=True, mutant=bug)
+    return Exclusive(1, 1, 3, compaction=True, mutant=bug)
 
 
 def _prune(bug: str) -> Model:
     return Prune(2, 0, 3, mutant=bug)
 
 
+def _one_owner(bug: str) -> Model:
+    return Prune(1, 0, 2, mutant=bug)
+
+
 def _late(bug: str) -> Model:
-    return Prune(2, 0, 3, late=True, mutant=bug)
+    return Prune(2, 0, 2, late=True, mutant=bug)
 
 
 def _rival(bug: str) -> Model:
@@ -123,7 +127,11 @@ def _rival(bug: str) -> Model:
 
 
 def _checkpoints(bug: str) -> Model:
-    return Checkpoints(3, 2, 2, mutant=bug)
+    return Checkpoints(2, 1, 2, mutant=bug)
+
+
+def _two_makers(bug: str) -> Model:
+    return Checkpoints(3, 2, 1, mutant=bug)
 
 
 def _damage(bug: str) -> Model:
@@ -132,6 +140,10 @@ def _damage(bug: str) -> Model:
 
 def _readers(bug: str) -> Model:
     return Readers(3, 1, mutant=bug)
+
+
+def _few_revisions(bug: str) -> Model:
+    return Readers(2, 1, mutant=bug)
 
 
 def _grace(bug: str) -> Model:
@@ -209,7 +221,7 @@ MUTANTS: dict[str, Mutant] = {
         "dates its belief from the reply, not from the first send", inv.NOT_RECREATED, _prune
     ),
     "retry_unknown_after_prune": Mutant(
-        "commits again although the unknown attempt's name was pruned", inv.ONCE, _prune
+        "commits again although the unknown attempt's name was pruned", inv.ONCE, _one_owner
     ),
     "fence_by_retained_only": Mutant(
         "judges by the revisions left, though some were pruned unseen", inv.ONE_OWNER, _rival
@@ -227,7 +239,7 @@ MUTANTS: dict[str, Mutant] = {
         "prunes by a checkpoint that it did not read back", inv.FORWARD, _damage
     ),
     "prune_by_young_checkpoint": Mutant(
-        "prunes by a checkpoint younger than the floor (makers)", inv.CHECKPOINT, _checkpoints
+        "prunes by a checkpoint younger than the floor (makers)", inv.CHECKPOINT, _two_makers
     ),
     "prune_segments_by_survivor": Mutant(
         "keeps the survivor's segments, not those of newer checkpoints", inv.FORWARD, _checkpoints
@@ -246,7 +258,7 @@ MUTANTS: dict[str, Mutant] = {
         "a reader takes a 404 for the end of the log", inv.FRESH, _readers
     ),
     "reader_tails_after_idle": Mutant(
-        "a reader asks for the next name after a long idle", inv.FRESH, _readers
+        "a reader asks for the next name after a long idle", inv.FRESH, _few_revisions
     ),
     "reader_belief_from_get": Mutant(
         "a reader dates its belief from a GET that found something", inv.FRESH, _readers

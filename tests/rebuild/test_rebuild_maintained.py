@@ -45,8 +45,8 @@ pytestmark = pytest.mark.usefixtures("parts_decoded_once")
 
 W, D = "EWR", "weather"
 DAY_S = 86_400.0
-HISTORIES = 48
-PARTS = 6  # for the workers to share
+HISTORIES = 24
+PARTS = 3  # for the workers to share
 STEPS = 14
 
 

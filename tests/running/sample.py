@@ -6,9 +6,14 @@ import random
 from collections.abc import Iterable
 from typing import TypeVar
 
+import pytest
 from seeds import base_seed
 
 T = TypeVar("T")
+
+# The count of a test that takes a sample in `make test` and all of its cases in `make soak`:
+# @pytest.mark.parametrize("count", [8, EVERY])
+EVERY = pytest.param(None, marks=pytest.mark.long, id="every")
 
 
 def some(name: str, items: Iterable[T], count: int | None) -> list[T]:
