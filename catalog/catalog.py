@@ -126,8 +126,9 @@ class Catalog:
             NaiveTime, InvalidToken: Not a point in time.
             ForkError, CorruptError, UnsupportedFeature: A log that can't be read there.
         Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint and each later
-            transaction of every writer. A time before the head of a log reads that
-            log twice. A table's pieces of a checkpoint are read when they are asked for.
+            transaction of every writer; if there is none later, 1 for the beginning of the
+            checkpoint's own. A time before the head of a log reads that log twice. A table's pieces
+            of a checkpoint are read when they are asked for.
         """
         from .snapshot import Snapshot
 

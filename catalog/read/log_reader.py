@@ -34,6 +34,7 @@ from ..log.state import SMALL_BYTES, State, empty_state, state_of_checkpoint
 from ..parallel import parallel
 from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
 from .other_base import other_base
+from .own_transaction import base_and_header, refuse_other_history
 from .views import is_older_view, is_right_above, refuse_gone, stands
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class LogReader(LogFolder):
             CorruptError: A transaction that is needed is damaged or doesn't fit; says what can
                 still be read.
             UnsupportedFeature: The log requires what this lakelog doesn't know.
-        Requests: 1 LIST; 1 GET for the checkpoint and for each transaction after it.
+        Requests: 1 LIST; 1 GET for the checkpoint and for each transaction after it; if there is
+            none after it, 1 for the beginning of its own.
         """
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -176,21 +178,24 @@ class LogReader(LogFolder):
     ) -> tuple[State, list[tuple[LogObject, bytes]]]:
         """The state of a base, and the transactions after it, not yet decoded."""
         if base is None:
-            bodies = self._bodies(tail)
-            return self._with_reader(empty_state(self.writer, self.database)), list(
-                zip(tail, bodies, strict=True)
-            )
+            empty = self._with_reader(empty_state(self.writer, self.database))
+            return empty, list(zip(tail, self._bodies(tail), strict=True))
+        key = listing.key(base)
+        own = [] if tail else listing.transactions.get(base.revision, [])
         try:
-            first, *bodies = self._bodies([base, *tail])
+            if own:
+                first, header = base_and_header(self.store, key, listing.key(own[0]))
+                bodies: list[bytes] = []
+            else:
+                first, *bodies = self._bodies([base, *tail])
         except Vanished:
-            if not final or self.store.get_many([listing.key(base)]) != [None]:
+            if not final or self.store.get_many([key]) != [None]:
                 raise
-            raise CorruptObject(
-                f"{listing.key(base)} was listed and is gone", key=listing.key(base)
-            ) from None
-        state = state_of_checkpoint(
-            decode_checkpoint(first, listing.key(base)), self.writer, self.database
-        )
+            raise CorruptObject(f"{key} was listed and is gone", key=key) from None
+        decoded = decode_checkpoint(first, key)
+        state = state_of_checkpoint(decoded, self.writer, self.database)
+        if own:
+            refuse_other_history(self.store, state, key, listing.key(own[0]), header)
         return self._with_reader(state), list(zip(tail, bodies, strict=True))
 
     def _with_reader(self, state: State) -> State:
