@@ -9,18 +9,22 @@ Source: docs/format.md, section 4.3.
 
 from __future__ import annotations
 
+import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptError, CorruptObject, ObjectNotFound, UnsupportedFeature
 from ..format.frame import HEADER_BYTES
 from ..format.objects import decode_transaction
-from ..parallel import parallel
 from .log_folder import Vanished
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...store import Store
     from ..log.state import State
+
+_AT_HAND: Final = ("memory", "file")  # stores that answer without a round trip
 
 
 def base_and_header(store: Store, base: str, transaction: str) -> tuple[bytes, bytes]:
@@ -32,23 +36,49 @@ def base_and_header(store: Store, base: str, transaction: str) -> tuple[bytes, b
         Vanished: The checkpoint isn't there.
     Requests: 1 GET each, at once.
     """
-    body, header = parallel(
-        lambda ask: ask(), [partial(_whole, store, base), partial(_header, store, transaction)]
-    )
+    ask = partial(_beginning, store, transaction)
+    if store.backend in _AT_HAND:
+        header, body = ask(), store.get_many([base])[0]
+    else:
+        beside = _Beside(ask)
+        try:
+            body = store.get_many([base])[0]
+        finally:
+            beside.join()
+        header = beside.result()
     if body is None:
         raise Vanished
-    return body, header or b""
+    return body, header
 
 
-def _whole(store: Store, key: str) -> bytes | None:
-    return store.get_many([key])[0]
-
-
-def _header(store: Store, key: str) -> bytes | None:
+def _beginning(store: Store, key: str) -> bytes:
     try:
         return store.get(key, start=0, end=HEADER_BYTES)
     except ObjectNotFound:
-        return None  # pruned since it was listed
+        return b""  # pruned since it was listed
+
+
+class _Beside(threading.Thread):
+    """One request beside another. (A pool is more than a job that appends once should load.)"""
+
+    def __init__(self, ask: Callable[[], bytes]) -> None:
+        super().__init__(name="lakelog-read")
+        self._ask = ask
+        self._found = b""
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._found = self._ask()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> bytes:
+        """What came, once the thread has ended."""
+        if self._error is not None:
+            raise self._error
+        return self._found
 
 
 def refuse_other_history(
