@@ -23,6 +23,7 @@ from ..log.listing import REPAIR, Listing, fork_error
 from ..margins import DEFAULT_MARGINS
 from .findings import Finding
 from .log_reader import LogReader
+from .losses import LostLogWarning
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -153,7 +154,8 @@ def _read(log: LogReader, listing: Listing) -> tuple[State | None, list[Finding]
             found.append(Finding("problem", error.message, error.key, error.hint))
     for item in caught:
         if item.category.__module__.startswith(__name__.split(".")[0] + "."):
-            to_do = "`lakelog checkpoint` writes a new one"
+            lost = issubclass(item.category, LostLogWarning)  # it says itself what to do
+            to_do = None if lost else "After the next commit `lakelog checkpoint` writes a new one"
             found.append(Finding("problem", str(item.message), None, to_do))
     return state, found
 
