@@ -103,9 +103,9 @@ class Catalog:
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
-            all names of each log.
+            all names of each log; without `writer` 1 LIST more for each writer that has none.
         """
-        listings = self._listings(database)
+        listings = self._listings(database, tell_lost=writer is None)
         if writer is not None:
             listings = [self._pick(listings, writer)]
         parts = parallel(self._history_of, listings)
@@ -125,9 +125,16 @@ class Catalog:
                 SnapshotPruned: Not there.
             NaiveTime, InvalidToken: Not a point in time.
             ForkError, CorruptError, UnsupportedFeature: A log that can't be read there.
-        Requests: 1 LIST, and 1 for each writer; then 1 GET for a checkpoint and each later
-            transaction of every writer. A time before the head of a log reads that
-            log twice. A table's pieces of a checkpoint are read when they are asked for.
+        Warns:
+            LostLogWarning: A writer has no log of this database and once had one, or the checkpoint
+                of a log's incarnation is lost: what these hold is missing. (Not of a token, nor of
+                a mapping.)
+            CheckpointWarning: An older checkpoint of a log was read.
+        Requests: 1 LIST, 1 for each writer, and 1 more for each that has no log of the database
+            (some more if it has files of it); then 1 GET for a checkpoint and each later
+            transaction of every writer; if there is none later, 1 for the beginning of the
+            checkpoint's own. A time before the head of a log reads that log twice. A table's pieces
+            of a checkpoint are read when they are asked for.
         """
         from .snapshot import Snapshot
 
@@ -136,7 +143,7 @@ class Catalog:
         if isinstance(wanted, Cut):
             states = self._states_of_cut(wanted)
         else:
-            listings = self._listings(database)
+            listings = self._listings(database, tell_lost=True)
             if wanted is None:
                 states = parallel(
                     lambda listing: self._log(listing).load(listing=listing), listings
@@ -188,7 +195,14 @@ class Catalog:
     def _writer_ids(self) -> list[str]:
         return [name for name in self.store.list_folders("") if is_id(name)]
 
-    def _listings(self, database: str) -> list[Listing]:
+    def _listings(self, database: str, *, tell_lost: bool = False) -> list[Listing]:
+        """The logs of a database.
+
+        Args:
+            tell_lost: Warn of writers that have none and once had one.
+        Requests: 1 LIST, and 1 for each writer; to tell of lost ones those of
+            `losses.trace_of_lost_log` for each that has none.
+        """
         check_id(database, "database")
         logs = [
             LogReader(self.store, writer, database, self.ambient) for writer in self._writer_ids()
@@ -196,6 +210,9 @@ class Catalog:
         listings = parallel(LogReader.names_for, logs)
         found = [listing for listing in listings if listing.head >= 0 or listing.others]
         if found:
+            if tell_lost and len(found) < len(logs):
+                having = {listing.writer for listing in found}
+                self._tell_lost([log for log in logs if log.writer not in having])
             return found
         there = sorted({name for _, name in self._logs()})
         if not there:
@@ -206,6 +223,14 @@ class Catalog:
             key=database,
             hint=lost or f"It has: {some_names(there)}",
         )
+
+    @staticmethod
+    def _tell_lost(logs: list[LogReader]) -> None:
+        from .read.losses import lost_beside_others, trace_of_lost_log, warn
+
+        for log, key in zip(logs, parallel(trace_of_lost_log, logs), strict=True):
+            if key is not None:
+                warn(lost_beside_others(log.writer, log.database, key))
 
     def _not_a_catalog(self) -> NotACatalog:
         return NotACatalog(

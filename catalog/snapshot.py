@@ -90,6 +90,9 @@ class Snapshot:
 
         Raises:
             SameLogTwice: A log was replaced by a copy of another one of these.
+        Warns:
+            LostLogWarning: A revision that is held here isn't there any more: what is held stays,
+                and who reads anew doesn't see it.
         Requests: 1 LIST for each writer; 1 GET for each new transaction; for a log of one revision
             1 GET.
         """

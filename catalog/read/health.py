@@ -21,8 +21,11 @@ from ..format.pieces import OF_A_PART
 from ..log.checkpoint_files import decode_describing
 from ..log.listing import REPAIR, Listing, fork_error
 from ..margins import DEFAULT_MARGINS
+from .data_files import examine_data_files
 from .findings import Finding
 from .log_reader import LogReader
+from .losses import LostLogWarning
+from .recompute import recompute_checkpoints
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -90,16 +93,19 @@ def examine_log(
     writer: str,
     database: str,
     *,
+    deep: bool = False,
     ambient: Ambient = SYSTEM,
     step: Callable[[int], None] = lambda number: None,
 ) -> LogHealth:
     """Look at one log.
 
     Args:
+        deep: Recompute every checkpoint, and look for every data file; else the newest checkpoint,
+            and the data files of a log that has at most 100,000.
         ambient: For the time, and for waiting between listings.
-        step: Told of so many transactions more that were read.
+        step: Told of so many objects more that were looked at.
     Requests: 1 LIST; those of reading the newest revision and all pieces of its checkpoint; 1 GET
-        for each transaction.
+        for each transaction; those of `recompute_checkpoints` and `examine_data_files`.
     """
     log = LogReader(store, writer, database, ambient)
     listing = log.names()
@@ -108,7 +114,9 @@ def examine_log(
     sound, damage = _without_damage(log, listing, {finding.key for finding in found}, step)
     found += damage
     checkpoint = max(listing.checkpoints, default=None)
+    found += _not_told(recompute_checkpoints(log, listing, deep=deep, step=step), found)
     if state is not None:
+        found += examine_data_files(store, state, deep=deep, step=step)
         server = store.server_time()
         now_us = ambient.now_us() if server is None else int(server.timestamp() * 1e6)
         found += _judge_state(state, listing, checkpoint, now_us)
@@ -139,6 +147,15 @@ def examine_log(
     )
 
 
+def _not_told(findings: list[Finding], told: list[Finding]) -> list[Finding]:
+    """The findings about objects of which nothing was told yet."""
+    return [
+        finding
+        for finding in findings
+        if not any(finding.key and finding.key in (item.key or item.what) for item in told)
+    ]
+
+
 def _read(log: LogReader, listing: Listing) -> tuple[State | None, list[Finding]]:
     """The newest state. What was warned of on the way is a problem: a checkpoint that can't be
     used.
@@ -153,7 +170,8 @@ def _read(log: LogReader, listing: Listing) -> tuple[State | None, list[Finding]
             found.append(Finding("problem", error.message, error.key, error.hint))
     for item in caught:
         if item.category.__module__.startswith(__name__.split(".")[0] + "."):
-            to_do = "`lakelog checkpoint` writes a new one"
+            lost = issubclass(item.category, LostLogWarning)  # it says itself what to do
+            to_do = None if lost else "After the next commit `lakelog checkpoint` writes a new one"
             found.append(Finding("problem", str(item.message), None, to_do))
     return state, found
 

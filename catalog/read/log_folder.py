@@ -72,7 +72,9 @@ class LogFolder:
             if listing.is_complete_for(goal):
                 return listing
             if goal is not None and listing.incarnation and goal < listing.lowest - FIRST_PAGE:
-                return self.names_at(listing.incarnation, goal)
+                below = self.names_at(listing.incarnation, goal)
+                below.others[:0] = listing.others
+                return below
         listing.end()
         return listing
 

@@ -33,7 +33,9 @@ from ..log.replay import OPEN_AGAIN, apply
 from ..log.state import SMALL_BYTES, State, empty_state, state_of_checkpoint
 from ..parallel import parallel
 from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
+from .losses import lost_end, lost_incarnation, warn
 from .other_base import other_base
+from .own_transaction import base_and_header, refuse_other_history
 from .views import is_older_view, is_right_above, refuse_gone, stands
 
 if TYPE_CHECKING:
@@ -69,8 +71,22 @@ class LogReader(LogFolder):
             CorruptError: A transaction that is needed is damaged or doesn't fit; says what can
                 still be read.
             UnsupportedFeature: The log requires what this lakelog doesn't know.
-        Requests: 1 LIST; 1 GET for the checkpoint and for each transaction after it.
+        Warns:
+            CheckpointWarning: An older base was read.
+            LostLogWarning: The checkpoint of a higher incarnation is lost: see `losses`.
+        Requests: 1 LIST; 1 GET for the checkpoint and for each transaction after it; if there is
+            none after it, 1 for the beginning of its own; 1 for each higher incarnation without a
+            checkpoint.
         """
+        state, listing = self._load(target, listing, incarnation)
+        if not incarnation and (lost := lost_incarnation(self, listing)):
+            warn(lost)
+        return state
+
+    def _load(
+        self, target: int | None, listing: Listing | None, incarnation: int = 0
+    ) -> tuple[State, Listing]:
+        """The state at a revision, and the listing that it was read by."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 listing = self.names(incarnation)
@@ -78,10 +94,10 @@ class LogReader(LogFolder):
                 listing = self._first_listing(target, incarnation)
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
-                return self._with_reader(empty_state(self.writer, self.database))
+                return self._with_reader(empty_state(self.writer, self.database)), listing
             final = attempt == ATTEMPTS - 1
             try:
-                return self._read(plan_read(listing, target), listing, final=final)
+                return self._read(plan_read(listing, target), listing, final=final), listing
             except (RevisionNotFound, SnapshotPruned):
                 if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
                     raise
@@ -126,7 +142,7 @@ class LogReader(LogFolder):
             state.older = partial(other_base, self, warned=set())
             return state
         if listing.lowest > 0:  # there may be older bases than were listed
-            return self.load(plan.target, self.names(listing.incarnation))
+            return self._load(plan.target, self.names(listing.incarnation))[0]
         if plan.fork >= 0:
             raise fork_error(listing, plan.fork)
         first = fallen[0]
@@ -176,21 +192,24 @@ class LogReader(LogFolder):
     ) -> tuple[State, list[tuple[LogObject, bytes]]]:
         """The state of a base, and the transactions after it, not yet decoded."""
         if base is None:
-            bodies = self._bodies(tail)
-            return self._with_reader(empty_state(self.writer, self.database)), list(
-                zip(tail, bodies, strict=True)
-            )
+            empty = self._with_reader(empty_state(self.writer, self.database))
+            return empty, list(zip(tail, self._bodies(tail), strict=True))
+        key = listing.key(base)
+        own = [] if tail else listing.transactions.get(base.revision, [])
         try:
-            first, *bodies = self._bodies([base, *tail])
+            if own:
+                first, header = base_and_header(self.store, key, listing.key(own[0]))
+                bodies: list[bytes] = []
+            else:
+                first, *bodies = self._bodies([base, *tail])
         except Vanished:
-            if not final or self.store.get_many([listing.key(base)]) != [None]:
+            if not final or self.store.get_many([key]) != [None]:
                 raise
-            raise CorruptObject(
-                f"{listing.key(base)} was listed and is gone", key=listing.key(base)
-            ) from None
-        state = state_of_checkpoint(
-            decode_checkpoint(first, listing.key(base)), self.writer, self.database
-        )
+            raise CorruptObject(f"{key} was listed and is gone", key=key) from None
+        decoded = decode_checkpoint(first, key)
+        state = state_of_checkpoint(decoded, self.writer, self.database)
+        if own:
+            refuse_other_history(self.store, state, key, listing.key(own[0]), header)
         return self._with_reader(state), list(zip(tail, bodies, strict=True))
 
     def _with_reader(self, state: State) -> State:
@@ -333,8 +352,12 @@ class LogReader(LogFolder):
     def _newer(self, state: State) -> State:
         """What a fresh look shows, unless it is an older view of the same log: that tells nothing
         new, and a reader's head never goes back."""
-        fresh = self.load()
-        return state if is_older_view(fresh, state) else fresh
+        fresh, listing = self._load(None, None)
+        older = is_older_view(fresh, state)
+        lost = lost_incarnation(self, listing) or (lost_end(self, state, fresh) if older else None)
+        if lost:
+            warn(lost)
+        return state if older else fresh
 
 
 def _two_at_a_time(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:

@@ -28,7 +28,7 @@ from ..log.files import in_partition
 from ..log.merge import rows_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas
@@ -107,6 +107,18 @@ def table_statistics(
     return rows_to_table(rows, STATISTICS_OUTPUT)
 
 
+def sources_of(
+    state: State, table: str, kind: int, is_wanted: Callable[[Part], bool]
+) -> Iterator[_Source]:
+    """Statistics of one kind as they stand beside a table's files, of the parts that are wanted.
+
+    Requests: 1 GET for each piece of them.
+    """
+    files, known = state.table_of(table)
+    schemas = known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
+    return _sources(state, files, (table, None), kind, schemas, is_wanted=is_wanted)
+
+
 def statistics_of_batch(
     files: pa.Table, statistics: pa.Table, schemas: Mapping[bytes, pa.Schema]
 ) -> pa.Table:
@@ -130,10 +142,12 @@ def _sources(
     wanted: tuple[str, str | None],
     kind: int,
     schemas: Mapping[_Identity, pa.Schema],
+    *,
+    is_wanted: Callable[[Part], bool] = lambda part: True,
 ) -> Iterator[_Source]:
     table, partition = wanted
     for part in files.parts:
-        if table in part.run.ranges:
+        if table in part.run.ranges and is_wanted(part):
             start, end = part.run.ranges[table]
             live = np.zeros(part.run.rows, np.bool_)
             live[start:end] = True

@@ -23,8 +23,10 @@ DESCRIPTION: Final = """\
 Find out what the store really does, and look at every log: its head, epoch, forks, what can be
 read, the age of its checkpoint, names that are not lakelog's; whether it says that it is another
 log than its folder says, lies in two folders, or was sealed for a rebuild that is not done. Every
-transaction and every piece of the newest checkpoint is read. Data files are only looked at where
-there is no log: whether it was lost.
+transaction and every piece of the newest checkpoint is read; that checkpoint is recomputed from the
+log below it (up to 1,000 transactions, and up to 100,000 files), and up to 100,000 live data files
+are looked for: whether they are there, and as long as the log says. --deep recomputes every
+checkpoint and looks for every live data file, however long that takes.
 
 The only thing ever written is one small probe object below <writer>/_probe/, of --writer or
 else of the first writer there is; it is removed again. --no-probe writes nothing.
@@ -35,6 +37,7 @@ lakelog doctor s3://lake/catalog
 lakelog doctor ./catalog weather --writer EWR
 lakelog doctor s3://lake/new-place --writer EWR
 lakelog doctor s3://lake/catalog --no-probe --output json
+lakelog doctor s3://lake/catalog weather --deep
 """
 _LOGS: Final = (
     Column("database"),
@@ -78,6 +81,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser, "only this writer's logs, and probe below its prefix (it need not exist yet)"
     )
     parser.add_argument(
+        "--deep",
+        action="store_true",
+        help="recompute every checkpoint from the one below it, and look for every data file",
+    )
+    parser.add_argument(
         "--no-probe", action="store_true", help="write nothing, not even the probe object"
     )
 
@@ -97,9 +105,16 @@ def run(args: argparse.Namespace) -> int:
         findings = find_lost_logs(catalog.store, args.writer, args.database)
         if not any(finding.severity == "problem" for finding in findings):
             raise
-    with Progress("transactions read") as progress:
+    with Progress("objects looked at") as progress:
         logs = [
-            examine_log(catalog.store, writer, database, ambient=SYSTEM, step=progress.step)
+            examine_log(
+                catalog.store,
+                writer,
+                database,
+                deep=args.deep,
+                ambient=SYSTEM,
+                step=progress.step,
+            )
             for writer, database in targets
         ]
     for log in logs:

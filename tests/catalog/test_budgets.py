@@ -82,8 +82,9 @@ def test_writers(counting, filled):
 
 
 def test_history(counting, filled):
-    """1 LIST and 1 for each writer; then as reading the newest snapshot, and all names."""
-    with Spent(counting, list=1 + 4 + 3, get=3 * (1 + 3)):
+    """1 LIST and 1 for each writer; 1 for each that has no log of it: was it lost? Then as reading
+    the newest snapshot, and all names."""
+    with Spent(counting, list=1 + 4 + 1 + 3, get=3 * (1 + 3)):
         Catalog(counting).history("db")
     with Spent(counting, list=1 + 4 + 1, get=1 + 3):
         Catalog(counting).history("db", "A")
@@ -93,8 +94,9 @@ def test_history(counting, filled):
 
 
 def test_the_newest_snapshot(counting, filled):
-    """1 LIST, and 1 for each writer; then 1 GET for a checkpoint and each later transaction."""
-    with Spent(counting, list=1 + 4, get=3 * (1 + 3)):
+    """1 LIST, 1 for each writer, and 1 more for each that has no log of it: was it lost? Then 1 GET
+    for a checkpoint and each later transaction."""
+    with Spent(counting, list=1 + 4 + 1, get=3 * (1 + 3)):
         Catalog(counting).snapshot("db")
 
 
@@ -106,14 +108,23 @@ def test_many_writers_cost_two_requests_each(counting, catalog):
         assert len(Catalog(counting).snapshot("db").cut.writers) == 40
 
 
+def test_a_checkpoint_at_the_head_costs_the_beginning_of_its_transaction(counting, filled):
+    """1 GET more, of 80 bytes, and only where no transaction above the checkpoint tells."""
+    filled.writer("D", "other").checkpoint()
+    with Spent(counting, list=1 + 4 + 3, get=1 + 1):
+        Catalog(counting).snapshot("other")
+    with Spent(counting, list=1, get=1 + 1):
+        LogReader(counting, "D", "other").load()
+
+
 def test_a_snapshot_at_a_time_before_the_head_reads_the_log_twice(counting, filled):
     at = dt.datetime.fromtimestamp(START_US / 1e6 + 4.5, dt.UTC)
-    with Spent(counting, list=1 + 4 + 3, get=3 * ((1 + 3) + (1 + 1))):
+    with Spent(counting, list=1 + 4 + 1 + 3, get=3 * ((1 + 3) + (1 + 1))):
         Catalog(counting).snapshot("db", at)
 
 
 def test_a_snapshot_at_a_time_after_the_head_reads_it_once(counting, filled):
-    with Spent(counting, list=1 + 4, get=3 * (1 + 3)):
+    with Spent(counting, list=1 + 4 + 1, get=3 * (1 + 3)):
         Catalog(counting).snapshot("db", dt.datetime(2100, 1, 1, tzinfo=dt.UTC))
 
 
@@ -121,7 +132,7 @@ def test_a_snapshot_of_a_cut_lists_its_writers_alone(counting, filled):
     token = filled.snapshot("db", {"A": 5, "B": 2}).token
     with Spent(counting, list=2, get=(1 + 2) + 3):
         Catalog(counting).snapshot("db", token)
-    with Spent(counting, list=1, get=1):
+    with Spent(counting, list=1, get=1 + 1):  # and the beginning of the checkpoint's transaction
         Catalog(counting).snapshot("db", {"C": 3})
 
 
@@ -130,7 +141,7 @@ def test_spilled_segments_cost_one_get_each(counting, filled, store):
     with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
         info = filled.writer("A", "db").checkpoint()
     assert info.segments == 4  # files and their statistics, schemas, history
-    with Spent(counting, list=1, get=1):
+    with Spent(counting, list=1, get=1 + 1):
         snapshot = Catalog(counting).snapshot("db", {"A": 6})
     with Spent(counting, get=1 + 1):
         snapshot.files("t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.segments import (
@@ -11,7 +12,15 @@ from lakelog.catalog.format.segments import (
     HISTORY_COLUMNS,
     SCHEMAS_COLUMNS,
 )
-from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
+from lakelog.catalog.format.wire_kinds import (
+    APPLICATIONS,
+    FILES,
+    HISTORY,
+    ROW_GROUP_STATISTICS,
+    ROW_GROUPS,
+    SCHEMAS,
+    STATISTICS,
+)
 from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.errors import CorruptObject, ForeignLog
 from lakelog.gc import execute_prune, plan_prune
@@ -30,6 +39,12 @@ def log(lake):
                 columns = {"value": [number], "more": [number]}
                 names = ["value", "more"] if number % 2 else ["value"]
                 tx.write("hourly", pa.table({name: columns[name] for name in names}))
+                if number == 2:  # and one of two row groups
+                    sink = pa.BufferOutputStream()
+                    rows = pa.table({"value": [8, 9], "more": [1, None]})
+                    pq.write_table(rows, sink, row_group_size=1)
+                    lake.store.put(f"{W}/{D}/data/in/two.parquet", sink.getvalue().to_pybytes())
+                    tx.add("hourly", "data/in/two.parquet")
         writer.checkpoint()
     lake.pass_time(30 * DAY_S)
     return lake
@@ -114,8 +129,27 @@ LIES = {
         "summary": is_now('{"n": "9"}'),
     },
 }
+FACTS = {
+    "null_count": more,
+    "min": more,
+    "max": more,
+    "exact": lambda before, column: 0,
+}
+LIES |= {
+    ROW_GROUPS: {"row_count": more},
+    STATISTICS: FACTS,
+    ROW_GROUP_STATISTICS: FACTS,
+}
 CASES = [(kind, name) for kind, lies in LIES.items() for name in lies]
-NAMES = {FILES: "files", SCHEMAS: "schemas", APPLICATIONS: "application", HISTORY: "history"}
+NAMES = {
+    FILES: "files",
+    SCHEMAS: "schemas",
+    APPLICATIONS: "application",
+    HISTORY: "history",
+    ROW_GROUPS: "row groups",
+    STATISTICS: "statistics",
+    ROW_GROUP_STATISTICS: "statistics of row groups",
+}
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=lambda case: str(NAMES.get(case, case)))
@@ -135,8 +169,15 @@ def test_a_checkpoint_that_lies_in_one_value_is_found(log, monkeypatch, kind, na
 
 def test_a_checkpoint_without_a_file_is_found(log, monkeypatch):
     put_lie(log, monkeypatch, FILES, lambda rows: rows.slice(1))
-    with pytest.raises(CorruptObject, match="counts 4 files"):
+    with pytest.raises(CorruptObject, match="counts 5 files"):
         plan_prune(log.catalog, W, D, keep_revisions=1)
+
+
+@pytest.mark.parametrize("kind", [STATISTICS, ROW_GROUP_STATISTICS, ROW_GROUPS])
+def test_what_is_left_out_is_no_lie(log, monkeypatch, kind):
+    """Statistics may be left out: what one of the two doesn't know is no difference."""
+    put_lie(log, monkeypatch, kind, lambda rows: rows.slice(0, rows.num_rows - 1))
+    assert plan_prune(log.catalog, W, D, keep_revisions=1).objects == 3
 
 
 def test_the_columns_of_the_lies_are_all_there_are():

@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hand_log import HandLog, Hooks
-from hand_objects import Header, Tree, encode
+from hand_objects import Header, Tree, encode, frame
 from hand_random import random_log
 from hand_tables import change_table
+from independent_frame import open_frame
 from independent_log import read_name
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def change_objects(rng: random.Random, log: HandLog) -> str:
     """Damage that no writer made: bytes turn, objects go or come."""
     where = log.segments if log.segments and rng.random() < 0.3 else log.transactions
     name = rng.choice(sorted(where))
-    data, what = where[name], rng.randrange(7)
+    data, what = where[name], rng.randrange(8)
     if what == 0:
         del where[name]
         return f"{name} gone"
@@ -212,8 +213,49 @@ def change_objects(rng: random.Random, log: HandLog) -> str:
         ]
         where[rng.choice(junk)] = data
         return "a strange name"
+    if what == 6:
+        return change_history(rng, log)
     where[name] = data + rng.choice([b"\0", data])
     return f"{name} with bytes behind"
+
+
+def change_history(rng: random.Random, log: HandLog) -> str:
+    """A revision that has a checkpoint was lost, and committed anew under the same name."""
+    both = [
+        name
+        for name in log.transactions
+        if name.endswith(".checkpoint") and own_transaction(name) in log.transactions
+    ]
+    if not both:
+        return "nothing"
+    name = own_transaction(rng.choice(both))
+    changes = rng.choice([{}, {}, {"version": 2}, {"log_id": rng.randbytes(16)}, {"kind": 2}])
+    log.transactions[name] = anew(log.transactions[name], **changes)
+    if rng.random() < 0.5:  # nothing is above it
+        mine = read_name(name)
+        for other in list(log.transactions):
+            found = read_name(other)
+            if mine and found and found[0] == mine[0] and found[1] > mine[1]:
+                del log.transactions[other]
+    return f"{name} of another history {changes or ''}"
+
+
+def own_transaction(checkpoint: str) -> str:
+    """The name of a checkpoint's transaction."""
+    return checkpoint.removesuffix("checkpoint") + "transaction"
+
+
+def anew(data: bytes, **changes: Any) -> bytes:
+    """Another transaction that says the same: with a field that nobody knows.
+
+    Args:
+        changes: Of the header.
+    """
+    found = open_frame(data, 1)
+    header = Header(1, found.log_id, found.incarnation)
+    for name, value in changes.items():
+        setattr(header, name, value)
+    return frame(header, found.message + b"\xf8\x3f\x01", found.attached)
 
 
 def prune(log: HandLog) -> None:

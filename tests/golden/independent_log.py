@@ -165,6 +165,9 @@ class Log:
                     problem = problem or error
                     continue
                 head = head_of(checkpoint)
+                if base == goal and self._is_of_another(base, head.digest):
+                    problem = problem or Damaged(f"checkpoint {base} is of another history")
+                    continue
             steps = []
             for revision in range(base + 1, goal + 1):
                 try:
@@ -182,6 +185,20 @@ class Log:
             else:
                 yield head, View(content, steps), base
         raise problem or Damaged("no base is left")
+
+    def _is_of_another(self, revision: int, digest: bytes) -> bool:
+        """Whether the listed transaction of a checkpoint's revision is another than its own; one
+        that is damaged proves nothing."""
+        if revision not in self.done:
+            return False
+        try:
+            transaction, _ = self._transaction(revision)
+        except TooNew:
+            data = self.objects[next(iter(self.done[revision].values()))]
+            return data[48:80] != digest
+        except Refusal:
+            return False
+        return transaction.frame.digest != digest
 
     def read(self, goal: int | None = None) -> State:
         """The state of a revision; None for the head."""

@@ -126,9 +126,10 @@ def test_a_checkpoint_that_is_not_the_base_of_the_next() -> None:
     log.log.digest, right = bytes(32), log.log.digest
     log.checkpoint()
     log.log.digest = right
-    assert log.told()["digest"] == bytes(32).hex()  # nothing above it shows that it is wrong
+    assert log.told()["digest"] == right.hex()  # its own transaction is another one
     assert log.commit().told()["revision"] == 3
     assert log.drop(0).told()["verdict"] == "damaged"
+    assert log.drop(2, 3).told()["digest"] == bytes(32).hex()  # nothing is left that shows it
 
 
 def test_damaged_statistics_cost_nothing_else() -> None:

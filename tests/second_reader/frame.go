@@ -132,6 +132,18 @@ func checkHeader(header, digest []byte, kind byte, incarnation uint32) error {
 	return nil
 }
 
+// readHeader gives the header of the object at a path, unchecked.
+func readHeader(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	header := make([]byte, headerLength)
+	_, err = io.ReadFull(file, header)
+	return header, err
+}
+
 // judgeLarge says of an object that this reader does not hold in memory what can be said without doing so.
 func judgeLarge(file io.ReadSeeker, size uint64, kind byte, incarnation uint32) error {
 	header := make([]byte, headerLength)

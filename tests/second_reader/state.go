@@ -153,6 +153,9 @@ func openBase(l *listing, revision int64, target uint64) (b *base, err error, fi
 			return nil, err, false
 		}
 		b.head = b.checkpoint.head()
+		if revision == int64(target) && ofAnother(l, uint64(revision), b.checkpoint.digest) {
+			return nil, in(b.checkpoint.name.name, damage("is of another history than the transaction of its revision")), false
+		}
 	}
 	for r := revision + 1; r <= int64(target); r++ {
 		name := l.transactions[uint64(r)]
@@ -165,6 +168,21 @@ func openBase(l *listing, revision int64, target uint64) (b *base, err error, fi
 		}
 	}
 	return b, nil, true
+}
+
+// ofAnother says whether the listed transaction of a checkpoint's revision is another than the one that the checkpoint
+// is of. One that is damaged or gone proves nothing.
+func ofAnother(l *listing, revision uint64, digest []byte) bool {
+	name, listed := l.transactions[revision]
+	if !listed {
+		return false
+	}
+	header, err := readHeader(l.folder + "/transactions/" + name.name)
+	if err != nil || bytes.Equal(header[digestOffset:], digest) {
+		return false
+	}
+	_, err = openTransaction(l.folder, name)
+	return err == nil || kindOf(err) == tooNew
 }
 
 func sortedNames(set map[string]bool) []string {

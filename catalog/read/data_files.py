@@ -1,0 +1,95 @@
+"""Whether the data files that a log names are there, with the sizes that it says: for `doctor`.
+
+Source: docs/format.md, section 5.1; docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import CorruptError, ObjectNotFound
+from ..format.names import base_folder
+from .findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ...store import ObjectInfo, Store
+    from ..log.state import State
+
+_QUICK_FILES: Final = 100_000
+_NAMED: Final = 3
+_ASKED: Final = 1_000  # by name: more are not missed by a listing
+_AT_ONCE: Final = 10_000
+
+
+def examine_data_files(
+    store: Store, state: State, *, deep: bool, step: Callable[[int], None]
+) -> list[Finding]:
+    """Live files that are not there, or not as long as the log says: problems, one for each table.
+
+    Args:
+        deep: However many there are; else only up to 100,000.
+        step: Told of so many objects more that were listed.
+    Requests: 1 LIST for each 1,000 objects below `data/`; 1 HEAD for each file that it doesn't
+        show, or shows with another size, up to 1,000.
+    """
+    tables: dict[str, pa.Table] = {}
+    for table in state.files.tables():
+        try:
+            tables[table] = state.files.table(table).select(["path", "size_bytes"])
+        except CorruptError:  # told already
+            continue
+    count = sum(rows.num_rows for rows in tables.values())
+    if not count or (count > _QUICK_FILES and not deep):
+        return []
+    folder = base_folder(state.writer, state.database)
+    listed = _listed(store.list(f"{folder}data/"), len(folder), step)
+    found = []
+    for table, rows in sorted(tables.items()):
+        if wrong := _wrong(store, folder, rows, listed):
+            named = "; ".join(text for _, text in wrong[:_NAMED])
+            more = f"; and {len(wrong) - _NAMED:,} more" if len(wrong) > _NAMED else ""
+            what = f"Data files of table {table!r} are not what the log says: {named}{more}"
+            to_do = "Restore them from a copy; else remove them from the table: their rows are lost"
+            found.append(Finding("problem", what, wrong[0][0], to_do))
+    return found
+
+
+def _listed(infos: Iterable[ObjectInfo], prefix: int, step: Callable[[int], None]) -> pa.Table:
+    schema = pa.schema([("path", pa.string()), ("listed_bytes", pa.int64())])
+    pieces = [schema.empty_table()]
+    left = iter(infos)
+    while some := list(islice(left, _AT_ONCE)):
+        columns = [[info.key[prefix:] for info in some], [info.size_bytes for info in some]]
+        pieces.append(pa.table(columns, schema=schema))
+        step(len(some))
+    return pa.concat_tables(pieces)
+
+
+def _wrong(store: Store, folder: str, rows: pa.Table, listed: pa.Table) -> list[tuple[str, str]]:
+    """The key of each file that is wrong, and what is wrong with it."""
+    both = rows.join(listed, keys="path", join_type="left outer")
+    same = pc.fill_null(pc.equal(both.column("size_bytes"), both.column("listed_bytes")), False)
+    suspect = both.filter(pc.invert(same)).sort_by("path")
+    found = []
+    names = ("path", "size_bytes", "listed_bytes")
+    values = zip(*(suspect.column(name).to_pylist() for name in names), strict=True)
+    for number, (path, size, seen) in enumerate(values):
+        there = _size(store, folder + path) if number < _ASKED else seen
+        if there is None:
+            found.append((folder + path, f"{folder}{path} is not there"))
+        elif there != size:
+            found.append((folder + path, f"{folder}{path} has {there:,} bytes instead of {size:,}"))
+    return found
+
+
+def _size(store: Store, key: str) -> int | None:
+    try:
+        return store.head(key).size_bytes
+    except ObjectNotFound:
+        return None

@@ -1,0 +1,159 @@
+"""What doctor recomputes: checkpoints from the log below them; and whether live files are there."""
+
+from __future__ import annotations
+
+import pytest
+from lakelog.catalog.commit.checkpointer import put_segments
+from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.read.health import examine_log
+from lakelog.catalog.read.log_reader import LogReader
+from lakelog.testing.counting import CountingStore
+from lakelog.testing.doubles import PassingStore
+from lakelog.testing.keys import log_keys
+from table_cases import write
+
+
+@pytest.fixture
+def fill(catalog):
+    """Commits one file each; gives a writer that makes no checkpoint by itself."""
+
+    def make(*values):
+        writer = catalog.writer("w", "db", checkpoint_every=0)
+        for value in values:
+            write(writer, value)
+        return writer
+
+    return make
+
+
+def state_of(store):
+    return LogReader(store, "w", "db").load()
+
+
+def put_checkpoint(store, state, salt=b"s"):
+    """The checkpoint of a state that was changed; its key."""
+    encoded = encode_state(state, retained_from=0, salt=salt * 16)
+    log = LogReader(store, "w", "db")
+    put_segments(log, encoded, exclusive=True)
+    key = log.folder + encoded.name
+    store.delete([key])
+    store.put(key, encoded.body)
+    return key
+
+
+def problems(store, **options):
+    return [
+        item
+        for item in examine_log(store, "w", "db", **options).findings
+        if item.severity == "problem"
+    ]
+
+
+def lose_a_file(state):
+    state.files.remove("t", state.files.table("t").column("path")[0].as_py())
+
+
+def lie_in_statistics(state):
+    for adds in state.files.added.values():
+        for add, _ in adds.values():
+            for group in add.row_groups:
+                for column in group.columns:
+                    column.min = column.max = (100).to_bytes(8, "little")
+
+
+LIES = {
+    "a file": (lose_a_file, "files of table 't'"),
+    "statistics": (lie_in_statistics, "statistics of table 't'"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_checkpoint_that_lies_is_found(store, fill, lie):
+    fill(0, 1, 2, 3)
+    assert problems(store) == []
+    state = state_of(store)
+    change, words = LIES[lie]
+    change(state)
+    key = put_checkpoint(store, state)
+    (found,) = problems(store)
+    assert found.key == key
+    assert words in found.what
+    assert "from its beginning" in found.what
+    assert found.to_do
+
+
+def test_an_old_lie_that_a_new_checkpoint_took_over_is_found(store, fill):
+    """The newest is recomputed from far below it, and the deep look takes each."""
+    fill(0, 1, 2)
+    state = state_of(store)
+    lose_a_file(state)
+    first = put_checkpoint(store, state)
+    second = fill(3).checkpoint().key
+    assert [item.key for item in problems(store)] == [second]
+    (found,) = problems(store, deep=True)
+    assert found.key == first
+    assert "later ones" in found.to_do
+
+
+def test_without_the_log_below_nothing_can_be_compared(store, fill):
+    fill(0, 1)
+    state = state_of(store)
+    lose_a_file(state)
+    put_checkpoint(store, state)
+    store.delete(log_keys(store, "transaction"))
+    assert problems(store) == problems(store, deep=True) == []
+
+
+def test_an_older_checkpoint_that_is_damaged_is_found_by_the_deep_look(store, fill):
+    first = fill(0, 1).checkpoint().key
+    fill(2).checkpoint()
+    store.put(first, store.get(first)[:-1] + b"\0")
+    (found,) = problems(store, deep=True)
+    assert found.key == first
+
+
+def test_a_damaged_transaction_is_told_once(store, fill):
+    fill(0, 1, 2).checkpoint()
+    fill(3).checkpoint()
+    broken = log_keys(store, "transaction")[1]
+    store.put(broken, store.get(broken)[:-1] + b"\0")
+    for deep in (False, True):
+        assert [item.key for item in problems(store, deep=deep)] == [broken]
+
+
+# --- Data files -----------------------------------------------------------------------------------
+
+
+def test_files_that_are_gone_or_have_another_length_are_found(store, fill):
+    fill(0, 1, 2)
+    paths = sorted(state_of(store).files.table("t").column("path").to_pylist())
+    gone, longer = (f"w/db/{path}" for path in paths[:2])
+    store.delete([gone])
+    body = store.get(longer)
+    store.delete([longer])
+    store.put(longer, body + b"x")
+    (found,) = problems(store)
+    assert found.key == gone
+    assert f"{gone} is not there" in found.what
+    assert f"{longer} has {len(body) + 1:,} bytes instead of {len(body):,}" in found.what
+
+
+def test_a_file_that_a_listing_misses_is_asked_for_by_name(store, fill):
+    class Short(PassingStore):
+        def list(self, prefix, *, after=None, first_page=1000):
+            found = list(self.inner.list(prefix, after=after, first_page=first_page))
+            return iter(found[1:] if prefix.endswith("data/") else found)
+
+    fill(0, 1)
+    assert problems(Short(store)) == []
+
+
+def test_what_it_costs(store, fill):
+    """A LIST for the names and one for the data; each transaction once for itself, and once more
+    for the newest checkpoint, which is read once more, too."""
+    fill(0, 1, 2).checkpoint()
+    counting = CountingStore(store)
+    examine_log(counting, "w", "db")
+    spent = counting.reset()
+    assert (spent["list"], spent["get"]) == (2, (1 + 1) + 3 + (1 + 3))
+    assert spent["head"] == spent["put"] == 0
