@@ -16,10 +16,10 @@ from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source
-from .assemble import SKEW_US, Assembled, assemble, take_foreign
+from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import begun_note
 from .carried import carry_over
-from .evidence import Evidence, FoundTransaction, group, prove, rule_out
+from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, read_whole
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
@@ -29,6 +29,7 @@ from .plan import RebuildPlan
 from .remains import known_remains
 from .renamed import claim_renamed, renamed_note
 from .replays import rule_out_replays
+from .rivals import rule_out
 from .scan import scan_data
 from .seal_names import plan_seal
 from .values import MAX_FILE_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
@@ -148,6 +149,7 @@ def _weigh(
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
+    is_whole = known is not None and known.is_whole
     transactions, disagreeing = group(scan.own)
     evidence = prove(transactions)
     if known is not None:
@@ -167,11 +169,14 @@ def _weigh(
         known_paths={info.key[len(folder) :] for info in scan.objects},
         latest_us=scan.newest_us + SKEW_US,
     )
-    lost = close(assembled, known, scan, scan.schemas, rebuild_id) if known is not None else []
+    lost = (
+        close(assembled, ordered.transactions, known, scan, rebuild_id) if known is not None else []
+    )
     take_foreign(
         assembled,
         scan.foreign,
         include=include_foreign,
+        is_whole=is_whole,
         transaction_id=derived_id(rebuild_id, "foreign"),
     )
     if known is not None and assembled.transactions:  # else there is nothing to rebuild
@@ -180,6 +185,8 @@ def _weigh(
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
     left_out = [item for item in found if item.path not in live]
+    if not is_whole:
+        left_out = [doubted(item, scan.strays) for item in left_out]
     return _Weighed(transactions, evidence, ordered, assembled, left_out, lost, known)
 
 
@@ -228,6 +235,7 @@ def _plan(
         seal=seal,
         old_objects=old.names,
         data_digest=data_digest(scan.objects),
+        is_whole=weighed.known is not None and weighed.known.is_whole,
         schemas=tuple(
             _known_schema(table, schema, weighed.known)
             for (table, _), schema in scan.schemas.items()
@@ -317,8 +325,8 @@ def _ruled_out(
 ) -> list[LeftOut]:
     verdicts: dict[bytes, tuple[LeftOutKind, str]] = {
         **{
-            transaction_id: ("conflicting", reason)
-            for transaction_id, reason in evidence.conflicts.items()
+            transaction_id: ("undecided", reason)
+            for transaction_id, reason in evidence.undecided.items()
         },
         **{
             transaction_id: ("disproved", reason)

@@ -151,7 +151,7 @@ def test_a_plan_describes_itself(catalog, store, plan_of):
     store.put(f"{BASE}data/x.parquet", b"junk")
     plan = plan_of()
     rows_of = described(plan)
-    assert list(rows_of) == ["transactions", "unproven", "left_out", "incarnations"]
+    assert list(rows_of) == ["transactions", "unproven", "undecided", "left_out", "incarnations"]
     assert len(rows_of["unproven"]) == 31
     assert [row["proof"] for row in rows_of["transactions"]] == ["unproven"] * 31
     assert [row["files_added"] for row in rows_of["transactions"]] == [1] * 31
