@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import segments_folder
 from ..catalog.log.checkpoint_files import decode_describing
+from ..catalog.log.differences import differences
 from ..catalog.log.merge import DESCRIBING
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .ends import check_checkpoints
@@ -21,8 +22,6 @@ from .log_names import check_names
 from .retained import SET_ASIDE, digests_of, read_base, refuse_untouchable, replay
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..catalog.format.names import LogObject
     from ..catalog.format.pieces import Piece
     from ..catalog.log.listing import Listing
@@ -154,39 +153,6 @@ def _compare_with_log(
             "what the data files say",
         )
     return ""
-
-
-def differences(one: State, other: State) -> list[str]:
-    """In what two states of one revision differ, in words. What says where rows may be (row groups
-    and statistics) is not compared: it may lawfully be left out."""
-    found: list[str] = []
-    facts = (
-        "log", "named", "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
-        "transaction_id", "reader_features", "writer_features",
-    )  # fmt: skip
-    found += [name for name in facts if getattr(one, name) != getattr(other, name)]
-    if not one.applications.rows().equals(other.applications.rows()):
-        found.append("application versions")
-    if one.schemas.entries != other.schemas.entries:
-        found.append("schemas")
-    for table in sorted({*one.files.tables(), *other.files.tables()}):
-        if _files(one, table) != _files(other, table):
-            found.append(f"files of table {table!r}")
-    if _common_history(one, other) != _common_history(other, one):
-        found.append("history")
-    return found
-
-
-def _files(state: State, table: str) -> pa.Table:
-    rows = state.files.table(table, whole=True)
-    return rows.sort_by("path").combine_chunks()
-
-
-def _common_history(state: State, other: State) -> pa.Table:
-    """Rows of the revisions that both histories hold."""
-    firsts = [s.history.table().column("revision")[0].as_py() for s in (state, other)]
-    table = state.history.table()
-    return table.slice(max(firsts) - firsts[0]).combine_chunks()
 
 
 def _check_checkpoint(

@@ -15,7 +15,7 @@ from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
-from ..plans import Source, open_source
+from ..plans import Source, open_source, refuse_refs
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import begun_note
 from .carried import carry_over
@@ -74,9 +74,9 @@ def plan_rebuild(
         CorruptObject: The incarnation to go back to can't be read whole.
         UsageError: An excluded id that is no unproven transaction's, an incarnation that can't be,
             or the last one is in use.
-        UnsupportedFeature: A later version wrote the log.
+        UnsupportedFeature: A later version wrote the log, or the catalog has refs.
         StorageError: The store failed.
-    Requests: 2 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
+    Requests: 1 HEAD, 3 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
@@ -84,6 +84,7 @@ def plan_rebuild(
     check_id(database, "database")
     if back_to is not None:
         _check_incarnation(back_to)
+    refuse_refs(store)
     old = read_old_log(store, writer, database, ambient)
     scan = scan_data(store, writer, database, progress)
     if not scan.objects:
@@ -101,7 +102,7 @@ def plan_rebuild(
         log = LogReader(store, writer, database, ambient)
         known = known or known_remains(log, old, scan.own)
     else:
-        state = last_state(store, writer, database, ambient, back_to)
+        state = last_state(store, writer, database, ambient, back_to, doubts=old.doubts)
         known = replace(read_whole(state, scan.own), is_whole=True)
     weighed = _weigh(
         scan,
@@ -115,7 +116,7 @@ def plan_rebuild(
     names = (writer, database)
     plan = _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
     back = "" if back_to is None else back_note(back_to)
-    more = (begun_note(store, plan), back, renamed_note(scan))
+    more = (begun_note(store, plan), back, renamed_note(scan), *old.doubts)
     return replace(plan, notes=(*(note for note in more if note), *plan.notes))
 
 
