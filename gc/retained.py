@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
-from ..catalog.format.names import name_prefix
+from ..catalog.format.folding import fold, folded_among, last_segment
+from ..catalog.format.names import name_prefix, parse_data_file
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.format.seals import read_seal
 from ..catalog.log.features import check_writer_features
@@ -238,12 +239,26 @@ class Retained:
     paths: list[pa.Array]
 
     def references(self, paths: Sequence[str]) -> list[bool]:
-        """Which of these paths some retained revision names."""
+        """Which of these paths some retained revision names, as any store might compare them.
+
+        A name that lakelog made is one that a retained path ends in, whatever the folders are
+        spelled like: it holds 128 random bits.
+        """
         if not paths:
             return []
         wanted = column(paths, pa.string())
         known = pa.chunked_array(self.paths, pa.string())
         found: list[bool] = pc.is_in(wanted, value_set=known).to_pylist()
+        own, foreign = {}, {}
+        for place, (path, exact) in enumerate(zip(paths, found, strict=True)):
+            if not exact and parse_data_file(path) is not None:
+                own[place] = fold(last_segment(path))
+            elif not exact:
+                foreign[place] = fold(path)
+        for folded, by_name in ((own, True), (foreign, False)):
+            named = folded_among(self.paths, folded.values(), last_segments=by_name)
+            for place, text in folded.items():
+                found[place] = text in named
         return found
 
 

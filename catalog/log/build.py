@@ -45,6 +45,7 @@ class Intent:
             actions say.
         app_id, app_version: Idempotence; empty id for none.
         summary: Words for the history.
+        folds_names: Whether files were adopted on a store that doesn't tell all names apart.
     """
 
     transaction_id: bytes
@@ -55,6 +56,7 @@ class Intent:
     app_version: int = 0
     summary: dict[str, str] = field(default_factory=dict)
     begun_s: float = 0.0
+    folds_names: bool = False
 
     @property
     def adds(self) -> bool:
