@@ -23,8 +23,8 @@ DESCRIPTION: Final = """\
 Find out what the store really does, and look at every log: its head, epoch, forks, what can be
 read, the age of its checkpoint, names that are not lakelog's; whether it says that it is another
 log than its folder says, lies in two folders, or was sealed for a rebuild that is not done. Every
-transaction and every piece of the newest checkpoint is read. Data files are only looked at where
-there is no log: whether it was lost.
+transaction and every piece of the newest checkpoint is read. Data files are listed, and footers of
+a few read that the log does not name: whether it was lost, or its end.
 
 The only things ever written are two small probe objects below <writer>/_probe/, of --writer or
 else of the first writer there is; they are removed again. --no-probe writes nothing.

@@ -8,6 +8,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from collect_cases import take_over
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.folding import fold, folded_among
 from lakelog.catalog.read.catalog_health import name_rules
@@ -67,22 +68,23 @@ def test_tables_in_one_folder_keep_their_files(folding):
 
 def test_an_adopted_file_of_another_spelling_stays(folding):
     lake = folding
+    take_over(lake)
     lake.put_foreign("in/New.parquet", parquet(7))
     with lake.writer() as writer, writer.transaction() as tx:
         tx.add("hourly", "data/IN/new.parquet")
     lake.pass_time(30 * DAY_S)
     assert collect(lake) == 0
-    assert read(lake, "hourly") == [7]
+    assert 7 in read(lake, "hourly")
 
 
 def test_a_batch_looks_again_folded(folding, hooked):
     """Committed between the plan and its execution, in another spelling than the listing's."""
     lake = folding
+    take_over(lake)
     lake.put_foreign("in/New.parquet", parquet(7))
-    with lake.writer() as writer:
-        lake.commit(writer, 0)
     lake.pass_time(30 * DAY_S)
     plan = plan_gc(lake.catalog, W, D)
+    assert plan.objects == 1
     lake.store.put(f"{W}/{D}/data/in/New.parquet", parquet(7))  # young again: it may be added
 
     def add(request, key):
