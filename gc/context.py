@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..plans import Progress
     from ..store import ObjectInfo, Store
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class MaintenanceContext:
 
     def now(self) -> dt.datetime:
         """The time by the ambient clock."""
-        return _EPOCH + dt.timedelta(microseconds=self.ambient.now_us())
+        return EPOCH + dt.timedelta(microseconds=self.ambient.now_us())
 
     def store_now(self) -> dt.datetime:
         """The time by the store's clock, or by the ambient one if that is behind it.
@@ -99,7 +99,7 @@ class MaintenanceContext:
         Requests: 1 PUT, 1 HEAD, 1 DELETE.
         """
         modified_at = store_time(self.store, f"{self.writer}/", lambda: self.ambient.new_id().hex())
-        return _EPOCH if modified_at is None else min(modified_at, self.now())
+        return EPOCH if modified_at is None else min(modified_at, self.now())
 
 
 def open_context(

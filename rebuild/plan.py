@@ -21,7 +21,7 @@ from ..catalog.format.names import (
     check_id,
     check_path,
 )
-from ..catalog.format.objects import MAX_APP_ID_BYTES, OPERATIONS
+from ..catalog.format.objects import MAX_APP_ID_BYTES, MAX_TIME_US, OPERATIONS
 from ..catalog.format.segments import MAX_NUMBER
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import InvalidPath
@@ -64,6 +64,8 @@ class RebuildPlan:
         old_objects: Names of the log that are there now; all of them stay.
         data_digest: Of names and sizes below `data/`, to see a change.
         schemas: Of the files of all transactions.
+        begun_at_us: When the newest object below `data/` was written, by the store's time; 0 if it
+            doesn't say. The new incarnation tells its own files from older ones by it.
     """
 
     kind: Literal["rebuild"]
@@ -82,6 +84,7 @@ class RebuildPlan:
     old_objects: int
     data_digest: bytes = field(repr=False)
     schemas: tuple[KnownSchema, ...] = field(repr=False)
+    begun_at_us: int = 0
 
     @property
     def incarnation(self) -> int:
@@ -209,6 +212,7 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
         or plan.log.log_id != plan.seal.log.log_id
         or len(plan.log.log_id) != LOG_ID_BYTES
         or not 1 <= plan.seal.log.incarnation < plan.log.incarnation <= MAX_INCARNATION
+        or not 0 <= plan.begun_at_us < MAX_TIME_US
         or not _can_stand(plan.seal)
     ):
         raise _changed("a number or an id is out of range", plan.rebuild_id)

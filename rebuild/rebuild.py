@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
+from ..catalog.format.objects import MAX_TIME_US
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source, refuse_refs
@@ -241,6 +242,7 @@ def _plan(
             _known_schema(table, schema, weighed.known)
             for (table, _), schema in scan.schemas.items()
         ),
+        begun_at_us=min(max(0, scan.newest_us), MAX_TIME_US - 1),
     )
 
 
