@@ -256,6 +256,10 @@ class LogLost(CorruptError):
     """Data files say that there was a log, and there is none: rebuild it before writing."""
 
 
+class LostTail(CorruptError):
+    """Data files say that the log was longer than it is, or that it is not theirs."""
+
+
 class UnsupportedFeature(CorruptError):
     """The log requires a feature or format version that this lakelog doesn't know."""
 

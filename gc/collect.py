@@ -45,35 +45,46 @@ No file of this log has an epoch above that of the head and 1: who opens a log t
 Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays. So
 does all that lies in the folder of another log below `data/`, whose gc is its own.
 
-Both rules hold for committers only. A rebuild writes a whole log, of files of any epoch and age: so
-a log that is sealed for one is left alone. Afterwards rule A holds for epochs from that of the
-rebuilt transactions on: files of lower ones were written for a log that nobody may know any more.
-What lower incarnations name stays as long as they are there; so does what a rebuild names that has
-not put its checkpoint yet.
+Rule C, before both: a file that may have been committed in a life of the log that nobody can read
+any more is undecided, and stays unless it is asked for. These are names of epochs below that of
+the incarnation's first revision; and what was not written since the incarnation began, if its name
+isn't lakelog's, or its footer doesn't say that it was written for this log and incarnation. So what
+a rebuild left out is never taken by itself, nor what lay here when a lost log was begun anew.
+
+The log itself may have lost its end, or be another's. Of the files that would go the footers of the
+newest are read: one that was begun on a revision that the log doesn't have stops everything
+(`LostTail`).
+
+All this holds for committers only. A rebuild writes a whole log, of files of any epoch and age: so
+a log that is sealed for one is left alone. What lower incarnations name stays as long as they are
+there; so does what a rebuild names that has not put its checkpoint yet.
 
 Source: docs/maintenance.md; docs/format.md, section 10.5.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import base_folder, parse_data_file
 from ..catalog.nesting import logs_below, refuse_outer_log
-from .context import MaintenanceContext, open_context, open_execution, outdated
+from ..catalog.read.lost_tail import newest, read_meta, refuse_lost_tail
+from .context import EPOCH, MaintenanceContext, open_context, open_execution, outdated
 from .deleted import Deleted
 from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan
 from .retained import Retained, digests_of, follow, read_retained
-from .rules import Rules
+from .rules import Rules, Verdict
 
 if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
+    from ..catalog.log.state import State
     from ..catalog.margins import Margins
     from ..plans import Progress
     from ..store import ObjectInfo, Store
@@ -88,6 +99,7 @@ def plan_gc(
     writer: str,
     database: str,
     *,
+    undecided: bool = False,
     ambient: Ambient | None = None,
     margins: Margins | None = None,
     progress: Progress | None = None,
@@ -96,6 +108,8 @@ def plan_gc(
 
     Args:
         source: The catalog, or its store.
+        undecided: Also delete what may have been committed in a life of the log that nobody can
+            read any more, once it is as old as the grace period.
         ambient, margins: Those of the catalog if not given.
         progress: Called with (done, total, what).
     Returns:
@@ -107,9 +121,11 @@ def plan_gc(
         NestedCatalog: Its data folder is that of another catalog, too.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         ObjectNotFound: Live files are not there: the log may be another's.
+        LostTail: What would be deleted proves that the log was longer, or is another's.
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
-        segments, each later transaction, and all of other incarnations.
+        segments, each later transaction, and all of other incarnations; 1 or 2 GET for each of up
+        to 64 transactions whose files may be orphans.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -117,7 +133,7 @@ def plan_gc(
     context.refuse_refs()
     exclusive = context.exclusive()
     now = context.now()
-    found = _look(context, exclusive, now)
+    found = _look(context, exclusive, now, undecided=undecided)
     state = found.retained.state
     facts = Facts(
         head=state.revision,
@@ -125,6 +141,7 @@ def plan_gc(
         epoch=state.epoch,
         oldest=found.retained.oldest,
         exclusive=exclusive,
+        undecided=undecided,
     )
     orphans = found.orphans()
     return Plan(
@@ -161,6 +178,7 @@ def execute_gc(
         UsageError, InvalidPath: Not a plan for this.
         ForkError, MissingTransaction, CorruptError: A retained revision can't be read; what was
             deleted before that came to light were orphans.
+        LostTail: As of `plan_gc`. Nothing was deleted.
         StorageError: Part was deleted; execute again.
     Requests: as `plan_gc`; 1 PUT, 1 HEAD and 1 DELETE for the clock; for each 1,000 files 1 LIST, 1
         GET a new transaction and 1 DELETE (1 DELETE a file where the store has no batches).
@@ -173,7 +191,7 @@ def execute_gc(
     context.refuse_refs()
     exclusive = context.exclusive()
     now = context.store_now()
-    found = _look(context, exclusive, now)
+    found = _look(context, exclusive, now, undecided=plan.facts.undecided)
     _check_facts(plan, found.retained)
     left: dict[str, str] = {}
     todo: list[Deletion] = []
@@ -203,8 +221,8 @@ def _left_why(action: Deletion, found: _Found) -> str:
         return _NAMED_NOW
     if info.size_bytes != action.size_bytes:
         return _CHANGED
-    orphan, why = found.verdicts[action.key]
-    return "" if orphan else why
+    verdict = found.verdicts[action.key]
+    return "" if verdict.goes else verdict.why
 
 
 def _delete(
@@ -238,23 +256,23 @@ class _Found:
         infos: All objects below data/, by key.
         retained: What the log names.
         named: Keys of objects that it names.
-        verdicts: Of the others, by key: whether it is an orphan, and why or why not.
+        verdicts: Of the others, by key: what becomes of them.
     """
 
     infos: dict[str, ObjectInfo]
     retained: Retained
     named: set[str]
-    verdicts: dict[str, tuple[bool, str]]
+    verdicts: dict[str, Verdict]
 
     def orphans(self) -> tuple[Deletion, ...]:
         """What may go, by key."""
-        going = [self.infos[key] for key, (orphan, _) in self.verdicts.items() if orphan]
+        going = [self.infos[key] for key, verdict in self.verdicts.items() if verdict.goes]
         going.sort(key=lambda info: info.key)
-        return tuple(Deletion(i.key, i.size_bytes, self.verdicts[i.key][1]) for i in going)
+        return tuple(Deletion(i.key, i.size_bytes, self.verdicts[i.key].why) for i in going)
 
     def kept(self) -> tuple[Kept, ...]:
         """What stays."""
-        reasons = {key: why for key, (orphan, why) in self.verdicts.items() if not orphan}
+        reasons = {key: verdict.why for key, verdict in self.verdicts.items() if not verdict.goes}
         tracked = Kept.of(_NAMED, [self.infos[key] for key in self.named], named=False)
         return ((tracked,) if self.named else ()) + _grouped(reasons, self.infos)
 
@@ -262,7 +280,9 @@ class _Found:
 _NAMED: Final = "named by a retained revision"
 
 
-def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Found:
+def _look(
+    context: MaintenanceContext, exclusive: bool, now: dt.datetime, *, undecided: bool
+) -> _Found:
     base = base_folder(context.writer, context.database)
     refuse_outer_log(context.store, context.writer, context.database)
     listed = list(context.store.list(base + _DATA))  # first: see the argument above
@@ -272,22 +292,56 @@ def _look(context: MaintenanceContext, exclusive: bool, now: dt.datetime) -> _Fo
     refuse_foreign_log(context, retained.state, paths)
     mask = retained.references(paths)
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
-    committed = _committed(retained, (info.key for info in listed if info.key not in named))
+    left = [info for info in listed if info.key not in named]
+    state = retained.state
+    assert state.log is not None
     rules = Rules(
-        retained.state.epoch,
-        retained.first_epoch,
+        state.epoch,
+        state.first_epoch,
+        EPOCH + dt.timedelta(microseconds=state.begun_at_us),
+        state.log.incarnation,
         exclusive,
         now,
         context.margins,
-        committed,
+        _committed(retained, (info.key for info in left)),
+        undecided,
         logs_below(paths),
     )
-    verdicts = {
-        info.key: rules.judge(info, info.key[len(base) :])
-        for info in listed
-        if info.key not in named
-    }
+    rules = replace(rules, strangers=_strangers(context, state, rules, left))
+    verdicts = {info.key: rules.judge(info, info.key[len(base) :]) for info in left}
+    orphans = (info for info in left if verdicts[info.key].goes and not verdicts[info.key].asked)
+    refuse_lost_tail(context.store, state, _unproven(orphans, rules))
     return _Found({info.key: info for info in listed}, retained, named, verdicts)
+
+
+def _strangers(
+    context: MaintenanceContext, state: State, rules: Rules, left: Sequence[ObjectInfo]
+) -> set[bytes]:
+    """Transaction ids of files that are older than the incarnation, and of which no footer says
+    that they were written for it.
+
+    Requests: 1 or 2 GET a transaction, up to 32.
+    """
+    older = [info for info in _unproven(left, rules) if rules.is_older(info)]
+    found = {name.transaction_id for info in older if (name := parse_data_file(info.key))}
+    for info in newest(older):
+        meta = read_meta(context.store, info)
+        if meta is not None and LogIdentity(meta.log_id, meta.incarnation) == state.log:
+            found.discard(meta.transaction_id)
+    return found
+
+
+def _unproven(infos: Iterable[ObjectInfo], rules: Rules) -> Iterator[ObjectInfo]:
+    """Files of names that lakelog made, of epochs that this incarnation has come to, and of no
+    transaction that the history knows."""
+    for info in infos:
+        name = parse_data_file(info.key)
+        if (
+            name is not None
+            and rules.first_epoch <= name.epoch <= rules.epoch + 1
+            and name.transaction_id not in rules.committed
+        ):
+            yield info
 
 
 def _committed(retained: Retained, keys: Iterable[str]) -> dict[bytes, int]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import check_id
 from ..catalog.read.log_reader import LogReader
-from ..errors import AccessDenied, PlanOutdated, UnsupportedFeature
-from ..plans import check_source, open_source
+from ..errors import AccessDenied, PlanOutdated
+from ..plans import check_source, open_source, refuse_refs
 from ..store import probe, store_time
 from .plan import Plan, check_plan
 
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from ..plans import Progress
     from ..store import ObjectInfo, Store
 
-_REFS: Final = "_refs/"
-_NAMED: Final = 5
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +82,13 @@ class MaintenanceContext:
 
         Raises:
             UnsupportedFeature: The catalog has some.
-        Requests: 1 LIST.
+        Requests: 1 HEAD, 1 LIST.
         """
-        keys = [info.key for info in islice(self.store.list(_REFS), _NAMED)]
-        if keys:
-            raise UnsupportedFeature(
-                f"The catalog has refs ({', '.join(keys)}), and this lakelog doesn't know which "
-                "revisions they pin",
-                key=_REFS,
-                hint="Nothing was deleted. Upgrade lakelog",
-            )
+        refuse_refs(self.store)
 
     def now(self) -> dt.datetime:
         """The time by the ambient clock."""
-        return _EPOCH + dt.timedelta(microseconds=self.ambient.now_us())
+        return EPOCH + dt.timedelta(microseconds=self.ambient.now_us())
 
     def store_now(self) -> dt.datetime:
         """The time by the store's clock, or by the ambient one if that is behind it.
@@ -109,7 +99,7 @@ class MaintenanceContext:
         Requests: 1 PUT, 1 HEAD, 1 DELETE.
         """
         modified_at = store_time(self.store, f"{self.writer}/", lambda: self.ambient.new_id().hex())
-        return _EPOCH if modified_at is None else min(modified_at, self.now())
+        return EPOCH if modified_at is None else min(modified_at, self.now())
 
 
 def open_context(

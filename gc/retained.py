@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
-from ..catalog.format.names import name_prefix
+from ..catalog.format.folding import fold, folded_among, last_segment
+from ..catalog.format.names import name_prefix, parse_data_file
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.format.seals import read_seal
 from ..catalog.log.features import check_writer_features
@@ -227,23 +228,34 @@ class Retained:
     Attributes:
         oldest: The oldest revision of the incarnation in use that can be read.
         state: At the head.
-        first_epoch: The lowest epoch of which files can be told to be superseded: that of the
-            incarnation's first revision, 1 in the first incarnation; None if nobody knows any more.
         paths: Every path that is live in some retained revision, with repeats.
     """
 
     oldest: int
     state: State
-    first_epoch: int | None
     paths: list[pa.Array]
 
     def references(self, paths: Sequence[str]) -> list[bool]:
-        """Which of these paths some retained revision names."""
+        """Which of these paths some retained revision names, as any store might compare them.
+
+        A name that lakelog made is one that a retained path ends in, whatever the folders are
+        spelled like: it holds 128 random bits.
+        """
         if not paths:
             return []
         wanted = column(paths, pa.string())
         known = pa.chunked_array(self.paths, pa.string())
         found: list[bool] = pc.is_in(wanted, value_set=known).to_pylist()
+        own, foreign = {}, {}
+        for place, (path, exact) in enumerate(zip(paths, found, strict=True)):
+            if not exact and parse_data_file(path) is not None:
+                own[place] = fold(last_segment(path))
+            elif not exact:
+                foreign[place] = fold(path)
+        for folded, by_name in ((own, True), (foreign, False)):
+            named = folded_among(self.paths, folded.values(), last_segments=by_name)
+            for place, text in folded.items():
+                found[place] = text in named
         return found
 
 
@@ -268,21 +280,11 @@ def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
         check_beginning(context, listing, oldest)
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
     paths = list(state.files.paths()) + other_incarnations(context, listing)
-    retained = Retained(oldest, state, None, paths)
+    retained = Retained(oldest, state, paths)
     replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
     _read_on(context, state, retained.paths)
     refuse_untouchable(state)
-    retained.first_epoch = _first_epoch(state)
     return retained
-
-
-def _first_epoch(state: State) -> int | None:
-    assert state.log is not None
-    if state.log.incarnation == 1:
-        return 1
-    first = state.history.table().slice(0, 1)
-    known = first.num_rows and first.column("revision")[0].as_py() == 0
-    return int(first.column("epoch")[0].as_py()) if known else None
 
 
 def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa.Array]:
@@ -350,7 +352,7 @@ def follow(context: MaintenanceContext, retained: Retained) -> Retained:
     except ObjectNotFound:
         return read_retained(context)
     refuse_untouchable(state)
-    return Retained(retained.oldest, state, retained.first_epoch, retained.paths + news)
+    return Retained(retained.oldest, state, retained.paths + news)
 
 
 def _add_paths(transaction: DecodedTransaction, paths: list[pa.Array]) -> None:

@@ -6,6 +6,7 @@ Planning reads and decides; nothing is changed before somebody hands the plan to
 """
 
 from .contract import Effect, Field, Group, MaintenancePlan, Progress
+from .refs import refuse_refs
 from .saved import dump_plans, split_plans
 from .source import Source, check_source, open_source
 
@@ -19,5 +20,6 @@ __all__ = [
     "check_source",
     "dump_plans",
     "open_source",
+    "refuse_refs",
     "split_plans",
 ]

@@ -54,7 +54,7 @@ def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
     for item in plan.transactions:
         intent = _intent(plan, item, schemas, state)
         if item.revision == 0:
-            intent.actions.insert(0, identity_action(plan.writer, plan.database))
+            intent.actions.insert(0, identity_action(plan.writer, plan.database, plan.begun_at_us))
             intent.summary[CONTENT] = content_of(plan)
         intents = [intent, *_applications(item, plan.epoch, rebuild_id)]
         validate(state, intent.actions, {intent.transaction_id})
@@ -145,7 +145,9 @@ def _schema(schema: KnownSchema) -> wire.Action:
 
 def content_of(plan: RebuildPlan) -> str:
     """A digest of all that follows from a plan."""
-    digest = hashlib.sha256(repr((plan.writer, plan.database, plan.log, plan.epoch)).encode())
+    digest = hashlib.sha256(
+        repr((plan.writer, plan.database, plan.log, plan.epoch, plan.begun_at_us)).encode()
+    )
     for schema in plan.schemas:
         digest.update(repr((schema.table, schema.fingerprint)).encode())
         digest.update(repr((schema.key, schema.sort_order)).encode())

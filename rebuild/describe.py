@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..plans.contract import Field, Group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ..catalog.format.frame import LogIdentity
     from .values import LeftOut, RebuiltTransaction, SealPlan
@@ -31,6 +31,10 @@ _UNPROVEN_TITLE: Final = (
     "unproven: written, but nothing says that it was committed; exclude leaves one out"
 )
 _UNPROVEN: Final = (Field("transaction_id"), Field("revision", style="count"), Field("why"))
+_UNDECIDED_TITLE: Final = (
+    "undecided: not live, and nothing tells whether it should be; gc takes none of them by itself"
+)
+_UNDECIDED: Final = (Field("path"), Field("reason"))
 _LEFT_OUT: Final = (
     Field("kind"),
     Field("path"),
@@ -72,6 +76,12 @@ def describe_unproven(transactions: Iterable[RebuiltTransaction]) -> Group:
         if item.proof == "unproven"
     )
     return Group("unproven", _UNPROVEN_TITLE, _UNPROVEN, rows)
+
+
+def describe_undecided(undecided: Mapping[str, str]) -> Group:
+    """Files that won't be live and may have been."""
+    rows = tuple({"path": path, "reason": undecided[path]} for path in sorted(undecided))
+    return Group("undecided", _UNDECIDED_TITLE, _UNDECIDED, rows)
 
 
 def describe_left_out(left_out: Iterable[LeftOut]) -> Group:

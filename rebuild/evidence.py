@@ -6,18 +6,8 @@ Others can:
 - A footer names the last transaction at the head that it was begun on: that one was committed.
 - A footer names the paths that it replaces: those were live, so theirs were committed too.
 
-And a transaction that no footer proves can be ruled out, where a proven one leaves it no place:
-
-- A proven one replaces the same file (a file is removed once).
-- A proven one carries the same version of the same application (the second would be skipped), and
-  the application was not forgotten between them.
-- Its version was taken when it was begun, as it says itself (`replays.py`).
-- A proven one of a higher epoch stands directly on the same base: from there on the epoch of the
-  ruled-out one is too low.
-
-Where two unproven ones exclude each other the later one is kept: it was begun on a head that did
-not have the earlier one. Revision numbers are compared within one incarnation only: a log that was
-rebuilt has counted anew, and under a higher epoch.
+Revision numbers are compared within one incarnation only: a log that was rebuilt has counted anew,
+and under a higher epoch.
 
 Source: docs/format.md, section 8.
 """
@@ -83,23 +73,39 @@ class Evidence:
         revisions: By transaction id, its number in the old log, where anything tells.
         times_us: By transaction id, when it was committed, where the old log tells.
         disproofs: By transaction id, why it can't have been committed.
-        conflicts: By transaction id, which other unproven one excludes it.
+        undecided: By transaction id, why it is left out though it may have been committed.
+        rivals: By the id of a transaction that is left out for another one, or stands beside it
+            though at most one of them was committed: the other's, and why not both.
         contradictions: What doesn't fit together, in words.
         forgotten: Transactions whose application version the old log has forgotten: it rules no
             other out.
+        splits: By log id and incarnation, the lowest revision that two transactions are said to be:
+            the log lost its end there, and went on otherwise. Above it there are two histories.
     """
 
     proofs: dict[TransactionId, str] = field(default_factory=dict)
     revisions: dict[TransactionId, int] = field(default_factory=dict)
     times_us: dict[TransactionId, int] = field(default_factory=dict)
     disproofs: dict[TransactionId, str] = field(default_factory=dict)
-    conflicts: dict[TransactionId, str] = field(default_factory=dict)
+    undecided: dict[TransactionId, str] = field(default_factory=dict)
+    rivals: dict[TransactionId, tuple[TransactionId, str]] = field(default_factory=dict)
     contradictions: list[str] = field(default_factory=list)
     forgotten: set[TransactionId] = field(default_factory=set)
+    splits: dict[tuple[bytes, int], int] = field(default_factory=dict)
 
     def is_out(self, transaction_id: TransactionId) -> bool:
-        """Whether a transaction is ruled out, for certain or in favour of a likelier one."""
-        return transaction_id in self.disproofs or transaction_id in self.conflicts
+        """Whether a transaction is left out, for certain or not."""
+        return transaction_id in self.disproofs or transaction_id in self.undecided
+
+    def split_at(self, log_id: bytes, incarnation: int, revision: int) -> None:
+        """Note that two transactions are said to be one revision."""
+        known = self.splits.setdefault((log_id, incarnation), revision)
+        self.splits[log_id, incarnation] = min(known, revision)
+
+    def is_split(self, item: FoundTransaction) -> bool:
+        """Whether a transaction may belong to another history than its rivals."""
+        lowest = self.splits.get((item.log_id, item.incarnation))
+        return lowest is not None and item.base_revision + 1 >= lowest
 
 
 def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
@@ -155,24 +161,23 @@ def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> FoundTr
 
 
 def prove(transactions: Mapping[TransactionId, FoundTransaction]) -> Evidence:
-    """What the footers of all transactions prove. Nothing is ruled out yet."""
+    """What the footers of all transactions prove. Nothing is ruled out yet (`rivals`)."""
     evidence = Evidence()
+    _find_splits(transactions, evidence)
     _prove_by_bases(transactions, evidence)
     _prove_by_replaced(transactions, evidence)
     return evidence
 
 
-def rule_out(transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence) -> None:
-    """Fill in which transactions can't have been committed, given the proven ones, and which of
-    the others exclude each other.
-
-    Args:
-        transactions: Without those that are left out on request.
-        evidence: Of all transactions, as `prove` gave it.
-    """
-    _rule_out_by_epoch(transactions, evidence)
-    _rule_out_by_replaced(transactions, evidence)
-    _rule_out_by_application(transactions, evidence)
+def _find_splits(
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
+) -> None:
+    """Where footers of one incarnation call two transactions one revision."""
+    said: dict[tuple[bytes, int, int], TransactionId] = {}
+    for item in transactions.values():
+        where = (item.log_id, item.incarnation, item.base_revision)
+        if said.setdefault(where, item.base_transaction_id) != item.base_transaction_id:
+            evidence.split_at(*where)
 
 
 def _prove_by_bases(
@@ -220,98 +225,3 @@ def _prove_by_replaced(
                 evidence.proofs.setdefault(
                     owner, f"the footer of {item.files[0].path} replaces its files"
                 )
-
-
-def _rule_out_by_epoch(
-    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
-) -> None:
-    next_of: dict[tuple[TransactionId, int], FoundTransaction] = {}
-    confirmed = {
-        (claimant.base_transaction_id, claimant.epoch, claimant.base_revision)
-        for claimant in transactions.values()
-    }
-    for item in transactions.values():
-        if (item.transaction_id, item.epoch, item.base_revision + 1) in confirmed:
-            base = (item.base_transaction_id, item.base_revision)
-            known = next_of.get(base)
-            if known is None or item.epoch > known.epoch:
-                next_of[base] = item
-    for item in transactions.values():
-        winner = next_of.get((item.base_transaction_id, item.base_revision))
-        if (
-            winner is not None
-            and winner.epoch > item.epoch
-            and item.transaction_id not in evidence.proofs
-        ):
-            evidence.disproofs[item.transaction_id] = (
-                f"transaction {winner.transaction_id.hex()} of a later owner was committed "
-                f"directly on the same base, so one of epoch {item.epoch} can't have been"
-            )
-
-
-def _rule_out_by_replaced(
-    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
-) -> None:
-    by_name: dict[FileName, list[FoundTransaction]] = defaultdict(list)
-    for item in transactions.values():
-        for name in item.replaces:
-            by_name[name].append(item)
-    for name in sorted(by_name):
-        _keep_one(by_name[name], f"both replace {name[1]}", evidence)
-
-
-def _rule_out_by_application(
-    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
-) -> None:
-    by_version: dict[tuple[str, int], list[FoundTransaction]] = defaultdict(list)
-    for item in transactions.values():
-        if item.app_id and item.transaction_id not in evidence.forgotten:
-            by_version[item.app_id, item.app_version].append(item)
-    for (app, version), items in sorted(by_version.items()):
-        for rivals in _begun_anew(items, evidence):
-            _keep_one(rivals, f"both are version {version} of application {app!r}", evidence)
-
-
-def _begun_anew(
-    items: list[FoundTransaction], evidence: Evidence
-) -> Iterable[list[FoundTransaction]]:
-    """Transactions of one version, apart where the application was forgotten between them: one that
-    was begun on a head that held another one, and did not know the version, excludes only those
-    begun after that one, too."""
-    proven = [item for item in items if item.transaction_id in evidence.proofs]
-    groups: dict[tuple[bytes, int, int], list[FoundTransaction]] = defaultdict(list)
-    for item in items:
-        below = [
-            (other.log_id, other.incarnation, evidence.revisions.get(other.transaction_id, -1))
-            for other in proven
-            if item.base_app_version < item.app_version and _stood_below(other, item, evidence)
-        ]
-        groups[max(below, default=(b"", 0, -1))].append(item)
-    return groups.values()
-
-
-def _stood_below(other: FoundTransaction, item: FoundTransaction, evidence: Evidence) -> bool:
-    """Whether a proven transaction stood in the log before another one was begun."""
-    if other.log_id != item.log_id or other.incarnation != item.incarnation:
-        return other.log_id == item.log_id and other.incarnation < item.incarnation
-    revision = evidence.revisions.get(other.transaction_id)
-    return revision is not None and revision <= item.base_revision
-
-
-def _keep_one(items: list[FoundTransaction], why: str, evidence: Evidence) -> None:
-    """Of transactions that exclude each other: the proven ones, else the one begun last."""
-    rivals = [item for item in items if not evidence.is_out(item.transaction_id)]
-    if len(rivals) < 2:
-        return
-    proven = [item for item in rivals if item.transaction_id in evidence.proofs]
-    if len(proven) > 1:
-        named = ", ".join(sorted(item.transaction_id.hex() for item in proven))
-        evidence.contradictions.append(f"Of transactions {named} {why}, and all are proven")
-    winner = max(proven or rivals, key=lambda item: item.age)
-    verdicts = evidence.disproofs if proven else evidence.conflicts
-    which = "which was committed" if proven else "which was begun later, without this one"
-    for item in rivals:
-        if item is not winner and item.transaction_id not in evidence.proofs:
-            verdicts[item.transaction_id] = (
-                f"{why}, this one and {winner.transaction_id.hex()}, {which}"
-            )

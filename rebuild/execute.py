@@ -30,7 +30,7 @@ from ..catalog.log.checkpoint import encode_state
 from ..catalog.log.listing import fork_error
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, CorruptObject, NotFoundError, ObjectNotFound, PlanOutdated
-from ..plans import check_source, open_source
+from ..plans import check_source, open_source, refuse_refs
 from ..store import probe
 from .begun import begun_error
 from .build import LogBytes, build_objects, compare
@@ -77,9 +77,10 @@ def execute_rebuild(
         PlanOutdated: The data files or the old log changed since, or another rebuild was first;
             plan again.
         ForkError: A store without put-if-absent, and something committed meanwhile.
+        UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         StorageError: The store failed on the way: plan and execute again.
-    Requests: 4 for the probe, 6 LIST; 1 PUT and 1 GET a revision and a segment, 1 PUT for the
-        checkpoint and for each seal.
+    Requests: 4 for the probe, 1 HEAD, 7 LIST; 1 PUT and 1 GET a revision and a segment, 1 PUT for
+        the checkpoint and for each seal.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
@@ -91,6 +92,7 @@ def execute_rebuild(
             key=f"{plan.writer}/{plan.database}",
             hint="The report says what is wrong with each file",
         )
+    refuse_refs(store)
     exclusive = probe(store, f"{plan.writer}/").put_if_absent
     log = LogReader(store, plan.writer, plan.database, ambient)
     objects, state = build_objects(plan)

@@ -18,7 +18,7 @@ from ..catalog.log.part import Part, batch_parts
 from ..errors import CorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.state import State
@@ -35,14 +35,16 @@ class KnownLog:
     """What a log says that can be read.
 
     Attributes:
-        is_whole: Whether it is read to its end, and no footer tells of a later revision: else its
-            end is lost.
+        is_whole: Whether it is read to its end, and that is the end that footers know: none tells
+            of a later revision, or of another transaction in the place of one (`outgrown`).
         state: The highest that can be read; the empty one if none can.
         committed: By transaction id, its revision and commit time (µs).
         first: The lowest revision that its history tells of.
         live: Tables and paths of its live files.
         removed: Files that transactions above the state took out.
         added: Facts of files that such transactions added.
+        since: The revisions of those.
+        splits: Revisions that are another transaction by a footer.
         schemas: By table and fingerprint.
         applications: Their versions, less what was forgotten.
         has_applications: Whether all that the state says of them can be read.
@@ -56,6 +58,8 @@ class KnownLog:
     live: set[FileName] = field(default_factory=set)
     removed: set[FileName] = field(default_factory=set)
     added: dict[FileName, dict[str, Any]] = field(default_factory=dict)
+    since: dict[FileName, int] = field(default_factory=dict)
+    splits: list[int] = field(default_factory=list)
     schemas: dict[tuple[str, bytes], SchemaEntry] = field(default_factory=dict)
     applications: Applications = field(default_factory=Applications)
     has_applications: bool = True
@@ -94,10 +98,9 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
     for _, error in state.files.broken_ranges:
         raise error
     applications = _applications(state)
+    beyond, splits = outgrown(state, dict(zip(revisions, ids, strict=True)), own)
     return KnownLog(
-        is_whole=not any(
-            same_log(file, state) and file.base_revision > state.revision for file in own
-        ),
+        is_whole=not beyond and not splits,
         state=state,
         committed={
             transaction_id: (revision, time)
@@ -106,11 +109,33 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
         },
         first=min(revisions),
         live=live,
+        splits=splits,
         schemas=dict(state.schemas.entries),
         applications=Applications() if applications is None else applications,
         has_applications=applications is not None,
         latest_us=state.committed_at_us,
     )
+
+
+def outgrown(
+    state: State, history: Mapping[int, Collection[bytes]], own: Iterable[OwnFile]
+) -> tuple[bool, list[int]]:
+    """What the bases of data files say against a log: whether one lies above its head, and which of
+    its revisions were another transaction when a file was begun. Either proves that it was longer,
+    lost its end, and in the second case went on otherwise.
+
+    Args:
+        history: Transaction ids by revision.
+    """
+    beyond, splits = False, set()
+    for file in own:
+        if not same_log(file, state):
+            continue
+        ids = history.get(file.base_revision)
+        beyond = beyond or file.base_revision > state.revision
+        if ids is not None and file.base_transaction_id and file.base_transaction_id not in ids:
+            splits.add(file.base_revision)
+    return beyond, sorted(splits)
 
 
 def _applications(state: State) -> Applications | None:
@@ -139,10 +164,10 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
         kind = action.WhichOneof("kind")
         if kind == "add":
             add = action.add
-            _add(known, add.table, {name: getattr(add, name) for name in _FACTS})
+            _add(known, add.table, {name: getattr(add, name) for name in _FACTS}, revision)
         elif kind == "add_batch":
             for table, facts in _batch(transaction, place):
-                _add(known, table, facts)
+                _add(known, table, facts, revision)
         elif kind == "remove":
             name = (action.remove.table, action.remove.path)
             known.live.discard(name)
@@ -154,11 +179,12 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
             _forget(known, action.forget)
 
 
-def _add(known: KnownLog, table: str, facts: dict[str, Any]) -> None:
+def _add(known: KnownLog, table: str, facts: dict[str, Any], revision: int) -> None:
     name = (table, facts["path"])
     known.live.add(name)
     known.removed.discard(name)
     known.added[name] = facts
+    known.since[name] = revision
 
 
 def _batch(transaction: DecodedTransaction, place: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..catalog.format.names import parse_data_file
+from .undecided import undecided_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .values import LeftOut
 
 _NAMED = 5
+_RIVALS = 20  # that are named one by one
 
 
 def notes(
@@ -49,17 +51,13 @@ def notes(
         found += _gone(transactions, assembled)
         found += _unnamed(transactions)
     found += _risky(assembled)
-    if evidence.conflicts:
-        found.append(
-            f"{len(evidence.conflicts)} unproven transactions are left out for others that "
-            "were begun later: exclude the later one, should it be the one never committed"
-        )
-    kept_nowhere = {"disproved", "conflicting", "excluded", "quarantined"}
+    found += _rivalries(transactions, evidence)
+    kept_nowhere = {"disproved", "excluded", "quarantined"}
     if any(item.kind in kept_nowhere for item in left_out):
-        found.append(
-            "Files left out stay where they are, but no revision names them: gc may delete those "
-            "with names of lakelog's at once. Copy elsewhere first what you want to keep"
-        )
+        found.append("Files left out stay where they are, and gc takes none of them by itself")
+    found += _undecided(undecided_files(assembled.transactions, left_out, is_whole=is_whole))
+    if not is_whole:
+        found.append(_applications(transactions, assembled))
     found += _committers(old)
     found.append(_not_taken_over(known))
     return tuple(found)
@@ -82,8 +80,9 @@ def _not_taken_over(known: KnownLog | None) -> str:
         )
     lost = (
         "Not in any footer, and so lost: removals and soft deletes that no new file replaces "
-        "(such files are live again), undone removals, summaries, keys and sort orders, and "
-        "exact commit times (the clock of the last file stands for it)"
+        "(such files are live again), undone removals, application versions that no file carries, "
+        "summaries, keys and sort orders, and exact commit times (the clock of the last file "
+        "stands for it)"
     )
     if known is None:
         return lost
@@ -98,10 +97,8 @@ def _not_taken_over(known: KnownLog | None) -> str:
 def _cant_be_taken_over(lost: Sequence[str]) -> list[str]:
     if not lost:
         return []
-    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
     return [
-        f"Live in the old log, and damaged or gone: {', '.join(lost[:_NAMED])}{more}. They will "
-        "not be live any more"
+        f"Live in the old log, and damaged or gone: {_some(lost)}. They will not be live any more"
     ]
 
 
@@ -109,11 +106,10 @@ def _unnamed(transactions: dict[bytes, FoundTransaction]) -> list[str]:
     short = [item for item in transactions.values() if item.unnamed]
     if not short:
         return []
-    named = ", ".join(item.transaction_id.hex() for item in short[:_NAMED])
-    more = f" and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
+    named = _some([item.transaction_id.hex() for item in short])
     return [
         f"{sum(item.unnamed for item in short)} replaced files are named only by files that are "
-        f"lost, of transactions {named}{more}: should they still be there, they are live again"
+        f"lost, of transactions {named}: should they still be there, they are live again"
     ]
 
 
@@ -150,12 +146,76 @@ def _risky(assembled: Assembled) -> list[str]:
     risky = [item for item in assembled.transactions if item.proof == "unproven" and item.removes]
     if not risky:
         return []
-    named = ", ".join(item.transaction_id for item in risky[:_NAMED])
-    more = f" and {len(risky) - _NAMED} more" if len(risky) > _NAMED else ""
+    named = _some([item.transaction_id for item in risky])
     return [
-        f"Unproven and replacing other files: {named}{more}. If one was never committed, what it "
+        f"Unproven and replacing other files: {named}. If one was never committed, what it "
         "replaces is still the truth: exclude it then"
     ]
+
+
+def _rivalries(transactions: dict[bytes, FoundTransaction], evidence: Evidence) -> list[str]:
+    """Of which transactions at most one was committed, and nothing tells which."""
+    found = []
+    for transaction_id, (other, why) in sorted(evidence.rivals.items()):
+        paths = _some([file.path for file in transactions[transaction_id].files])
+        if transaction_id in evidence.undecided:
+            what = f"{transaction_id.hex()} is left out; exclude the other one to have it instead"
+        else:
+            what = "Both are taken in, so that no row is lost: exclude one if you know better"
+        found.append(
+            f"Undecided between {transaction_id.hex()} ({paths}) and {other.hex()}: {why}, and "
+            f"nothing tells which was committed. {what}"
+        )
+    return _first(found, "more such rivals, see what is undecided")
+
+
+def _undecided(files: dict[str, str]) -> list[str]:
+    """What may have been live, by name."""
+    if not files:
+        return []
+    named = _some(sorted(files), _RIVALS)
+    return [
+        f"Undecided, and not live: {len(files)} files that may have been committed ({named}). They "
+        "stay where they are, gc takes none of them by itself, and the list of what is undecided "
+        "says why. To have one back, leave out by exclude what stands in its place, or copy it to "
+        "another name and add that"
+    ]
+
+
+def _applications(transactions: dict[bytes, FoundTransaction], assembled: Assembled) -> str:
+    """Which application versions may be missing."""
+    known: dict[str, int] = {}
+    for item in assembled.transactions:
+        for app, version in ((item.app_id, item.app_version), *item.applications):
+            if app:
+                known[app] = max(version, known.get(app, -1))
+    told: dict[str, int] = {}
+    for found in transactions.values():
+        if found.app_id:
+            told[found.app_id] = max(found.base_app_version, told.get(found.app_id, -1))
+    lost = [
+        f"version {version} of {app!r} was committed"
+        for app, version in sorted(told.items())
+        if version > known.get(app, -1)
+    ]
+    text = (
+        "Application versions of lost commits, and of such as left no file, are not known: such a "
+        "batch may run twice"
+    )
+    if lost:
+        text += f" ({_some(lost)}, and nothing else is left of it)"
+    named = _some([f"{app!r} {version}" for app, version in sorted(known.items())], _RIVALS)
+    return f"{text}. Known are: {named}" if known else f"{text}. None is known"
+
+
+def _some(names: Sequence[str], most: int = _NAMED) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _first(found: list[str], what: str) -> list[str]:
+    rest = [f"{len(found) - _RIVALS} {what}"] if len(found) > _RIVALS else []
+    return found[:_RIVALS] + rest
 
 
 def _committers(old: OldLog) -> list[str]:

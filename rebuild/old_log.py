@@ -15,6 +15,7 @@ from ..catalog.log.features import check_writer_features
 from ..catalog.log.outcome import foreign_error
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
+from .believed import believed_state
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
@@ -42,6 +43,7 @@ class OldLog:
         log_id: Whose log it is; empty if no object tells.
         epoch: The highest of the objects that could be read; 0 if none could.
         successor_uuid: Promised by the head; empty if it can't be read.
+        doubts: What its checkpoints say otherwise than its transactions, in words.
     """
 
     incarnation: int
@@ -54,6 +56,7 @@ class OldLog:
     log_id: bytes = b""
     epoch: int = 0
     successor_uuid: bytes = field(default=b"", repr=False)
+    doubts: list[str] = field(default_factory=list)
 
 
 def read_old_log(
@@ -82,7 +85,7 @@ def read_old_log(
     taken = frozenset((item.revision, item.uuid8) for item in listed)
     old = OldLog(present, highest, len(every), taken, listing.head)
     if listing.head >= 0:
-        state = _whole(log, listing, present)
+        state = _whole(log, listing, present, None, old.doubts)
         if state is None:
             _look_at_the_top(log, listing, old)
         elif state.sealed_for:
@@ -91,17 +94,25 @@ def read_old_log(
         if old.seal is not None:
             # What stands below is what the rebuild that sealed it saw.
             old.head, old.log_id = old.seal.revision - 1, old.seal.log.log_id
-            state = _whole(log, listing, present, old.head) if old.head >= 0 else None
+            state = _whole(log, listing, present, old.head, old.doubts) if old.head >= 0 else None
         if state is not None:
             _take_state(old, state)
     return old
 
 
 def last_state(
-    store: Store, writer: str, database: str, ambient: Ambient, incarnation: int
+    store: Store,
+    writer: str,
+    database: str,
+    ambient: Ambient,
+    incarnation: int,
+    *,
+    doubts: list[str],
 ) -> State:
     """What an incarnation said at its end, before it was sealed.
 
+    Args:
+        doubts: Takes what its checkpoints say otherwise than its transactions.
     Raises:
         NotFoundError: It isn't there.
         CorruptError, ForkError: It can't be read.
@@ -117,18 +128,18 @@ def last_state(
             hint="`lakelog doctor` shows which incarnations are there",
         )
     state = log.load(None, listing, incarnation)
-    if state.sealed_for:
-        state = log.load(state.revision - 1, listing, incarnation)
+    end = state.revision - 1 if state.sealed_for else state.revision
+    state = believed_state(log, listing, incarnation, end, doubts)
     if state.is_foreign:
         raise foreign_error(state)
     return state
 
 
 def _whole(
-    log: LogReader, listing: Listing, incarnation: int, target: int | None = None
+    log: LogReader, listing: Listing, incarnation: int, target: int | None, doubts: list[str]
 ) -> State | None:
     try:
-        return log.load(target, listing, incarnation)
+        return believed_state(log, listing, incarnation, target, doubts)
     except UnsupportedFeature:
         raise
     except (CorruptError, ForkError, NotFoundError):

@@ -1,13 +1,13 @@
 """What an old log says, as far as it can be read, against what footers say. What it committed is
-proven, and its live files are live after. If it is whole it decides: what it doesn't hold was never
-committed. Pure, but for the pieces of the state.
+proven, and its live files are live after. If it is whole it decides: what it doesn't hold is left
+out. Pure, but for the pieces of the state.
 
 Source: docs/format.md, section 8: what a log says of a file counts, whatever its footer says.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from .known_log import same_log
 from .values import RebuiltFile, derived_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from .assemble import Assembled
     from .evidence import Evidence, FoundTransaction, TransactionId
@@ -28,11 +28,21 @@ if TYPE_CHECKING:
     from .values import FileName, SchemaName
 
 
+# Of a last commit that is lost nothing else tells: it looks like one that was never made.
+_NOT_HELD: Final = (
+    "the old log, which can be read, doesn't hold it: it was never committed, unless the log has "
+    "lost its end unseen"
+)
+
+
 def prove_by_log(
     transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence, known: KnownLog
 ) -> None:
     """Add to the evidence what the old log says of each transaction."""
     evidence.forgotten = _forgotten(transactions, known)
+    if known.splits and known.state.log is not None:
+        log = known.state.log
+        evidence.split_at(log.log_id, log.incarnation, known.splits[0])
     for transaction_id, item in transactions.items():
         place = known.committed.get(transaction_id)
         if place is not None:
@@ -42,11 +52,11 @@ def prove_by_log(
             continue
         elif _is_covered(item, known):
             evidence.proofs.pop(transaction_id, None)
-            evidence.disproofs[transaction_id] = "the old log, which can be read, doesn't hold it"
+            evidence.undecided[transaction_id] = _NOT_HELD
         elif any((file.table, file.path) in known.live for file in item.files):
             evidence.proofs[transaction_id] = "its files are live in the old log"
         elif transaction_id not in evidence.proofs:
-            evidence.disproofs[transaction_id] = (
+            evidence.undecided[transaction_id] = (
                 "none of its files is live in the old log, whose history begins at revision "
                 f"{known.first}"
             )
@@ -77,16 +87,17 @@ def _is_covered(item: FoundTransaction, known: KnownLog) -> bool:
 
 def close(
     result: Assembled,
+    ordered: Iterable[FoundTransaction],
     known: KnownLog,
     scan: Scan,
-    schemas: dict[SchemaName, EncodedSchema],
     rebuild_id: bytes,
 ) -> list[str]:
     """Make the live files those of the old log, by one transaction more where footers lead to
     others. Of a log whose end is lost that holds for what it tells of: later transactions stand.
 
     Args:
-        schemas: Those of the files that it adds are put in.
+        ordered: The transactions that `result` was made of.
+        scan: The schemas of files that are added are put in.
     Returns:
         Paths that are live in the old log and can't be taken over: they are damaged, or gone.
     """
@@ -99,8 +110,8 @@ def close(
             for file in item.files
         }
         extra = (extra & told) | (known.removed & result.live)
-        wanted = {name for name in wanted if name[1] not in result.dead}
-    added, lost = _files_of(known, scan, wanted, schemas)
+        wanted -= _replaced_later(ordered, wanted, known)
+    added, lost = _files_of(known, scan, wanted)
     if extra or added:
         result.append(
             transaction_id=derived_id(rebuild_id, "closing"),
@@ -114,11 +125,30 @@ def close(
     return lost
 
 
+def _replaced_later(
+    ordered: Iterable[FoundTransaction], names: Collection[FileName], known: KnownLog
+) -> set[FileName]:
+    """Which live files of the old log were replaced after all that it tells of them: by what it
+    doesn't hold, begun when they had come to be live for the last time. What it holds it has told
+    the end of: a file that was removed there and added again is live."""
+    later: dict[FileName, int] = {}  # the highest base of what replaces it
+    for item in ordered:
+        if item.transaction_id not in known.committed and same_log(item, known.state):
+            for name in item.replaces.intersection(names):
+                later[name] = max(item.base_revision, later.get(name, -1))
+    since = {name: known.since[name] for name in later if name in known.since}
+    for table in {name[0] for name in later.keys() - since.keys()}:
+        rows = known.state.files.table(table, whole=True)
+        paths = column([path for found, path in later if found == table], pa.string())
+        rows = rows.filter(pc.is_in(rows.column("path"), paths)).select(["path", "revision"])
+        since = {(table, row["path"]): row["revision"] for row in rows.to_pylist()} | since
+    return {name for name, base in later.items() if base >= since.get(name, -1)}
+
+
 def _files_of(
     known: KnownLog,
     scan: Scan,
     wanted: Collection[FileName],
-    schemas: dict[SchemaName, EncodedSchema],
 ) -> tuple[list[RebuiltFile], list[str]]:
     if not wanted:
         return [], []
@@ -130,7 +160,7 @@ def _files_of(
             add = wire.Add.FromString(scanned[row["path"]])
             if (table, row["schema_fingerprint"]) not in known.schemas:
                 row["schema_fingerprint"] = add.schema_fingerprint  # that of its own footer
-            if _keep_schema(known, scan, (table, row["schema_fingerprint"]), schemas):
+            if _keep_schema(known, scan, (table, row["schema_fingerprint"])):
                 added.append(_as_in_log(add, table, row))
     done = {file.path for file in added}
     return added, sorted(path for _, path in wanted if path not in done)
@@ -166,14 +196,13 @@ def _keep_schema(
     known: KnownLog,
     scan: Scan,
     name: SchemaName,
-    schemas: dict[SchemaName, EncodedSchema],
 ) -> bool:
     """Put the schema of a file in; whether it is known."""
     entry = known.schemas.get(name)
     if entry is not None:
-        schemas[name] = EncodedSchema(name[1], entry.message, entry.generations)
+        scan.schemas[name] = EncodedSchema(name[1], entry.message, entry.generations)
         return True
     found = next((item for (_, own), item in scan.schemas.items() if own == name[1]), None)
     if found is not None:
-        schemas.setdefault(name, found)
+        scan.schemas.setdefault(name, found)
     return found is not None

@@ -21,7 +21,7 @@ from ..catalog.format.names import (
     check_id,
     check_path,
 )
-from ..catalog.format.objects import MAX_APP_ID_BYTES, OPERATIONS
+from ..catalog.format.objects import MAX_APP_ID_BYTES, MAX_TIME_US, OPERATIONS
 from ..catalog.format.segments import MAX_NUMBER
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import InvalidPath
@@ -31,8 +31,10 @@ from .describe import (
     describe_incarnations,
     describe_left_out,
     describe_transactions,
+    describe_undecided,
     describe_unproven,
 )
+from .undecided import live_files, undecided_files
 from .values import KnownSchema, LeftOut, RebuiltFile, RebuiltTransaction, SealPlan  # noqa: TC001
 
 _REBUILD_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -57,10 +59,13 @@ class RebuildPlan:
         transactions: The rebuilt revisions, from 0 without gaps.
         left_out: Objects that it won't name, with the reason for each.
         notes: What can't be known, in words.
+        is_whole: Whether the old log was read to its end, so that nothing but it had to tell.
         seal: How the present incarnation is ended.
         old_objects: Names of the log that are there now; all of them stay.
         data_digest: Of names and sizes below `data/`, to see a change.
         schemas: Of the files of all transactions.
+        begun_at_us: When the newest object below `data/` was written, by the store's time; 0 if it
+            doesn't say. The new incarnation tells its own files from older ones by it.
     """
 
     kind: Literal["rebuild"]
@@ -74,10 +79,12 @@ class RebuildPlan:
     transactions: tuple[RebuiltTransaction, ...] = field(repr=False)
     left_out: tuple[LeftOut, ...] = field(repr=False)
     notes: tuple[str, ...] = field(repr=False)
+    is_whole: bool
     seal: SealPlan = field(repr=False)
     old_objects: int
     data_digest: bytes = field(repr=False)
     schemas: tuple[KnownSchema, ...] = field(repr=False)
+    begun_at_us: int = 0
 
     @property
     def incarnation(self) -> int:
@@ -95,17 +102,15 @@ class RebuildPlan:
         return tuple(item for item in self.left_out if item.kind == "quarantined")
 
     @property
+    def undecided(self) -> dict[str, str]:
+        """Files that won't be live and may have been, by path, each with the reason. They stay in
+        the store, and gc takes none of them by itself."""
+        return undecided_files(self.transactions, self.left_out, is_whole=self.is_whole)
+
+    @property
     def live(self) -> dict[str, RebuiltFile]:
         """The files that are live at the end, by path."""
-        files: dict[str, RebuiltFile] = {}
-        for transaction in self.transactions:
-            for _, path in transaction.removed:
-                files.pop(path, None)
-            for file in transaction.files:
-                for _, path in file.removes:
-                    files.pop(path, None)
-                files[file.path] = file
-        return files
+        return live_files(self.transactions)
 
     @property
     def effect(self) -> Effect:
@@ -118,6 +123,7 @@ class RebuildPlan:
         return (
             describe_transactions(self.transactions),
             describe_unproven(self.transactions),
+            describe_undecided(self.undecided),
             describe_left_out(self.left_out),
             describe_incarnations(self.log, self.seal, self.old_objects),
         )
@@ -206,6 +212,7 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
         or plan.log.log_id != plan.seal.log.log_id
         or len(plan.log.log_id) != LOG_ID_BYTES
         or not 1 <= plan.seal.log.incarnation < plan.log.incarnation <= MAX_INCARNATION
+        or not 0 <= plan.begun_at_us < MAX_TIME_US
         or not _can_stand(plan.seal)
     ):
         raise _changed("a number or an id is out of range", plan.rebuild_id)

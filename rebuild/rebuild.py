@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
+from ..catalog.format.objects import MAX_TIME_US
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
-from ..plans import Source, open_source
-from .assemble import SKEW_US, Assembled, assemble, take_foreign
+from ..plans import Source, open_source, refuse_refs
+from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import begun_note
 from .carried import carry_over
-from .evidence import Evidence, FoundTransaction, group, prove, rule_out
+from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, read_whole
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
@@ -29,6 +30,7 @@ from .plan import RebuildPlan
 from .remains import known_remains
 from .renamed import claim_renamed, renamed_note
 from .replays import rule_out_replays
+from .rivals import rule_out
 from .scan import scan_data
 from .seal_names import plan_seal
 from .values import MAX_FILE_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
@@ -73,9 +75,9 @@ def plan_rebuild(
         CorruptObject: The incarnation to go back to can't be read whole.
         UsageError: An excluded id that is no unproven transaction's, an incarnation that can't be,
             or the last one is in use.
-        UnsupportedFeature: A later version wrote the log.
+        UnsupportedFeature: A later version wrote the log, or the catalog has refs.
         StorageError: The store failed.
-    Requests: 2 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
+    Requests: 1 HEAD, 3 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
@@ -83,6 +85,7 @@ def plan_rebuild(
     check_id(database, "database")
     if back_to is not None:
         _check_incarnation(back_to)
+    refuse_refs(store)
     old = read_old_log(store, writer, database, ambient)
     scan = scan_data(store, writer, database, progress)
     if not scan.objects:
@@ -100,7 +103,7 @@ def plan_rebuild(
         log = LogReader(store, writer, database, ambient)
         known = known or known_remains(log, old, scan.own)
     else:
-        state = last_state(store, writer, database, ambient, back_to)
+        state = last_state(store, writer, database, ambient, back_to, doubts=old.doubts)
         known = replace(read_whole(state, scan.own), is_whole=True)
     weighed = _weigh(
         scan,
@@ -114,7 +117,7 @@ def plan_rebuild(
     names = (writer, database)
     plan = _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
     back = "" if back_to is None else back_note(back_to)
-    more = (begun_note(store, plan), back, renamed_note(scan))
+    more = (begun_note(store, plan), back, renamed_note(scan), *old.doubts)
     return replace(plan, notes=(*(note for note in more if note), *plan.notes))
 
 
@@ -148,6 +151,7 @@ def _weigh(
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
+    is_whole = known is not None and known.is_whole
     transactions, disagreeing = group(scan.own)
     evidence = prove(transactions)
     if known is not None:
@@ -167,11 +171,14 @@ def _weigh(
         known_paths={info.key[len(folder) :] for info in scan.objects},
         latest_us=scan.newest_us + SKEW_US,
     )
-    lost = close(assembled, known, scan, scan.schemas, rebuild_id) if known is not None else []
+    lost = (
+        close(assembled, ordered.transactions, known, scan, rebuild_id) if known is not None else []
+    )
     take_foreign(
         assembled,
         scan.foreign,
         include=include_foreign,
+        is_whole=is_whole,
         transaction_id=derived_id(rebuild_id, "foreign"),
     )
     if known is not None and assembled.transactions:  # else there is nothing to rebuild
@@ -180,6 +187,8 @@ def _weigh(
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
     left_out = [item for item in found if item.path not in live]
+    if not is_whole:
+        left_out = [doubted(item, scan.strays) for item in left_out]
     return _Weighed(transactions, evidence, ordered, assembled, left_out, lost, known)
 
 
@@ -228,10 +237,12 @@ def _plan(
         seal=seal,
         old_objects=old.names,
         data_digest=data_digest(scan.objects),
+        is_whole=weighed.known is not None and weighed.known.is_whole,
         schemas=tuple(
             _known_schema(table, schema, weighed.known)
             for (table, _), schema in scan.schemas.items()
         ),
+        begun_at_us=min(max(0, scan.newest_us), MAX_TIME_US - 1),
     )
 
 
@@ -317,8 +328,8 @@ def _ruled_out(
 ) -> list[LeftOut]:
     verdicts: dict[bytes, tuple[LeftOutKind, str]] = {
         **{
-            transaction_id: ("conflicting", reason)
-            for transaction_id, reason in evidence.conflicts.items()
+            transaction_id: ("undecided", reason)
+            for transaction_id, reason in evidence.undecided.items()
         },
         **{
             transaction_id: ("disproved", reason)

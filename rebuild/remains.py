@@ -15,6 +15,7 @@ from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.log.outcome import foreign_error
 from ..catalog.log.state import State, empty_state
 from ..errors import CorruptError, ForkError, LakelogError, NotFoundError, UnsupportedFeature
+from .believed import believed_state
 from .known_log import KnownLog, absorb, read_whole
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _highest(
             break
         state: State | None = None
         try:
-            state = log.load(target, listing, old.incarnation)
+            state = believed_state(log, listing, old.incarnation, target, old.doubts)
             found = read_whole(state, own)
         except UnsupportedFeature:
             raise

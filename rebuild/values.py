@@ -15,7 +15,7 @@ MAX_FILE_EPOCH: Final = 1 << 61  # in a footer: room is left for epochs above it
 FileName = tuple[str, str]  # table and path
 SchemaName = tuple[str, bytes]  # table and fingerprint
 Proof = Literal["proven", "unproven", "foreign"]
-LeftOutKind = Literal["quarantined", "foreign", "disproved", "conflicting", "excluded", "ignored"]
+LeftOutKind = Literal["quarantined", "foreign", "disproved", "undecided", "excluded", "ignored"]
 
 
 def derived_id(rebuild_id: bytes, what: str) -> bytes:
@@ -102,9 +102,9 @@ class LeftOut:
         path: Relative to `<writer>/<database>/`.
         size_bytes: Of the object.
         kind: `quarantined` (damaged, or it belongs elsewhere), `foreign` (no lakelog metadata),
-            `disproved` (its transaction can't have been committed), `conflicting` (its transaction
-            or another unproven one was not committed; the later one is kept), `excluded` (on
-            request), `ignored` (no Parquet file by its name).
+            `disproved` (its transaction can't have been committed), `undecided` (it may have been
+            committed; nothing tells), `excluded` (on request), `ignored` (no Parquet file by its
+            name).
         reason: In words.
         transaction_id: Hex, where known.
     """

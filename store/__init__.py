@@ -2,6 +2,14 @@
 
 from .base import Capabilities, ObjectInfo, Store
 from .open import open_store
-from .probe import probe, store_time
+from .probe import probe, probe_names, store_time
 
-__all__ = ["Capabilities", "ObjectInfo", "Store", "open_store", "probe", "store_time"]
+__all__ = [
+    "Capabilities",
+    "ObjectInfo",
+    "Store",
+    "open_store",
+    "probe",
+    "probe_names",
+    "store_time",
+]

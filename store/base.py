@@ -59,11 +59,14 @@ class Store(ABC):
         url: Where the root is, as a user would write it: no secrets, no trailing `/`.
         backend: Short name: `memory`, `file`, `s3`, `gs`, `az`.
         probed: What `probe` found on this store object; None before.
+        folds: What names may differ in and be one object, in words, as `probe_names` found on this
+            store object; empty for nothing; None before.
     """
 
     url: str
     backend: str
     probed: Capabilities | None = None
+    folds: Names | None = None
 
     @abstractmethod
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:

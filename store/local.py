@@ -254,7 +254,9 @@ class LocalStore(Store):
             raise files.link_refused(key)
         if not stat.S_ISREG(found.st_mode):
             raise ObjectNotFound("no such object (a folder has this name)", key=key)
-        return ObjectInfo(key, found.st_size, dt.datetime.fromtimestamp(found.st_mtime, dt.UTC))
+        return ObjectInfo(
+            key, found.st_size, dt.datetime.fromtimestamp(files.arrived_s(found), dt.UTC)
+        )
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         """The file, read by Arrow's own code; see `Store.open_input`."""

@@ -31,6 +31,14 @@ class LinkWarning(UserWarning):
     """A symbolic link to a folder was left out of a listing."""
 
 
+def arrived_s(status: os.stat_result) -> float:
+    """When a file came to be where it is, or later: a file that is moved, or unpacked, keeps the
+    time at which its bytes were written, perhaps years ago, but nobody can set the time at which
+    its inode changed.
+    """
+    return max(status.st_mtime, status.st_ctime)
+
+
 def write_file(path: str, body: bytes) -> float:
     """Create a file and bring its bytes to the disk.
 

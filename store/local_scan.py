@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .base import PAGE_KEYS, ObjectInfo
 from .keys import is_utf8
-from .local_files import FOLDER, entries
+from .local_files import FOLDER, arrived_s, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,7 +103,7 @@ def _look_up(base: str, folder: str, names: Sequence[str]) -> dict[str, ObjectIn
             except FileNotFoundError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                time = time_of(status.st_mtime, utc)
+                time = time_of(arrived_s(status), utc)
                 found[name] = ObjectInfo(folder + name, status.st_size, time)
     finally:
         os.close(descriptor)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import (
     AccessDenied,
     CapabilityMissing,
+    InvalidPath,
     LakelogError,
     ObjectExists,
     ObjectNotFound,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable
 
-    from .base import Store
+    from .base import Names, Store
 
 _FIRST = b"lakelog probe: first"
 _SECOND = b"lakelog probe: second"
@@ -66,6 +67,56 @@ def probe(
             "before you write anything",
         )
     return store.probed
+
+
+def probe_names(
+    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: os.urandom(8).hex()
+) -> Names:
+    """What the names of two objects may differ in and be one to the store, in words; empty for
+    nothing. Macs and Windows, and what they share with others, fold case; and so on.
+
+    The answer is kept on the store object, so that a second call costs nothing.
+
+    Args:
+        prefix: Empty, or ends in `/`: where the caller may write.
+        new_name: Makes the random part of the key.
+    Raises:
+        AccessDenied: Writing or reading is not allowed here.
+        StorageError: The store failed.
+    Requests: 1 PUT, 5 GET, 1 DELETE; none if this store object was asked before.
+    """
+    if store.folds is None:
+        base = f"{prefix}_probe/{new_name()}-"
+        keys = [base + spelling for spelling in (_SPELLED, *_TWINS)]
+        try:
+            store.put(keys[0], _FIRST)
+            found = [_answers(store, key) for key in keys]
+        finally:
+            with contextlib.suppress(LakelogError):
+                store.delete([keys[0]])
+        if not found[0]:
+            raise StorageError("what was just written is not there", key=keys[0])
+        store.folds = [
+            what for what, there in zip(_TWINS.values(), found[1:], strict=True) if there
+        ]
+    return store.folds
+
+
+_SPELLED = "A\u00e9"
+_TWINS = {
+    "a\u00e9": "case",
+    "Ae\u0301": "Unicode normal form",
+    "A\u00e9.": "dots at the end",
+    "A\u00e9 ": "spaces at the end",
+}
+
+
+def _answers(store: Store, key: str) -> bool:
+    """Whether a key that was put in one spelling is there in this one."""
+    try:
+        return store.get(key) == _FIRST
+    except (ObjectNotFound, InvalidPath):
+        return False
 
 
 def store_time(store: Store, prefix: str, new_name: Callable[[], str]) -> dt.datetime | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import threading
+import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -104,6 +105,53 @@ class PassingStore(Store):
 
     def server_time(self) -> dt.datetime | None:
         return self.inner.server_time()
+
+
+class FoldingStore(PassingStore):
+    """A store that takes names for one that differ in case, in normal form, or in dots and spaces
+    at an end, as file systems of Macs and Windows and SMB shares do. The first spelling of each
+    folder and file stays, and is what listings show."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._spelled: dict[str, str] = {}
+
+    @staticmethod
+    def _fold(key: str) -> str:
+        """As such file systems do, which fold less than all that Unicode knows."""
+        parts = [unicodedata.normalize("NFC", part).lower() for part in key.split("/")]
+        return "/".join(part.rstrip(". ") for part in parts)
+
+    def _spell(self, key: str, *, new: bool = False) -> str:
+        """The key as the store has it: each folder as it was first spelled."""
+        spelled = ""
+        for part in key.split("/"):
+            path = f"{spelled}/{part}" if spelled else part
+            folded = self._fold(path)
+            spelled = self._spelled.get(folded, path)
+            if new:
+                self._spelled[folded] = spelled
+        return spelled
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        self.inner.put(self._spell(key, new=True), body, if_absent=if_absent)
+
+    def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
+        return self.inner.get(self._spell(key), start=start, end=end)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        return self.inner.get_many([self._spell(key) for key in keys])
+
+    def head(self, key: str) -> ObjectInfo:
+        return self.inner.head(self._spell(key))
+
+    def delete(self, keys: Iterable[str], *, ordered: bool = True) -> Keys | None:
+        spelled = [self._spell(key) for key in keys]
+        self._spelled = {at: name for at, name in self._spelled.items() if name not in spelled}
+        return self.inner.delete(spelled, ordered=ordered)
+
+    def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
+        return self.inner.open_input(self._spell(key), size_bytes=size_bytes)
 
 
 class PlainStore(PassingStore):

@@ -14,8 +14,9 @@ from ..catalog.format.pieces import open_segment
 from ..catalog.format.schema import encode_schema
 from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.checkpoint import EncodedCheckpoint, encode_state
+from ..catalog.log.checkpoint_state import state_of_checkpoint
 from ..catalog.log.replay import apply
-from ..catalog.log.state import State, empty_state, state_of_checkpoint
+from ..catalog.log.state import State, empty_state
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .doubles import START_US
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid, segments_folder
+from ..catalog.format.names import (
+    LogObject,
+    base_folder,
+    log_folder,
+    rebuilt_slot_uuid,
+    segments_folder,
+)
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.build import Intent, build_transaction, identity_action
 from ..catalog.log.checkpoint import encode_state
@@ -39,7 +45,9 @@ def rebuild(store: Store, writer: str = "w", database: str = "db") -> State:
     log = LogIdentity(old.log.log_id, old.log.incarnation + 1)
     state = empty_state(writer, database)
     uuid = rebuilt_slot_uuid(REBUILD_ID, 0)
-    identity = identity_action(writer, database)
+    found = store.list(f"{base_folder(writer, database)}data/")
+    times_us = [int(info.modified_at.timestamp() * 1e6) for info in found if info.modified_at]
+    identity = identity_action(writer, database, max(times_us, default=0))
     _put(store, state, log, uuid, old.epoch + 1, [identity, *_content(old)])
     encoded = encode_state(state)
     for name, body in encoded.segments:

@@ -21,7 +21,7 @@ from ...errors import (
     UsageError,
     some_names,
 )
-from ...store import Capabilities, Store, probe, store_time
+from ...store import Capabilities, Store, probe, probe_names, store_time
 from ..format.names import check_id
 from ..log.build import forget_action, identity_action
 from ..log.features import check_writer_features
@@ -328,6 +328,14 @@ class Session:
             self._store_ahead_s = 0.0 if there is None else max(0.0, there.timestamp() - here_s)
         now_s = ambient.now_us() / 1e6 + self._store_ahead_s
         return ambient.monotonic_s() - max(0.0, now_s - modified_at.timestamp())
+
+    def folds_names(self) -> bool:
+        """Whether the store takes several spellings of a name for one.
+
+        Requests: those of `store.probe_names`.
+        """
+        new_id = self._ambient.new_id
+        return bool(probe_names(self.store, f"{self.writer_id}/", new_name=lambda: new_id().hex()))
 
     def is_too_old(self, written_at_s: float) -> bool:
         """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""

@@ -155,8 +155,9 @@ class Transaction:
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file.
+            DuplicateFile (at the commit): The store takes it for a live file of another spelling.
         Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
-            to learn the store's time.
+            to learn the store's time, and those of `store.probe_names`.
         """
         from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_footer
@@ -171,6 +172,8 @@ class Transaction:
         footer_pool().start()  # while the file is asked for
         info = self._session.store.head(self._key(path))
         self._check_adoptable(path, info)
+        if self._session.folds_names():
+            self._intent.folds_names = True
         parsed = read_footer(self._session.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
         add.schema_fingerprint = self._learn(table, encode_schema(schema))

@@ -228,6 +228,8 @@ def generations_of(schema: wire.Schema) -> tuple[tuple[str, int], ...]:
 
 def _check_identity(identity: wire.Identity, key: str) -> None:
     _require(is_id(identity.writer) and is_id(identity.database), key, "names a log that can't be")
+    sane = 0 <= identity.begun_at_us < MAX_TIME_US
+    _require(sane, key, f"says that it was begun at {identity.begun_at_us} µs")
 
 
 def _check_seal(seal: wire.Seal, key: str) -> None:
@@ -313,6 +315,9 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     _require(len(message.transaction_id) == 16, key, "has a transaction id that is not 16 bytes")
     _require(1 <= message.epoch < MAX_NUMBER, key, f"has epoch {message.epoch}")
     _check_time(message.committed_at_us, key)
+    first = message.first_epoch
+    _require(1 <= first <= message.epoch, key, f"says that its first epoch was {first}")
+    _check_time(message.begun_at_us, key)
     _require(is_id(message.writer) and is_id(message.database), key, "names a log that can't be")
     _check_features(message.required_reader_features, key)
     _check_features(message.required_writer_features, key)

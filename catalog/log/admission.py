@@ -101,7 +101,9 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
         if intent.adds and age_s > limits.file_age_limit_s:
             raise expired_error(intent.transaction_id, age_s)
     own = {intent.transaction_id for intent in intents}
-    validate(state, [action for intent in intents for action in intent.actions], own)
+    folds = any(intent.folds_names for intent in intents)
+    actions = [action for intent in intents for action in intent.actions]
+    validate(state, actions, own, folds_names=folds)
 
 
 def _skipped(state: State, intent: Intent) -> CommitInfo:

@@ -45,6 +45,7 @@ class Intent:
             actions say.
         app_id, app_version: Idempotence; empty id for none.
         summary: Words for the history.
+        folds_names: Whether files were adopted on a store that doesn't tell all names apart.
     """
 
     transaction_id: bytes
@@ -55,6 +56,7 @@ class Intent:
     app_version: int = 0
     summary: dict[str, str] = field(default_factory=dict)
     begun_s: float = 0.0
+    folds_names: bool = False
 
     @property
     def adds(self) -> bool:
@@ -145,9 +147,14 @@ def build_transaction(
     return encode_transaction(log, message, attachments.joined())
 
 
-def identity_action(writer: str, database: str) -> wire.Action:
-    """The action that says whose log it is."""
-    return wire.Action(identity=wire.Identity(writer=writer, database=database))
+def identity_action(writer: str, database: str, begun_at_us: int = 0) -> wire.Action:
+    """The action that says whose log it is.
+
+    Args:
+        begun_at_us: When the incarnation that it begins was begun, if not with its revision 0.
+    """
+    identity = wire.Identity(writer=writer, database=database, begun_at_us=begun_at_us)
+    return wire.Action(identity=identity)
 
 
 def forget_action(tables: Sequence[str], applications_before_us: int) -> wire.Action:

@@ -113,6 +113,8 @@ def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> 
         required_writer_features=sorted(state.writer_features),
         writer=state.named[0],
         database=state.named[1],
+        first_epoch=state.first_epoch,
+        begun_at_us=state.begun_at_us,
     )
     new_parts = write_files(state, sink, message.counts)
     _write_schemas(state, sink)

@@ -46,6 +46,14 @@ def apply(state: State, transaction: DecodedTransaction) -> None:
         part.apply(transaction)
     state.tail.append(transaction)
     state.log = transaction.log
+    if message.revision == 0:
+        said_us = next(
+            action.identity.begun_at_us
+            for action in message.actions
+            if action.WhichOneof("kind") == "identity"
+        )
+        state.first_epoch = message.epoch
+        state.begun_at_us = max(message.commit.committed_at_us, said_us)
     state.revision = message.revision
     state.uuid = message.uuid
     state.successor_uuid = message.commit.successor_uuid

@@ -52,6 +52,7 @@ class State:
         named: The writer and database that the log says it is; empty before revision 0.
         log: Its id and incarnation; None before revision 0.
         transaction_id: Of the last member of the head; empty before revision 0.
+        first_epoch, begun_at_us: The epoch of the incarnation's revision 0, and when it was begun.
         sealed_for: The incarnation that a rebuild begins; 0 if the log isn't sealed.
         base: The checkpoint that the state is based on; None: the beginning of the log.
         tail: The transactions since the base.
@@ -74,6 +75,8 @@ class State:
     epoch: int = 0
     committed_at_us: int = 0
     transaction_id: bytes = b""
+    first_epoch: int = 0
+    begun_at_us: int = 0
     reader_features: frozenset[str] = frozenset()
     writer_features: frozenset[str] = frozenset()
     sealed_for: int = 0
@@ -377,24 +380,3 @@ class State:
 def empty_state(writer: str, database: str) -> State:
     """The state before the first commit."""
     return State(writer, database)
-
-
-def state_of_checkpoint(decoded: DecodedCheckpoint, writer: str, database: str) -> State:
-    """The state that a checkpoint holds; its pieces are read when they are asked for."""
-    message = decoded.message
-    return State(
-        writer,
-        database,
-        named=(message.writer, message.database),
-        log=decoded.log,
-        revision=message.revision,
-        uuid=message.uuid,
-        successor_uuid=message.successor_uuid,
-        digest=message.digest,
-        epoch=message.epoch,
-        committed_at_us=message.committed_at_us,
-        transaction_id=message.transaction_id,
-        reader_features=frozenset(message.required_reader_features),
-        writer_features=frozenset(message.required_writer_features),
-        base=decoded,
-    )

@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
+from ..format import compute as pc
+from ..format.columns import column
+from ..format.folding import fold, folded_among
 from ..format.names import parse_data_file
 from .lookup import files_with, schemas_with
 from .part import Part, batch_parts
@@ -27,7 +32,11 @@ _File = tuple[str, str]
 
 
 def validate(
-    state: State, actions: Sequence[wire.Action], own: Collection[bytes] = frozenset()
+    state: State,
+    actions: Sequence[wire.Action],
+    own: Collection[bytes] = frozenset(),
+    *,
+    folds_names: bool = False,
 ) -> None:
     """Check actions against a state without changing it.
 
@@ -37,8 +46,10 @@ def validate(
     Args:
         actions: Of one transaction, in order.
         own: The transaction ids under which they are committed.
+        folds_names: Whether the store may take two paths for one file.
     Raises:
-        DuplicateFile: A path that is live already, in any table.
+        DuplicateFile: A path that is live already, in any table; or, where names are folded, one
+            that the store may take for a live one.
         FileNotLive: A file that is not live at that point.
         UnknownSchema: A file without a schema.
         UsageError: Forgetting a table that has files.
@@ -79,6 +90,35 @@ def validate(
         elif kind == "forget":
             _check_forget(state, action.forget, {table for table, _ in fate})
             schemas.forget(action.forget)
+    if folds_names:
+        _refuse_twins(state, [path for path, live in paths.items() if live], paths, own)
+
+
+def _refuse_twins(
+    state: State, added: Sequence[str], touched: Collection[str], own: Collection[bytes]
+) -> None:
+    """Refuse an adopted path that differs from another live one in nothing that the store tells
+    apart: it would be the same file twice.
+
+    Args:
+        added: Paths that the actions leave live.
+        touched: Paths whose fate the actions decide.
+    """
+    adopted = {fold(path): path for path in added if not is_own_file(path, own)}
+    if not adopted:
+        return
+    gone = column(sorted(touched), pa.string())
+    live = (chunk.filter(pc.invert(pc.is_in(chunk, gone))) for chunk in state.files.paths())
+    twins = folded_among(live, adopted)
+    twins |= {fold(path) for path in added if adopted.get(fold(path), path) != path}
+    if twins:
+        path = adopted[min(twins)]
+        raise DuplicateFile(
+            f"{path} differs from a file that is in the log only in case, normal form, or dots and "
+            "spaces at an end: this store takes both for one",
+            key=path,
+            hint="Add it as the log spells it (`lakelog files`), or give the file another name",
+        )
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import AccessDenied, LakelogError, LogLost
-from ...store import Capabilities, probe
+from ...store import Capabilities, probe, probe_names
 from ..format.names import check_id, is_id
 from .findings import Finding, Severity
 from .lost_log import refuse_lost_log, without_log
@@ -97,6 +97,20 @@ def find_lost_logs(
             finding = Finding("note", what, None, to_do, owner, name)
         found.append(finding)
     return found
+
+
+def name_rules(store: Store, writer: str) -> str | None:
+    """What the store does with names, in words; None if it can't be found out.
+
+    Requests: those of `store.probe_names`.
+    """
+    try:
+        folds = probe_names(store, f"{check_id(writer, 'writer')}/")
+    except LakelogError:
+        return None
+    if not folds:
+        return "told apart byte by byte"
+    return f"not told apart by {', '.join(folds)}: files that differ in nothing else are one"
 
 
 def examine_store(store: Store, writer: str) -> tuple[Capabilities | None, str, list[Finding]]:

@@ -16,7 +16,7 @@ from ..format.names import base_folder
 from .findings import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from ...store import ObjectInfo, Store
     from ..log.state import State
@@ -28,15 +28,15 @@ _AT_ONCE: Final = 10_000
 
 
 def examine_data_files(
-    store: Store, state: State, *, deep: bool, step: Callable[[int], None]
+    store: Store, state: State, listed: Iterable[ObjectInfo], *, deep: bool
 ) -> list[Finding]:
     """Live files that are not there, or not as long as the log says: problems, one for each table.
 
     Args:
+        listed: What lies below `data/`.
         deep: However many there are; else only up to 100,000.
-        step: Told of so many objects more that were listed.
-    Requests: 1 LIST for each 1,000 objects below `data/`; 1 HEAD for each file that it doesn't
-        show, or shows with another size, up to 1,000.
+    Requests: 1 HEAD for each file that the listing doesn't show, or shows with another size, up to
+        1,000.
     """
     tables: dict[str, pa.Table] = {}
     for table in state.files.tables():
@@ -48,10 +48,10 @@ def examine_data_files(
     if not count or (count > _QUICK_FILES and not deep):
         return []
     folder = base_folder(state.writer, state.database)
-    listed = _listed(store.list(f"{folder}data/"), len(folder), step)
+    there = _listed(listed, len(folder))
     found = []
     for table, rows in sorted(tables.items()):
-        if wrong := _wrong(store, folder, rows, listed):
+        if wrong := _wrong(store, folder, rows, there):
             named = "; ".join(text for _, text in wrong[:_NAMED])
             more = f"; and {len(wrong) - _NAMED:,} more" if len(wrong) > _NAMED else ""
             what = f"Data files of table {table!r} are not what the log says: {named}{more}"
@@ -60,14 +60,13 @@ def examine_data_files(
     return found
 
 
-def _listed(infos: Iterable[ObjectInfo], prefix: int, step: Callable[[int], None]) -> pa.Table:
+def _listed(infos: Iterable[ObjectInfo], prefix: int) -> pa.Table:
     schema = pa.schema([("path", pa.string()), ("listed_bytes", pa.int64())])
     pieces = [schema.empty_table()]
     left = iter(infos)
     while some := list(islice(left, _AT_ONCE)):
         columns = [[info.key[prefix:] for info in some], [info.size_bytes for info in some]]
         pieces.append(pa.table(columns, schema=schema))
-        step(len(some))
     return pa.concat_tables(pieces)
 
 

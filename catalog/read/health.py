@@ -13,9 +13,10 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CorruptError, CorruptObject, LakelogError
+from ...errors import CorruptError, CorruptObject, LakelogError, LostTail
 from ..ambient import SYSTEM, Ambient
 from ..format import compute as pc
+from ..format.names import base_folder
 from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..format.pieces import OF_A_PART
 from ..log.checkpoint_files import decode_describing
@@ -25,13 +26,14 @@ from .data_files import examine_data_files
 from .findings import Finding
 from .log_reader import LogReader
 from .losses import LostLogWarning
+from .lost_tail import find_unnamed, refuse_lost_tail
 from .recompute import recompute_checkpoints
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ...store import Store
+    from ...store import ObjectInfo, Store
     from ..format.names import LogObject
     from ..log.state import State
 
@@ -104,10 +106,13 @@ def examine_log(
             and the data files of a log that has at most 100,000.
         ambient: For the time, and for waiting between listings.
         step: Told of so many objects more that were looked at.
-    Requests: 1 LIST; those of reading the newest revision and all pieces of its checkpoint; 1 GET
-        for each transaction; those of `recompute_checkpoints` and `examine_data_files`.
+    Requests: 1 LIST, and 1 of the data files; those of reading the newest revision and all pieces
+        of its checkpoint; 1 GET for each transaction; 1 or 2 GET for each of up to 32 transactions
+        that wrote data files and are in no history; those of `recompute_checkpoints` and
+        `examine_data_files`.
     """
     log = LogReader(store, writer, database, ambient)
+    data = list(store.list(f"{base_folder(writer, database)}data/"))  # first: no commit is missed
     listing = log.names()
     state, found = _read(log, listing)
     found += _judge_names(listing, {finding.key for finding in found})
@@ -116,11 +121,12 @@ def examine_log(
     checkpoint = max(listing.checkpoints, default=None)
     found += _not_told(recompute_checkpoints(log, listing, deep=deep, step=step), found)
     if state is not None:
-        found += examine_data_files(store, state, deep=deep, step=step)
+        found += examine_data_files(store, state, data, deep=deep)
         server = store.server_time()
         now_us = ambient.now_us() if server is None else int(server.timestamp() * 1e6)
         found += _judge_state(state, listing, checkpoint, now_us)
         found += _judge_identity(state, listing)
+        found += _judge_end(store, state, data)
     elif listing.others and listing.head >= 0:
         found.append(_others(listing))
     oldest = sound.oldest_readable()
@@ -314,6 +320,17 @@ def _judge_identity(state: State, listing: Listing) -> list[Finding]:
     if listing.others:
         found.append(_others(listing))
     return found
+
+
+def _judge_end(store: Store, state: State, data: Sequence[ObjectInfo]) -> list[Finding]:
+    """Whether data files that it doesn't name prove that the log was longer."""
+    try:
+        refuse_lost_tail(store, state, find_unnamed(state, data))
+    except LostTail as error:
+        return [Finding("problem", error.message, error.key, error.hint)]
+    except CorruptError:  # of its files or history: a problem already
+        return []
+    return []
 
 
 def _others(listing: Listing) -> Finding:

@@ -28,9 +28,10 @@ from ..format.frame import HEADER_BYTES
 from ..format.names import LogObject, segments_folder
 from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..format.pieces import Piece, open_segment
+from ..log.checkpoint_state import state_of_checkpoint
 from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
 from ..log.replay import OPEN_AGAIN, apply
-from ..log.state import SMALL_BYTES, State, empty_state, state_of_checkpoint
+from ..log.state import SMALL_BYTES, State, empty_state
 from ..parallel import parallel
 from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
 from .losses import lost_end, lost_incarnation, warn

@@ -160,12 +160,14 @@ class Upgrade(_message.Message):
     def __init__(self, required_reader_features: _Optional[_Iterable[str]] = ..., required_writer_features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Identity(_message.Message):
-    __slots__ = ("writer", "database")
+    __slots__ = ("writer", "database", "begun_at_us")
     WRITER_FIELD_NUMBER: _ClassVar[int]
     DATABASE_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_AT_US_FIELD_NUMBER: _ClassVar[int]
     writer: str
     database: str
-    def __init__(self, writer: _Optional[str] = ..., database: _Optional[str] = ...) -> None: ...
+    begun_at_us: int
+    def __init__(self, writer: _Optional[str] = ..., database: _Optional[str] = ..., begun_at_us: _Optional[int] = ...) -> None: ...
 
 class Seal(_message.Message):
     __slots__ = ("next_incarnation", "rebuild_id")

@@ -26,10 +26,11 @@ log than its folder says, lies in two folders, or was sealed for a rebuild that 
 transaction and every piece of the newest checkpoint is read; that checkpoint is recomputed from the
 log below it (up to 1,000 transactions, and up to 100,000 files), and up to 100,000 live data files
 are looked for: whether they are there, and as long as the log says. --deep recomputes every
-checkpoint and looks for every live data file, however long that takes.
+checkpoint and looks for every live data file, however long that takes. Of data files that the log
+does not name a few footers are read: whether they tell of a log that was lost, or of its end.
 
-The only thing ever written is one small probe object below <writer>/_probe/, of --writer or
-else of the first writer there is; it is removed again. --no-probe writes nothing.
+The only things ever written are two small probe objects below <writer>/_probe/, of --writer or
+else of the first writer there is; they are removed again. --no-probe writes nothing.
 
 The exit code is 1 when there are problems."""
 EXAMPLES: Final = """
@@ -203,9 +204,9 @@ def _finding_row(finding: Finding) -> dict[str, Any]:
 def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dict[str, Any]:
     """What the store can do; findings are added.
 
-    Requests: 4; none without a writer.
+    Requests: 11; none without a writer.
     """
-    from ...catalog.read.catalog_health import examine_store
+    from ...catalog.read.catalog_health import examine_store, name_rules
 
     found: dict[str, Any] = {
         "backend": catalog.store.backend,
@@ -213,6 +214,7 @@ def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dic
         "probe_prefix": None,
         "probe": "not probed",
         "meaning": None,
+        "names": None,
     }
     if writer is None:
         return found
@@ -222,18 +224,20 @@ def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dic
     if capabilities is not None:
         works = capabilities.put_if_absent
         found |= {"put_if_absent": works, "meaning": _RACES if works else _NO_RACES}
+        found["names"] = name_rules(catalog.store, writer)
     return found
 
 
 def _print(found: dict[str, Any]) -> None:
     words = {True: "works", False: "does not work", None: "unknown"}
-    below = f"an object of its own below {found['probe_prefix']}" if found["meaning"] else ""
+    below = f"objects of its own below {found['probe_prefix']}" if found["meaning"] else ""
     output.pairs(
         [
             ("catalog", found["url"]),
             ("backend", found["backend"]),
             ("put-if-absent", words[found["put_if_absent"]]),
             ("probe", found["probe"]),
+            ("names", found["names"] or "unknown"),
             ("probed with", below),
         ]
     )

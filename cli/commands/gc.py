@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import plans
@@ -17,7 +18,10 @@ DESCRIPTION: Final = """\
 Delete data files that no retained revision names: files removed from their tables before the
 oldest readable revision, and leftovers of attempts that never committed. Files that
 could still be committed, and names that lakelog did not make, are left alone for a grace period
-of a week by the store's clock.
+of a week by the store's clock. Files that may have been committed before a rebuild, or before the
+log was begun, stay until they are asked for (--undecided).
+
+gc stops where the log says it is another's, was sealed, or has lost its end.
 
 Without --execute nothing is deleted: the plan is shown, with the reason for each file."""
 EXAMPLES: Final = """
@@ -30,18 +34,25 @@ lakelog gc ./catalog weather --writer EWR --execute plan.json
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     plans.add_arguments(parser)
+    parser.add_argument(
+        "--undecided",
+        action="store_true",
+        help="also delete files of more than a week that may have been committed before the log "
+        "was rebuilt or begun: look at the plan first",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and delete if asked."""
     done = "nothing was deleted"
-    return plans.run(args, plans.Step("gc", done, _plan, _load, _execute, show_report))
+    make = partial(_plan, undecided=args.undecided)
+    return plans.run(args, plans.Step("gc", done, make, _load, _execute, show_report))
 
 
-def _plan(catalog: Catalog, writer: str, database: str, progress: Any) -> Plan:
+def _plan(catalog: Catalog, writer: str, database: str, progress: Any, *, undecided: bool) -> Plan:
     from ...gc import plan_gc
 
-    return plan_gc(catalog, writer, database, progress=progress)
+    return plan_gc(catalog, writer, database, undecided=undecided, progress=progress)
 
 
 def _load(text: str) -> Plan:

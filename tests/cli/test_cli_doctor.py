@@ -25,7 +25,8 @@ catalog        URL
 backend        file
 put-if-absent  works
 probe          a second put-if-absent on one key was refused and left the first body alone
-probed with    an object of its own below EWR/_probe/
+names          told apart byte by byte
+probed with    objects of its own below EWR/_probe/
 
 meaning  Commits race for one name, which only one can win: a log can't fork, and several processes
          may share one.
@@ -80,8 +81,8 @@ def test_the_only_thing_written_is_below_one_writers_probe_prefix(
 def test_as_json_and_csv(cli, own_weather):
     found = cli("doctor", own_weather, "weather", "--writer", "EWR", "-o", "json").json
     assert list(found) == [
-        "url", "backend", "put_if_absent", "probe_prefix", "probe", "meaning", "logs", "problems",
-        "notes",
+        "url", "backend", "put_if_absent", "probe_prefix", "probe", "meaning", "names", "logs",
+        "problems", "notes",
     ]  # fmt: skip
     (log,) = found["logs"]
     assert log == {

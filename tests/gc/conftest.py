@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import secrets
 import sys
 import threading
@@ -160,17 +159,14 @@ class Lake:
         return path
 
     def put_foreign(self, name: str, body: bytes = b"not really Parquet") -> str:
+        """A second after whatever was written before."""
+        self.pass_time(1)
         self.store.put(f"{BASE}data/{name}", body)
         return f"data/{name}"
 
     def pass_time(self, seconds: float) -> None:
-        """Let everything in the store become older by so much."""
-        if isinstance(self.store, LocalStore):
-            for info in self.store.list(""):
-                path = self.store.object_url(info.key)
-                then = os.stat(path).st_mtime - seconds
-                os.utime(path, (then, then))
-        else:
+        """Let everything in the store become older by so much, if its times can be told."""
+        if not self.zero:
             self.clock.now_s += seconds
 
     def log_names(self) -> str:
@@ -257,15 +253,47 @@ def memory_lake() -> Lake:
 
 
 def local_lake(folder: Any) -> Lake:
-    return Lake(LocalStore(str(folder)), RealClock())
+    clock = RealClock()
+    return Lake(LaterStore(str(folder), clock), clock)
 
 
 class RealClock(Clock):
-    """The real time; a local file's age is set with `os.utime`."""
+    """The real time, and what a test lets go by besides."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
 
     def ambient(self, ahead_s: float = 0.0) -> Ambient:
         real = Ambient()
-        return replace(real, now_us=lambda: real.now_us() + int(ahead_s * 1_000_000))
+        now_us = lambda: real.now_us() + int((self.now_s + ahead_s) * 1_000_000)  # noqa: E731
+        return replace(real, now_us=now_us, monotonic_s=lambda: real.monotonic_s() + self.now_s)
+
+
+class LaterStore(LocalStore):
+    """A file system whose clock goes with the test's: nobody can set a file's time of arrival."""
+
+    def __init__(self, root: str, clock: Clock) -> None:
+        super().__init__(root)
+        self.later, self.put_at = clock, dict[str, float]()
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        super().put(key, body, if_absent=if_absent)
+        self.put_at[key] = self.later.now_s
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._later(super().head(key))
+
+    def list(self, prefix: str, **options: Any) -> Iterator[ObjectInfo]:
+        return map(self._later, super().list(prefix, **options))
+
+    def server_time(self) -> dt.datetime | None:
+        now = super().server_time()
+        return None if now is None else now + dt.timedelta(seconds=self.later.now_s)
+
+    def _later(self, info: ObjectInfo) -> ObjectInfo:
+        assert info.modified_at is not None
+        late = dt.timedelta(seconds=self.put_at.get(info.key, 0.0))
+        return replace(info, modified_at=info.modified_at + late)
 
 
 @pytest.fixture

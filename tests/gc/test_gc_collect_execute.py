@@ -54,7 +54,7 @@ def test_what_was_put_anew_since_the_plan_stays(lake):
     lake.put_foreign("a.parquet", b"new")  # as large as before, and young
     lake.put_foreign("b.parquet", b"newer")
     lake.store.delete([BASE + paths[2]])
-    report = execute_gc(lake.catalog, plan, margins=Margins(gc_grace_s=1))
+    report = execute_gc(lake.catalog, plan, margins=Margins(gc_grace_s=2))
     assert (report.deleted_objects, report.gone_objects) == (0, 1)
     assert sorted(kept.reason.split(":")[0] for kept in report.kept) == [
         "not the object that was planned",

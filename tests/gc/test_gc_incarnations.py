@@ -38,8 +38,8 @@ def prune(lake, **keep):
     return execute_prune(lake.catalog, plan)
 
 
-def collect(lake):
-    plan = plan_gc(lake.catalog, W, D)
+def collect(lake, *, undecided=False):
+    plan = plan_gc(lake.catalog, W, D, undecided=undecided)
     execute_gc(lake.catalog, plan)
     return {action.key.removeprefix(BASE) for action in plan.actions}
 
@@ -132,7 +132,8 @@ def test_a_damaged_lower_incarnation_may_go_and_stops_gc_until_then(rebuilt):
     assert "No segment goes" in plan_prune(lake.catalog, W, D, keep_revisions=1).notes[-1]
     prune(lake)
     assert lake.log_names() == "t0 c0"
-    assert len(collect(lake)) == 2
+    assert not collect(lake)
+    assert len(collect(lake, undecided=True)) == 2
     assert lake.data() == lake.paths_at()
 
 
@@ -141,62 +142,83 @@ def test_gc_keeps_what_a_lower_incarnation_names(rebuilt):
     (removed,) = lake.old_paths[0]
     lake.pass_time(30 * DAY_S)
     assert removed not in lake.retained_paths()
-    (orphan,) = collect(lake)
+    (orphan,) = collect(lake, undecided=True)
     assert orphan != removed
     assert removed in lake.data()
     prune(lake)
-    assert collect(lake) == {removed}
+    assert not collect(lake)
+    assert collect(lake, undecided=True) == {removed}
     assert lake.data() == lake.paths_at()
 
 
-def test_after_a_rebuild_files_of_epochs_before_it_wait_for_the_grace_period(rebuilt):
+def test_after_a_rebuild_files_of_epochs_before_it_go_only_if_asked_for(rebuilt):
     """The orphan is of epoch 1; the rebuilt transactions have epoch 3."""
     lake = rebuilt
-    young = lake.put_foreign(f"_/hourly/1-{'ab' * 16}-0.parquet")  # put in late, by who was fenced
+    late = lake.put_foreign(f"_/hourly/1-{'ab' * 16}-0.parquet")  # put in late, by who was fenced
     with lake.writer() as writer:
         lake.commit(writer, 3)
         ours = lake.orphan(writer)
     with lake.writer() as writer:
         lake.commit(writer, 4)
     first = lake.log().load(0).epoch
-    assert first == 3
+    assert first == lake.log().load().first_epoch == 3
     assert parse_epoch(ours) > first
-    found = collect(lake)
-    assert ours in found
-    assert young not in found
+    assert collect(lake) == {ours}
+    assert late not in collect(lake, undecided=True), "young"
     lake.pass_time(7 * DAY_S)
-    assert young in collect(lake)
+    plan = plan_gc(lake.catalog, W, D)
+    assert not plan.actions
+    (kept,) = [kept for kept in plan.kept if "undecided since the rebuild" in kept.reason]
+    assert BASE + late in kept.names
+    assert "gc --undecided" in kept.reason
+    assert late in collect(lake, undecided=True)
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_adopted_files_of_before_a_rebuild_go_only_if_asked_for(lake, pruned):
+    """Nobody knows whether they were part of a table: no footer says so."""
+    with lake.writer() as writer:
+        lake.commit(writer, 0)
+    before = lake.put_foreign("in/before.parquet")
+    lake.rebuild()
+    since = lake.put_foreign("in/since.parquet")
+    lake.pass_time(30 * DAY_S)
+    with lake.writer() as writer:
+        for value in (1, 2):
+            lake.commit(writer, value)
+            writer.checkpoint()
+    if pruned:
+        lake.pass_time(2 * DAY_S)
+        prune(lake)
+        assert lake.log_names() == "t2 c2"
+    assert collect(lake) == {since}
+    assert before in lake.data()
+    assert collect(lake, undecided=True) == {before}
 
 
 def parse_epoch(path):
     return int(path.rsplit("/", 1)[-1].split("-")[0])
 
 
-def test_once_the_first_epoch_is_forgotten_all_wait(rebuilt):
-    """Its first revision is pruned and out of the history: nobody can tell its epoch."""
+def test_the_first_epoch_is_known_when_its_revision_is_forgotten(rebuilt):
+    """Its first revision is pruned and out of the history: checkpoints say what it was."""
     lake = rebuilt
     lake.pass_time(30 * DAY_S)
     with lake.writer() as writer:
         lake.commit(writer, 3)
         ours = lake.orphan(writer)
-    with lake.writer() as writer:
-        lake.commit(writer, 4)
-        writer.checkpoint()
-    lake.pass_time(2 * DAY_S)
-    prune(lake)
-    for value in range(5, 8):
+    for value in range(4, 8):
         with lake.writer() as writer:
             lake.commit(writer, value)
-            young = lake.orphan(writer)
             writer.checkpoint()
-        lake.pass_time(DAY_S)
+        lake.pass_time(2 * DAY_S)
         prune(lake)
     assert not lake.log().load().history.holds(0)
-    with lake.writer() as writer:
-        lake.commit(writer, 8)
-    assert not {ours, young} & collect(lake)
-    lake.pass_time(7 * DAY_S)
-    assert {ours, young} <= collect(lake)
+    assert lake.log().load().first_epoch == 3
+    assert collect(lake) == {ours}
+    left = lake.data() - lake.paths_at()
+    assert {parse_epoch(path) for path in left} == {1}
+    assert collect(lake, undecided=True) == left
 
 
 # --- A rebuild under way --------------------------------------------------------------------------

@@ -65,6 +65,7 @@ class HandLog:
     def begin(self) -> None:
         """Forget the state: the next commit is revision 0."""
         self.revision, self.epoch, self.at = -1, 0, 0
+        self.first_epoch, self.begun_at = 1, 1
         self.uuid, self.digest, self.successor = b"", b"", self.rng.randbytes(16)
         self.files: dict[tuple[str, str], HandFile] = {}
         self.removed: list[HandFile] = []
@@ -101,6 +102,9 @@ class HandLog:
         revision, uuid = self.revision + 1, self.successor
         self.epoch += fence or revision == 0
         self.at += later
+        if revision == 0:
+            said = [a["identity"].get("begun_at_us", 0) for a in actions if "identity" in a]
+            self.first_epoch, self.begun_at = self.epoch, max(self.at, *said[:1], 0)
         self.successor = self.rng.randbytes(16)
         commit = {
             "members": members,
@@ -259,6 +263,8 @@ class HandLog:
                 "bytes": sum(facts["size_bytes"] for facts in live),
             },
             "references": ref,
+            "first_epoch": self.first_epoch,
+            "begun_at_us": self.begun_at,
         }
         message = self.hooks.message("checkpoint", tree(messages.CHECKPOINT, values))
         header = Header(2, self.log_id, self.incarnation, codec=int(self.rng.random() < 0.3))

@@ -79,7 +79,9 @@ class RandomLog:
         self.log.commit(actions, self.members(1), later=self.rng.choice([1, 1 << 40]))
 
     def identity(self) -> Row:
-        return {"identity": {"writer": self.log.named[0], "database": self.log.named[1]}}
+        writer, database = self.log.named
+        begun_at = min(2 * self.log.at, (1 << 55) - 1)  # only what revision 0 says of it counts
+        return {"identity": {"writer": writer, "database": database, "begun_at_us": begun_at}}
 
     def commit(self) -> None:
         """A transaction of some actions that fit."""

@@ -31,6 +31,7 @@ CHECKPOINT = shape(
     epoch=(5, UINT), committed_at_us=(6, SINT), transaction_id=(7, BYTES),
     required_reader_features=(8, TEXT, "many"), required_writer_features=(9, TEXT, "many"),
     writer=(10, TEXT), database=(11, TEXT), counts=(12, COUNTS), references=(13, SEGMENT_REF),
+    first_epoch=(14, UINT), begun_at_us=(15, SINT),
 )  # fmt: skip
 
 COLUMN_STATISTICS = shape(
@@ -54,7 +55,7 @@ SCHEMA = shape(
 UPGRADE = shape(
     required_reader_features=(1, TEXT, "many"), required_writer_features=(2, TEXT, "many")
 )
-IDENTITY = shape(writer=(1, TEXT), database=(2, TEXT))
+IDENTITY = shape(writer=(1, TEXT), database=(2, TEXT), begun_at_us=(3, SINT))
 SEAL = shape(next_incarnation=(1, UINT32), rebuild_id=(2, BYTES))
 SCHEMA_NAME = shape(table=(1, TEXT), fingerprint=(2, BYTES))
 FORGET = shape(

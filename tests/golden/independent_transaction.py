@@ -114,6 +114,7 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
     elif kind == "identity":
         check_id(item.writer)
         check_id(item.database)
+        need(0 <= item.begun_at_us <= MAX_TIME, "time of the beginning")
     elif kind == "seal":
         need(incarnation < item.next_incarnation <= 999 and len(item.rebuild_id) == 16, "seal")
     elif kind == "forget":
@@ -194,6 +195,8 @@ def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) ->
     need(len(message.uuid) == 16 and message.uuid[:4].hex() == uuid8, "uuid")
     need(len(message.successor_uuid) == 16 and len(message.digest) == 32, "successor or digest")
     need(1 <= message.epoch < BIG and 1 <= message.committed_at_us <= MAX_TIME, "epoch or time")
+    need(1 <= message.first_epoch <= message.epoch, "first epoch")
+    need(1 <= message.begun_at_us <= MAX_TIME, "time of the beginning")
     need(len(message.transaction_id) == 16, "transaction id")
     names = [name.encode() for name in message.required_writer_features]
     need(len(names) <= 256 and all(a < b for a, b in itertools.pairwise(names)), "features")

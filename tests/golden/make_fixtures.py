@@ -24,7 +24,7 @@ from lakelog.catalog.format.objects import decode_transaction, encode_transactio
 from lakelog.catalog.format.schema import GENERATION, encode_schema
 from lakelog.catalog.format.statistics import bound_type, encode_bound
 from lakelog.catalog.log import build, merge, piece_sink
-from lakelog.catalog.log.build import Intent, build_transaction
+from lakelog.catalog.log.build import Intent, build_transaction, identity_action
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import State, empty_state
@@ -261,8 +261,11 @@ def make_objects(folder: Path) -> None:
     log.commit("optional-action", log.intent(remove_action(2)), unknown=b"\x6a\x03new\x78\x01")
     make_token(folder / "token", log.state)
     log.rebuild()
+    begun = identity_action("EWR", "weather", START_US + 3_600_000_000)
     log.commit(
-        "second-incarnation", log.intent(schema_action(TYPED), add_action(3, TYPED)), epoch=3
+        "second-incarnation",
+        log.intent(begun, schema_action(TYPED), add_action(3, TYPED)),
+        epoch=3,
     )
     log.checkpoint("second-incarnation")
     make_data_file(folder / "data-file", log.counted)

@@ -32,9 +32,10 @@ from lakelog.catalog.format.objects import (
 from lakelog.catalog.format.pieces import Piece, open_segment
 from lakelog.catalog.format.segment_bytes import encode_ipc
 from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.log.checkpoint_state import state_of_checkpoint
 from lakelog.catalog.log.features import check_writer_features
 from lakelog.catalog.log.replay import apply
-from lakelog.catalog.log.state import State, empty_state, state_of_checkpoint
+from lakelog.catalog.log.state import State, empty_state
 from lakelog.catalog.read.statistics import table_statistics
 from lakelog.errors import BrokenChain, UnsupportedFeature
 from make_fixtures import make

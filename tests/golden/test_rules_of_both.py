@@ -296,6 +296,18 @@ ACTIONS: dict[str, tuple[list[Any], str]] = {
     "known and optional": ([remove("data/a") | {"optional": True}], OK),
     "too new before damaged": ([remove("x"), {"tombstone": {}}], TOO_NEW),
     "identity": ([{"identity": {"writer": "x", "database": "y"}}], OK),
+    "identity begun": (
+        [{"identity": {"writer": "x", "database": "y", "begun_at_us": (1 << 55) - 1}}],
+        OK,
+    ),
+    "identity begun before 1970": (
+        [{"identity": {"writer": "x", "database": "y", "begun_at_us": -1}}],
+        DAMAGED,
+    ),
+    "identity begun beyond": (
+        [{"identity": {"writer": "x", "database": "y", "begun_at_us": 1 << 55}}],
+        DAMAGED,
+    ),
     "identity of nobody": ([{"identity": {"writer": "w"}}], DAMAGED),
     "seal": ([{"seal": {"next_incarnation": 2, "rebuild_id": bytes(16)}}], OK),
     "seal, and something ignored": (

@@ -211,6 +211,7 @@ def references(rows: int) -> Callable[[], Any]:
     message = checkpoint_wire.Checkpoint(
         uuid=b"\xaa" * 16, successor_uuid=bytes(16), digest=bytes(32), transaction_id=bytes(16),
         epoch=1, committed_at_us=1, writer="w", database="db",
+        first_epoch=1, begun_at_us=1,
     )  # fmt: skip
     segment = segment_wire.Segment(kind=REFERENCES, row_count=rows)
     message.references.segment.CopyFrom(segment)

@@ -23,8 +23,8 @@ from lakelog.catalog.format.segment_bytes import decode_segment
 from lakelog.catalog.format.segments import COLUMNS
 from lakelog.catalog.format.wire_kinds import ROW_GROUP_STATISTICS, SCHEMAS, STATISTICS
 from lakelog.catalog.log.checkpoint_files import decode_describing
+from lakelog.catalog.log.checkpoint_state import state_of_checkpoint
 from lakelog.catalog.log.replay import apply
-from lakelog.catalog.log.state import state_of_checkpoint
 from lakelog.catalog.snapshot import Snapshot
 from lakelog.catalog.wire import lakelog_segment_pb2 as segment_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire

@@ -49,7 +49,7 @@ def test_a_crashed_owner_is_ruled_out_by_the_next_owners_commit(catalog, plan_of
     assert plan.left_out[0].transaction_id == lost_tx.transaction_id
     assert "later owner" in reasons(plan)[lost]
     assert kept in plan.live
-    assert any("gc may delete" in note for note in plan.notes)
+    assert any("gc takes none of them" in note for note in plan.notes)
 
 
 def test_a_predecessors_last_commit_is_not_ruled_out_by_the_owner_that_it_overtook(
@@ -82,14 +82,19 @@ def test_two_replacements_of_one_file_cant_both_have_been_committed(catalog, pla
     assert first not in plan.live
 
 
-def test_of_two_unproven_replacements_the_later_is_kept_until_it_is_excluded(catalog, plan_of):
+def test_of_two_unproven_replacements_both_stand_until_one_is_excluded(catalog, plan_of):
     with catalog.writer("EWR", "weather") as writer:
         first, _ = commit(writer, 1)
         failed, failed_tx = replacing(writer, first, 2, done=False)
         good, good_tx = replacing(writer, first, 3)
     plan = plan_of()
-    assert kinds(plan) == {failed: "conflicting"}
-    assert set(plan.live) == {good}
+    assert not plan.left_out
+    assert set(plan.live) == {failed, good}, "one of them was acknowledged"
+    assert set(plan.undecided) == {first}
+    (note,) = [note for note in plan.notes if "Undecided between" in note]
+    assert good_tx.transaction_id in note
+    assert failed_tx.transaction_id in note
+    assert first in note
     assert any(good_tx.transaction_id in note for note in plan.notes)  # unproven, and replacing
     other = plan_of(exclude=[good_tx.transaction_id])
     assert kinds(other) == {good: "excluded"}

@@ -48,7 +48,9 @@ def test_copies_and_strangers_are_quarantined_with_the_reason(catalog, store, pl
     for copy, (content, _) in copies.items():
         store.put(BASE + copy, content)
     plan = plan_of()
-    assert kinds(plan) == dict.fromkeys(copies, "quarantined")
+    # One of a name that lakelog gives to none may have been added to the log that is lost.
+    undecided = {"data/p/hourly/backup.parquet": "undecided"}
+    assert kinds(plan) == dict.fromkeys(copies, "quarantined") | undecided
     for copy, (_, words) in copies.items():
         assert words in reasons(plan)[copy]
     assert path in plan.live
@@ -122,7 +124,7 @@ def test_foreign_files_are_reported_and_taken_in_on_request(catalog, store, plan
     store.put(f"{BASE}data/a%2Fb/new table/x.pq", parquet(rows(7)))
     store.put(f"{BASE}data/deep/er/still/x.parquet", parquet(rows(8)))
     plan = plan_of()
-    assert set(kinds(plan).values()) == {"foreign"}
+    assert set(kinds(plan).values()) == {"undecided"}
     assert len(plan.left_out) == 3
     assert set(plan.live) == {own}
     plan = plan_of(include_foreign=True)

@@ -37,7 +37,7 @@ def test_a_healthy_log_becomes_its_next_incarnation_with_the_same_files(catalog,
     data = old.to_arrow("hourly").sort_by("n")
     plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
     assert not plan.unproven
-    assert kinds(plan) == {lost: "disproved", "data/_/hourly/never-added.parquet": "foreign"}
+    assert kinds(plan) == {lost: "undecided", "data/_/hourly/never-added.parquet": "foreign"}
     assert "doesn't hold it" in reasons(plan)[lost]
     info = execute_rebuild(store, plan, ambient=fake.ambient)
     assert info.incarnation == 2
@@ -86,7 +86,7 @@ def test_the_way_back_after_a_rebuild(catalog, store, fake):
     assert live_in(catalog) == {late}
     plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient, back_to=1)
     assert set(plan.live) == {first}
-    assert kinds(plan)[late] == "disproved"
+    assert kinds(plan)[late] == "undecided"
     assert "incarnation 1 ended with" in plan.notes[0]
     assert execute_rebuild(store, plan, ambient=fake.ambient).incarnation == 3
     assert live_in(catalog) == {first}

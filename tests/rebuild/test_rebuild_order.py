@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from lakelog.rebuild.evidence import FoundTransaction, group, prove, rule_out
+from lakelog.rebuild.evidence import FoundTransaction, group, prove
 from lakelog.rebuild.order import order
+from lakelog.rebuild.rivals import rule_out
 from lakelog.rebuild.scanned import OwnFile
 
 
@@ -190,7 +191,7 @@ def test_any_footers_at_all_give_one_order_without_losing_any(seed):
     rule_out(transactions, evidence)
     found = [item.transaction_id for item in order(transactions, evidence).transactions]
     assert len(set(found)) == len(found)
-    out = set(evidence.disproofs) | set(evidence.conflicts)
+    out = set(evidence.disproofs) | set(evidence.undecided)
     assert set(found) | out == set(transactions)
     assert not set(found) & out
     assert not out & set(evidence.proofs)

@@ -10,6 +10,7 @@ from lakelog.errors import (
     NotFoundError,
     PlanOutdated,
     StorageError,
+    UnsupportedFeature,
 )
 from lakelog.plans import Effect
 from lakelog.rebuild import execute_rebuild, plan_rebuild
@@ -76,6 +77,23 @@ def test_a_plan_is_void_when_files_or_log_have_changed(catalog, store):
     assert catalog.snapshot("weather").cut.revisions == {"EWR": 2}
 
 
+@pytest.mark.parametrize("key", ["_refs", "_refs/main/0"])
+def test_where_there_are_refs_nothing_is_planned_or_executed(catalog, any_store, fake, key):
+    store = any_store()
+    with Catalog(store, ambient=fake.ambient).writer("EWR", "weather") as writer:
+        commit(writer, 1)
+    store.put("_refs-of-somebody", b"")
+    plan = plan_rebuild(store, "EWR", "weather")
+    store.put(key, b"x")
+    before = {info.key: store.get(info.key) for info in store.list("")}
+    with pytest.raises(UnsupportedFeature, match="refs") as caught:
+        plan_rebuild(store, "EWR", "weather")
+    assert caught.value.key == key
+    with pytest.raises(UnsupportedFeature, match="refs"):
+        execute_rebuild(store, plan)
+    assert {info.key: store.get(info.key) for info in store.list("")} == before
+
+
 # --- The store ------------------------------------------------------------------------------------
 
 
@@ -118,13 +136,13 @@ def test_requests_and_progress(any_store):
         progress=lambda *told: seen.append(told),
     )
     assert seen == [(number, 6, "footers read") for number in range(1, 7)]
-    assert counting.reset() == {"put": 0, "get": 6, "list": 2, "head": 0, "delete": 0}
+    assert counting.reset() == {"put": 0, "get": 6, "list": 3, "head": 1, "delete": 0}
     execute_rebuild(counting, plan)
     counts = counting.reset()
     seals = 1 + len(plan.seal.others)
     assert counts["put"] == seals + 6 + 1  # the probe's result is known from the writer
     assert counts["delete"] == 0
-    assert counts["list"] <= 6
+    assert counts["list"] <= 7
 
 
 def test_a_store_that_fails_stops_the_plan_instead_of_shrinking_it(catalog, store):
@@ -151,7 +169,7 @@ def test_a_plan_describes_itself(catalog, store, plan_of):
     store.put(f"{BASE}data/x.parquet", b"junk")
     plan = plan_of()
     rows_of = described(plan)
-    assert list(rows_of) == ["transactions", "unproven", "left_out", "incarnations"]
+    assert list(rows_of) == ["transactions", "unproven", "undecided", "left_out", "incarnations"]
     assert len(rows_of["unproven"]) == 31
     assert [row["proof"] for row in rows_of["transactions"]] == ["unproven"] * 31
     assert [row["files_added"] for row in rows_of["transactions"]] == [1] * 31

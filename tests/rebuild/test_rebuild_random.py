@@ -225,7 +225,7 @@ def check_rebuild(world: World) -> None:
     out = {item.transaction_id: item for item in every.left_out}
     unproven = {item.transaction_id for item in every.unproven}
     assert set(planned) | set(out) == set(order) | world.discarded
-    assert {item.kind for item in every.left_out} <= {"disproved", "conflicting"}
+    assert {item.kind for item in every.left_out} <= {"disproved", "undecided"}
     # Never is a committed transaction taken for one that can't be; never is one that wasn't
     # committed taken for proven.
     assert not {

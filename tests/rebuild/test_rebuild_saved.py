@@ -54,7 +54,7 @@ def test_the_format_of_a_saved_plan(saved):
     data = json.loads(saved)
     assert list(data) == [
         "lakelog_plan", "kind", "url", "writer", "database", "made_at", "rebuild_id", "log",
-        "epoch", "left_out", "notes", "seal", "old_objects",
+        "epoch", "left_out", "notes", "is_whole", "seal", "old_objects",
         "data_digest", "schemas", "transactions",
     ]  # fmt: skip
     assert (data["lakelog_plan"], data["kind"]) == (1, "rebuild")

@@ -24,6 +24,8 @@ type checkpoint struct {
 	database       string
 	files          uint64
 	references     segmentRef
+	firstEpoch     uint64
+	begunAt        int64
 }
 
 func decodeCheckpoint(message []byte) *checkpoint {
@@ -57,6 +59,10 @@ func decodeCheckpoint(message []byte) *checkpoint {
 			counts.add(f.bytes)
 		case f.is(13, wireBytes):
 			references.add(f.bytes)
+		case f.is(14, wireVarint):
+			c.firstEpoch = f.value
+		case f.is(15, wireVarint):
+			c.begunAt = zigzag(f.value)
 		}
 	})
 	each(counts.bytes, func(f wireField) {
@@ -97,6 +103,8 @@ func (c *checkpoint) damaged() error {
 		return damage("wrong length of an id or digest")
 	case c.epoch < 1 || c.epoch > maxNumber || c.committedAt < 1 || c.committedAt > maxCommitTime:
 		return damage("epoch or commit time out of range")
+	case c.firstEpoch < 1 || c.firstEpoch > c.epoch || c.begunAt < 1 || c.begunAt > maxCommitTime:
+		return damage("first epoch or beginning out of range")
 	case !featuresFit(c.writerFeatures):
 		return damage("wrong features")
 	case !folderID.MatchString(c.writer) || !folderID.MatchString(c.database):

@@ -68,6 +68,7 @@ type action struct {
 	segments       []segmentRef
 	writer         string
 	database       string
+	begunAt        int64
 	next           uint32
 	rebuildID      []byte
 	before         int64
@@ -239,6 +240,8 @@ func (r *rawAction) decode() *action {
 				a.writer = string(f.bytes)
 			case f.is(2, wireBytes):
 				a.database = string(f.bytes)
+			case f.is(3, wireVarint):
+				a.begunAt = zigzag(f.value)
 			}
 		case actionSeal:
 			switch {
@@ -436,6 +439,9 @@ func (t *transaction) checkAction(a *action) error {
 	case actionIdentity:
 		if !folderID.MatchString(a.writer) || !folderID.MatchString(a.database) {
 			return damage("Identity: wrong names")
+		}
+		if a.begunAt < 0 || a.begunAt > maxCommitTime {
+			return damage("Identity: begun at a time out of range")
 		}
 	case actionSeal:
 		if len(t.actions) != 1 || len(a.rebuildID) != 16 || a.next <= t.frame.incarnation || a.next > maxIncarnation {

@@ -487,7 +487,7 @@ func (l *testLog) checkpoint(files uint64, segments []*testSegment, referencesTo
 	attachments = l.store(references, attachments)
 	m := message{}.number(1, l.revision).bytes(2, l.uuid).bytes(3, slotUUID(l.revision+1)).bytes(4, l.digest).number(5, l.epoch).
 		signed(6, l.time).bytes(7, slotUUID(l.revision+1000)).text(10, "EWR").text(11, "weather").
-		bytes(12, message{}.number(1, files)).bytes(13, references.ref())
+		bytes(12, message{}.number(1, files)).bytes(13, references.ref()).number(14, 1).signed(15, 1)
 	path := l.name(l.revision, l.uuid, "checkpoint")
 	l.put(path, makeFrame(kindCheckpoint, m, attachments, l.options))
 	return path

@@ -1,0 +1,166 @@
+"""Which transactions can't have been committed, or not both of two. Pure.
+
+Two transactions are rivals if both replace one file (a file is removed once), or both carry one
+version of one application (the second would be skipped); unless one of them was begun on a head
+that held the other: then the file was added again, or the application forgotten, in between.
+
+- A rival of a proven one can't have been committed. So can't one of a lower epoch than a proven one
+  that stands directly on the same base.
+- Of attempts at one version that nothing proves the fullest stands, by rows, then by files, then
+  the one begun last: a committed one is whole, and a dead one may have been cut short. The others
+  are undecided, and left out: the rows of one batch must not count twice.
+- Replacements of one file that nothing disproves all stand, for each may have rows that no other
+  has: so no acknowledged row is lost. The plan names them.
+- Where the log lost its end and went on otherwise (`Evidence.splits`) there are two histories, and
+  none proves anything against what was begun in the other. The same holds where a proven rival was
+  itself begun above another proven one: what it did again may have been done between the two.
+
+Source: docs/format.md, section 8; docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .evidence import Evidence, FoundTransaction, TransactionId
+
+    _Rival = tuple["_Matter", FoundTransaction]
+
+_REPLACE: Final = "replace"
+_VERSION: Final = "version"
+_Matter = tuple[str, str, Any]  # what only one can have done: with a table's file, an application
+
+
+def rule_out(transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence) -> None:
+    """Fill in which transactions can't have been committed, given the proven ones, and which of the
+    others give way to which.
+
+    Args:
+        transactions: Without those that are left out on request.
+        evidence: Of all transactions, as `prove` gave it.
+    """
+    _rule_out_by_epoch(transactions, evidence)
+    standing: dict[_Matter, list[FoundTransaction]] = defaultdict(list)
+    for item in sorted(transactions.values(), key=lambda item: _strength(item, evidence)):
+        if evidence.is_out(item.transaction_id):
+            continue
+        matters = _matters(item, evidence)
+        rivals = [
+            (matter, other)
+            for matter in matters
+            for other in standing[matter]
+            if not _stood_below(other, item, evidence)
+        ]
+        if item.transaction_id in evidence.proofs:
+            _note_contradictions(item, rivals, evidence)
+        else:
+            _weigh(item, rivals, standing, evidence)
+        if not evidence.is_out(item.transaction_id):
+            for matter in matters:
+                standing[matter].append(item)
+
+
+def _strength(item: FoundTransaction, evidence: Evidence) -> tuple[object, ...]:
+    """Sorts those that others give way to first."""
+    rows = sum(file.row_count for file in item.files)
+    epoch, base, clock, transaction_id = item.age
+    proven = item.transaction_id in evidence.proofs
+    return not proven, -rows, -len(item.files), -epoch, -base, -clock, transaction_id
+
+
+def _matters(item: FoundTransaction, evidence: Evidence) -> list[_Matter]:
+    found: list[_Matter] = [(_REPLACE, table, path) for table, path in sorted(item.replaces)]
+    if item.app_id and item.transaction_id not in evidence.forgotten:
+        found.append((_VERSION, item.app_id, item.app_version))
+    return found
+
+
+def _in_words(matter: _Matter) -> str:
+    kind, whose, what = matter
+    if kind == _REPLACE:
+        return f"both replace {what}"
+    return f"both are version {what} of application {whose!r}"
+
+
+def _weigh(
+    item: FoundTransaction,
+    rivals: list[_Rival],
+    standing: Mapping[_Matter, list[FoundTransaction]],
+    evidence: Evidence,
+) -> None:
+    """What becomes of an unproven transaction with rivals that stand."""
+    for matter, other in rivals:
+        again = any(_stood_below(third, other, evidence) for third in standing[matter])
+        if other.transaction_id in evidence.proofs and not again and not evidence.is_split(item):
+            evidence.disproofs[item.transaction_id] = (
+                f"{_in_words(matter)}, this one and {other.transaction_id.hex()}, "
+                "which was committed"
+            )
+            return
+    for matter, other in sorted(rivals, key=lambda rival: rival[0][0] != _VERSION)[:1]:
+        why = _in_words(matter)
+        evidence.rivals[item.transaction_id] = other.transaction_id, why
+        if matter[0] == _VERSION:
+            which = "committed" if other.transaction_id in evidence.proofs else "as full or fuller"
+            evidence.undecided[item.transaction_id] = (
+                f"{why}, this one and {other.transaction_id.hex()}, which is {which}; nothing "
+                "tells whether this one was committed"
+            )
+
+
+def _note_contradictions(
+    item: FoundTransaction,
+    rivals: list[_Rival],
+    evidence: Evidence,
+) -> None:
+    for matter, other in rivals:
+        if not _stood_below(item, other, evidence):
+            named = f"{item.transaction_id.hex()} and {other.transaction_id.hex()}"
+            evidence.contradictions.append(
+                f"Of transactions {named} {_in_words(matter)}, and both are proven"
+            )
+
+
+def _stood_below(other: FoundTransaction, item: FoundTransaction, evidence: Evidence) -> bool:
+    """Whether a proven transaction stood in the log before another one was begun."""
+    if other.transaction_id not in evidence.proofs or other.log_id != item.log_id:
+        return False
+    if other.incarnation != item.incarnation:
+        return other.incarnation < item.incarnation
+    revision = evidence.revisions.get(other.transaction_id)
+    if revision is None or revision > item.base_revision:
+        return False
+    lowest = evidence.splits.get((item.log_id, item.incarnation))
+    return lowest is None or revision < lowest  # from there on numbers are those of two histories
+
+
+def _rule_out_by_epoch(
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
+) -> None:
+    next_of: dict[tuple[TransactionId, int], FoundTransaction] = {}
+    confirmed = {
+        (claimant.base_transaction_id, claimant.epoch, claimant.base_revision)
+        for claimant in transactions.values()
+    }
+    for item in transactions.values():
+        if (item.transaction_id, item.epoch, item.base_revision + 1) in confirmed:
+            base = (item.base_transaction_id, item.base_revision)
+            known = next_of.get(base)
+            if known is None or item.epoch > known.epoch:
+                next_of[base] = item
+    for item in transactions.values():
+        winner = next_of.get((item.base_transaction_id, item.base_revision))
+        if winner is None or winner.epoch <= item.epoch or item.transaction_id in evidence.proofs:
+            continue
+        why = (
+            f"transaction {winner.transaction_id.hex()} of a later owner was committed directly on "
+            f"the same base, so one of epoch {item.epoch} can't have been"
+        )
+        if evidence.is_split(item):
+            evidence.undecided[item.transaction_id] = f"{why}, but for what the log has lost"
+        else:
+            evidence.disproofs[item.transaction_id] = why

@@ -1,0 +1,166 @@
+"""Stores that take names of several spellings for one: nothing that is live is deleted there, no
+file is added twice, and no exact store pays for it."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from collect_cases import take_over
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.folding import fold, folded_among
+from lakelog.catalog.read.catalog_health import name_rules
+from lakelog.errors import DuplicateFile
+from lakelog.gc import execute_gc, plan_gc
+from lakelog.store import probe_names
+from lakelog.testing.doubles import FoldingStore
+
+W, D = "EWR", "weather"
+DAY_S = 86_400.0
+# What some file system takes for one with the other.
+TWINS = [
+    ("Hourly", "hourly"),
+    ("caf\u00e9", "cafe\u0301"),
+    ("CAF\u00c9", "cafe\u0301"),
+    ("end", "end. ."),
+    ("\u0390", "\u03aa\u0301"),  # folding case undoes the normal form
+    ("\u212b", "\u00e5"),  # the Angstrom sign
+]
+
+
+@pytest.fixture
+def folding(lake):
+    lake.store = FoldingStore(lake.store)
+    return lake
+
+
+def parquet(value):
+    body = io.BytesIO()
+    pq.write_table(pa.table({"value": pa.array([value], pa.int64())}), body)
+    return body.getvalue()
+
+
+def read(lake, table):
+    return lake.catalog.snapshot(D).to_arrow(table).column("value").to_pylist()
+
+
+def collect(lake):
+    """By the names that the store lists."""
+    plan = plan_gc(lake.catalog, W, D)
+    return execute_gc(lake.catalog, plan).deleted_objects
+
+
+def test_tables_in_one_folder_keep_their_files(folding):
+    lake = folding
+    tables = ["Days", "days", "caf\u00e9", "cafe\u0301", "end", "end."]
+    with lake.writer() as writer:
+        for value, table in enumerate(tables):
+            with writer.transaction() as tx:
+                tx.write(table, pa.table({"value": [value]}))
+        lake.orphan(writer)
+    with lake.writer() as writer:
+        lake.commit(writer, 99)
+    assert collect(lake) == 1, "the orphan, and nothing else"
+    assert [read(lake, table) for table in tables] == [[value] for value in range(len(tables))]
+
+
+def test_an_adopted_file_of_another_spelling_stays(folding):
+    lake = folding
+    take_over(lake)
+    lake.put_foreign("in/New.parquet", parquet(7))
+    with lake.writer() as writer, writer.transaction() as tx:
+        tx.add("hourly", "data/IN/new.parquet")
+    lake.pass_time(30 * DAY_S)
+    assert collect(lake) == 0
+    assert 7 in read(lake, "hourly")
+
+
+def test_a_batch_looks_again_folded(folding, hooked):
+    """Committed between the plan and its execution, in another spelling than the listing's."""
+    lake = folding
+    take_over(lake)
+    lake.put_foreign("in/New.parquet", parquet(7))
+    lake.pass_time(30 * DAY_S)
+    plan = plan_gc(lake.catalog, W, D)
+    assert plan.objects == 1
+    lake.store.put(f"{W}/{D}/data/in/New.parquet", parquet(7))  # young again: it may be added
+
+    def add(request, key):
+        if request == "delete" and key.endswith(".parquet"):
+            raise AssertionError(key)
+
+    with lake.writer() as writer, writer.transaction() as tx:
+        tx.add("hourly", "data/in/new.parquet")
+    lake.pass_time(30 * DAY_S)
+    store = hooked(lake.store, add)
+    assert execute_gc(store, plan, ambient=lake.clock.ambient()).deleted_objects == 0
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_twin_is_refused_where_it_is_one(folding, checkpoint):
+    lake = folding
+    lake.put_foreign("in/caf\u00e9.parquet", parquet(7))
+    with lake.writer() as writer:
+        with writer.transaction() as tx:
+            tx.add("hourly", "data/in/caf\u00e9.parquet")
+        if checkpoint:
+            writer.checkpoint()
+    with lake.writer() as writer:
+        tx = writer.transaction()
+        tx.add("hourly", "data/IN/Cafe\u0301.parquet")
+        with pytest.raises(DuplicateFile, match="only in case"):
+            tx.commit()
+        with writer.transaction() as tx:  # the same in its other spelling is no twin of itself
+            tx.remove("data/in/caf\u00e9.parquet")
+            tx.add("hourly", "data/IN/Cafe\u0301.parquet")
+    assert read(lake, "hourly") == [7]
+
+
+def test_twins_of_one_transaction_are_refused(folding):
+    lake = folding
+    lake.put_foreign("a.parquet", parquet(7))
+    with lake.writer() as writer:
+        tx = writer.transaction()
+        tx.add("hourly", "data/a.parquet")
+        tx.add("hourly", "data/A.parquet")
+        with pytest.raises(DuplicateFile):
+            tx.commit()
+
+
+def test_an_exact_store_has_both(lake):
+    for name in ("a.parquet", "A.parquet"):
+        lake.put_foreign(name, parquet(7))
+    with lake.writer() as writer:
+        for name in ("a.parquet", "A.parquet"):
+            with writer.transaction() as tx:
+                tx.add("hourly", f"data/{name}")
+    assert read(lake, "hourly") == [7, 7]
+
+
+def test_the_probe_tells_what_a_store_folds(lake):
+    assert probe_names(lake.store, "w/") == []
+    folding = FoldingStore(lake.store)
+    found = ["case", "Unicode normal form", "dots at the end", "spaces at the end"]
+    assert probe_names(folding, "w/") == found
+    assert folding.folds == found
+    assert name_rules(folding, "w").startswith("not told apart by case, Unicode normal form, dots")
+    assert not list(lake.store.list("")), "what was written is gone again"
+
+
+@pytest.mark.parametrize(("one", "other"), TWINS)
+def test_what_some_store_takes_for_one_is_folded_to_one(one, other):
+    paths = [f"data/_/{one}/x.parquet", f"data/_/{other}/x.parquet"]
+    assert fold(paths[0]) == fold(paths[1])
+    for path in paths:
+        assert folded_among([pa.array([path])], [fold(paths[0])]) == {fold(paths[0])}
+        assert folded_among([pa.array([path])], ["x.parquet"], last_segments=True)
+    assert not folded_among([pa.array(paths)], [fold("data/_/another/x.parquet")])
+
+
+def test_catalogs_of_an_exact_store_are_not_asked(lake):
+    """Who adds no foreign file never asks what the store does with names."""
+    with Catalog(lake.store, ambient=lake.clock.ambient()).writer(W, D) as writer:
+        lake.commit(writer, 0)
+    assert lake.store.folds is None
