@@ -60,7 +60,8 @@ class Standing:
             try:
                 found = decode_transaction(self._log.store.get(key), key)
             except ObjectNotFound:
-                self._attempts.pruned(own)
+                if self._attempts.in_doubt(own) is not None:
+                    self._attempts.pruned(own)
                 return pruned_in_doubt_error(key, own)
             if not stands_for(intent, found):
                 self._attempts.stands(own)
