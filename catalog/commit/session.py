@@ -6,6 +6,7 @@ Source: docs/format.md, section 10.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -113,6 +114,7 @@ class Session:
         self._guard = threading.Lock()  # the committer's state, against other threads
         self._clock_us = 0
         self._closed = False
+        self._process = os.getpid()
         self.last_checkpoint: CheckpointInfo | None = None
 
     # --- For the writer ---------------------------------------------------------------------------
@@ -169,6 +171,7 @@ class Session:
         Args:
             trim: Look what was pruned, and leave its history out.
         """
+        self.check_process()
         with self._guard:
             state, seen_at = self._committer.checkpointable()
         if state.revision < 0 or state.sealed_for:
@@ -205,8 +208,8 @@ class Session:
             TableNotFound: The log knows no such table.
             UsageError: The time is still to come.
         """
-        check_past(applications_before_us, self._ambient.now_us())
         intent = self.begin(None, None, "maintenance", None)
+        check_past(applications_before_us, self._ambient.now_us())
         with self._guard:
             known = self._committer.state.schemas.tables()
         for table in tables:
@@ -222,14 +225,31 @@ class Session:
     def close(self) -> None:
         """No more transactions. Waits for a checkpoint that is under way."""
         self._closed = True
-        self._checkpointer.wait()
+        if self._process == os.getpid():
+            self._checkpointer.wait()
+
+    def check_process(self) -> None:
+        """Raise in a process that was forked from the one that opened the writer: both would use
+        one slot seed and one epoch. It asks for no lock, which another thread may have held then.
+
+        Raises:
+            UsageError: This is such a process.
+        """
+        if self._process != os.getpid():
+            raise UsageError(
+                "This writer was opened by another process, which this one was forked from",
+                key=self.writer_id,
+                hint="Nothing was written. Open the writer, and begin the transaction, in the "
+                "process that uses it",
+            )
 
     def check_open(self) -> None:
-        """Raise if the writer was closed.
+        """Raise if the writer was closed, or opened by another process.
 
         Raises:
             UsageError: It was.
         """
+        self.check_process()
         if self._closed:
             raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
 
@@ -261,6 +281,7 @@ class Session:
     def commit(self, intent: Intent) -> CommitInfo:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""
+        self.check_process()
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:

@@ -311,6 +311,7 @@ class Transaction:
             )
 
     def _check_not_over(self) -> None:
+        self._session.check_process()
         if self._closed:
             raise UsageError(
                 "This transaction is over", key=self.transaction_id, hint="Begin another one"
