@@ -15,13 +15,14 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...errors import ObjectExists, StorageError
+from ...errors import ObjectExists, ObjectNotFound, StorageError
 from ..format.names import segments_folder
 from ..read.log_reader import CheckpointWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...store import Store
     from ..log.checkpoint import EncodedCheckpoint
     from ..log.state import State
     from ..read.log_reader import LogReader
@@ -66,7 +67,8 @@ def write_checkpoint(
     Raises:
         StorageError: It could not be written; the log is as good as before.
         UnsupportedFeature, CorruptObject: See `encode_state`.
-    Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged.
+    Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged;
+        on a plain store 1 HEAD.
     """
     from ..log.checkpoint import encode_state  # most processes write none
 
@@ -74,15 +76,25 @@ def write_checkpoint(
     put_segments(log, encoded, exclusive=exclusive)
     key = log.folder + encoded.name
     _refuse_stale(is_stale, state, key)
-    try:
-        log.store.put(key, encoded.body, if_absent=exclusive)
-        written = True
-    except ObjectExists:
-        written = False
+    written = _put_new(log.store, key, encoded.body, exclusive=exclusive)
     _refuse_stale(is_stale, state, key)  # the answer tells if this process stood still till then
     size = len(encoded.body) + sum(len(body) for _, body in encoded.segments)
     info = CheckpointInfo(state.revision, key, size, len(encoded.segments), written)
     return info, encoded
+
+
+def _put_new(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
+    """Whether this checkpoint was put; False if there is one, which may be all that is left of the
+    log, and other segments than this one's may be all that is there."""
+    try:
+        if not exclusive:
+            with contextlib.suppress(ObjectNotFound):
+                store.head(key)
+                return False
+        store.put(key, body, if_absent=exclusive)
+    except ObjectExists:
+        return False
+    return True
 
 
 def _refuse_stale(is_stale: Callable[[], bool], state: State, key: str) -> None:
