@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import CommitOutcomeUnknown, LakelogError, ProcessDoubled, StorageError
 from ..format.frame import LogIdentity
-from ..log.admission import AdmissionLimits, Results, admit
+from ..log.admission import AdmissionLimits, Results, admit, withdraw_stale
 from ..log.attempts import Attempts, Fate
 from ..log.build import Intent, identity_action
 from ..log.fencing import fencing_reason, replaced_reason
@@ -94,6 +94,7 @@ class Committer:
         self._standing = Standing(log, self._attempts, clocks, in_background=ambient.in_background)
         self._ambient = ambient
         self._clocks = clocks
+        self._listings = 0  # how often the log was looked at
         self._fenced = replaced_reason(
             self.state, self.identity
         )  # why: a log that is sealed takes nothing more
@@ -213,8 +214,8 @@ class Committer:
         Returns:
             For each intent, in order, where it stands or why it doesn't.
         Requests: 1 PUT on an exclusive store; 1 LIST more after a head that added no file, as far
-            as is known. Each lost race costs 1 GET, 1 LIST and 1 GET a
-            transaction more.
+            as is known, or before one is refused for what it removes or adds. Each lost race costs
+            1 GET, 1 LIST and 1 GET a transaction more.
         """
         results: Results = {}
         try:
@@ -227,6 +228,7 @@ class Committer:
         return [results[intent.transaction_id] for intent in intents]
 
     def _commit(self, pending: list[Intent], results: Results) -> None:
+        listings = self._listings
         self.catch_up()
         for race in range(_RACES):
             self._settle(pending, results)
@@ -235,6 +237,9 @@ class Committer:
                 return
             self.refuse_fenced()
             admitted = admit(self.state, pending, results, self._limits())
+            if self._listings == listings and withdraw_stale(pending, results):
+                self.absorb()  # what doesn't fit may have been true long ago
+                continue
             if not admitted:
                 continue
             attempt = None
@@ -363,6 +368,7 @@ class Committer:
         self._check_fencing(fresh, before)  # first: what was taken in is not judged again
         self.state = fresh
         self._seen_at = asked_at
+        self._listings += 1
 
     # --- After a lost race ------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ class Session:
         )
         self._queue = CommitQueue(self._commit_all)
         self._guard = threading.Lock()  # the committer's state, against other threads
-        self._clock_us = 0
+        self._clock_us = state.committed_at_us  # where an opening before this one has been
         self._closed = False
         self._process = os.getpid()
         self.last_checkpoint: CheckpointInfo | None = None
@@ -210,8 +210,9 @@ class Session:
         """
         intent = self.begin(None, None, "maintenance", None)
         check_past(applications_before_us, self._ambient.now_us())
-        with self._guard:
-            known = self._committer.state.schemas.tables()
+        known = self._ask(lambda state: state.schemas.tables())
+        if not known.issuperset(tables):
+            known = self._ask_anew(lambda state: state.schemas.tables())
         for table in tables:
             if table not in known:
                 raise TableNotFound(
@@ -302,8 +303,16 @@ class Session:
             return self._clock_us, self._clock_us
 
     def tables_of(self, path: str) -> list[str]:
-        """The tables in which a path is live, in the newest state that is known."""
-        return self._ask(lambda state: files_with(state, [path]).tables_of(path))
+        """The tables in which a path is live, in the newest state that is known.
+
+        Requests: none but for pieces of a checkpoint; 1 LIST, and 1 GET for each new transaction,
+            before it says none.
+        """
+
+        def asked(state: State) -> list[str]:
+            return files_with(state, [path]).tables_of(path)
+
+        return self._ask(asked) or self._ask_anew(asked)
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
@@ -325,6 +334,17 @@ class Session:
                 if self._committer.state is known:
                     raise
                 return asked(self._committer.state)
+
+    def _ask_anew(self, asked: Callable[[State], _T]) -> _T:
+        """What the log says now: no refusal is told from a state that may be long past.
+
+        Raises:
+            FencedError: Another owner has taken the writer over.
+        """
+        with self._guard:
+            self._committer.absorb()
+            self._committer.refuse_fenced()
+            return asked(self._committer.state)
 
     def _write_due(self) -> int:
         """Write the checkpoint that is due; its revision, or -1 if there is nothing to say."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
@@ -45,8 +46,9 @@ class Transaction:
         self._session = session
         self._intent = intent
         self._base = session.base(intent.app_id)
-        self._removed: list[tuple[str, str]] = []
+        self._removed: dict[tuple[str, str], None] = {}  # in order
         self._named = 0  # how many of them stand in the footer of a file written before
+        self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
         self._files = 0
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
@@ -113,7 +115,7 @@ class Transaction:
             log_id=self._session.log.log_id,
             incarnation=self._session.log.incarnation,
             slot_seed=self._session.slot_seed,
-            replaces=tuple(self._removed[self._named :]),
+            replaces=tuple(islice(self._removed, self._named, None)),
             replaced=len(self._removed),
             app_id=self._intent.app_id,
             app_version=self._intent.app_version,
@@ -138,6 +140,7 @@ class Transaction:
         # Only now: of a write that broke off nothing may become visible.
         self._learn(table, encoded_schema)
         self._intent.actions.extend(adds)
+        self._added.update(dict.fromkeys(paths, table))
         return paths
 
     def add(
@@ -176,6 +179,7 @@ class Transaction:
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
+        self._added[path] = table
 
     def remove(self, path: str) -> None:
         """Take a file out of its table. The object stays until gc.
@@ -189,9 +193,16 @@ class Transaction:
         """
         self._check_open()
         check_path(path)
-        tables = self._added_to(path) or [
-            table for table in self._session.tables_of(path) if (table, path) not in self._removed
-        ]
+        added_to = self._added.pop(path, None)
+        tables = (
+            [added_to]
+            if added_to is not None
+            else [
+                table
+                for table in self._session.tables_of(path)
+                if (table, path) not in self._removed
+            ]
+        )
         if not tables:
             raise FileNotLive(
                 f"{path} is not live in {self._session.writer_id}/{self._session.database}",
@@ -199,18 +210,8 @@ class Transaction:
                 hint="List the live files with `lakelog files`",
             )
         for table in tables:
-            self._removed.append((table, path))
+            self._removed[table, path] = None
             self._intent.actions.append(wire.Action(remove=wire.Remove(path=path, table=table)))
-
-    def _added_to(self, path: str) -> list[str]:
-        """The table that this very transaction has added a path to, if it is still there."""
-        table = ""
-        for action in self._intent.actions:
-            if action.WhichOneof("kind") == "add" and action.add.path == path:
-                table = action.add.table
-            elif action.WhichOneof("kind") == "remove" and action.remove.path == path:
-                table = ""
-        return [table] if table else []
 
     def commit(self) -> CommitInfo | None:
         """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never

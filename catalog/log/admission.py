@@ -8,9 +8,9 @@ Source: docs/format.md, section 10.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ...errors import LakelogError
+from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
 from .features import check_writer_features
 from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
 from .validate import validate
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .state import State
 
 Results = dict[bytes, CommitInfo | LakelogError]
+
+# What the state says against an intent, so that a newer one may say otherwise.
+_OF_THE_STATE: Final = (DuplicateFile, FileNotLive, UnknownSchema, UsageError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,15 @@ def admit(
         return candidates
     except LakelogError:
         return _each_that_fits(state, candidates, results, limits)
+
+
+def withdraw_stale(pending: Sequence[Intent], results: Results) -> bool:
+    """Take back the errors that a newer state may not have; whether there were any."""
+    ids = [intent.transaction_id for intent in pending]
+    stale = [one for one in ids if isinstance(results.get(one), _OF_THE_STATE)]
+    for one in stale:
+        del results[one]
+    return bool(stale)
 
 
 def _refuse_foreign(state: State, pending: Sequence[Intent], results: Results) -> list[Intent]:
