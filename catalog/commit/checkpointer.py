@@ -15,13 +15,14 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...errors import ObjectExists, StorageError
+from ...errors import ObjectExists, ObjectNotFound, StorageError
 from ..format.names import segments_folder
 from ..read.log_reader import CheckpointWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...store import Store
     from ..log.checkpoint import EncodedCheckpoint
     from ..log.state import State
     from ..read.log_reader import LogReader
@@ -61,32 +62,48 @@ def write_checkpoint(
         exclusive: Whether the store has put-if-absent.
         salt: 16 bytes that nobody has used before: they make the names of segments new.
         retained_from: The oldest revision that can still be read; older history is left out.
-        is_stale: Asked before the checkpoint itself is put: whether the view of the log is so old
-            that prune may have taken this revision, and the segments with it.
+        is_stale: Asked before the checkpoint itself is put, and after: whether the view of the log
+            is so old that prune may have taken this revision, and the segments with it.
     Raises:
         StorageError: It could not be written; the log is as good as before.
         UnsupportedFeature, CorruptObject: See `encode_state`.
-    Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged.
+    Requests: 1 PUT, and 1 for each new segment; a GET for each piece of the runs that are merged;
+        on a plain store 1 HEAD.
     """
     from ..log.checkpoint import encode_state  # most processes write none
 
     encoded = encode_state(state, retained_from=retained_from, salt=salt)
     put_segments(log, encoded, exclusive=exclusive)
     key = log.folder + encoded.name
+    _refuse_stale(is_stale, state, key)
+    written = _put_new(log.store, key, encoded.body, exclusive=exclusive)
+    _refuse_stale(is_stale, state, key)  # the answer tells if this process stood still till then
+    size = len(encoded.body) + sum(len(body) for _, body in encoded.segments)
+    info = CheckpointInfo(state.revision, key, size, len(encoded.segments), written)
+    return info, encoded
+
+
+def _put_new(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
+    """Whether this checkpoint was put; False if there is one, which may be all that is left of the
+    log, and other segments than this one's may be all that is there."""
+    try:
+        if not exclusive:
+            with contextlib.suppress(ObjectNotFound):
+                store.head(key)
+                return False
+        store.put(key, body, if_absent=exclusive)
+    except ObjectExists:
+        return False
+    return True
+
+
+def _refuse_stale(is_stale: Callable[[], bool], state: State, key: str) -> None:
     if is_stale():
         raise StorageError(
             f"Writing the checkpoint of revision {state.revision} took too long",
             key=key,
             hint="Nothing is lost: the next one will do",
         )
-    try:
-        log.store.put(key, encoded.body, if_absent=exclusive)
-        written = True
-    except ObjectExists:
-        written = False
-    size = len(encoded.body) + sum(len(body) for _, body in encoded.segments)
-    info = CheckpointInfo(state.revision, key, size, len(encoded.segments), written)
-    return info, encoded
 
 
 def put_segments(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool) -> None:

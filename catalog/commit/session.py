@@ -6,8 +6,7 @@ Source: docs/format.md, section 10.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
+import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +20,7 @@ from ...errors import (
     UsageError,
     some_names,
 )
-from ...store import Capabilities, Store, probe, probe_names, store_time
+from ...store import Capabilities, Store, probe, probe_names
 from ..format.names import check_id
 from ..log.build import forget_action, identity_action
 from ..log.features import check_writer_features
@@ -30,11 +29,11 @@ from ..log.outcome import CommitInfo
 from ..read.log_reader import LogReader
 from .arguments import check_past, make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
+from .clocks import Clocks
 from .committer import Committer
 from .queue import CommitQueue
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Mapping, Sequence
 
     from ..ambient import Ambient
@@ -53,6 +52,7 @@ class Session:
         writer_id, database: Whose log.
         store: Where it lies.
         capabilities: What the probe found.
+        clocks: How old beliefs and files are.
         last_checkpoint: The newest one that this session wrote, or None.
     """
 
@@ -83,9 +83,9 @@ class Session:
                 "own",
             )
         self._ambient = ambient
-        self._margins = margins
+        self.clocks = Clocks(store, f"{writer_id}/", ambient, margins)
         self._log = LogReader(store, writer_id, database, ambient)
-        asked_at_s = ambient.monotonic_s()
+        asked_at = self.clocks.now()
         listing = self._log.names_for()
         if listing.head < 0 and not listing.others:
             from .birth import check_birth
@@ -96,11 +96,11 @@ class Session:
         self._committer = Committer(
             self._log,
             state,
-            seen_at_s=asked_at_s,
+            seen_at=asked_at,
             exclusive=exclusive,
             guest=shared,
             ambient=ambient,
-            margins=margins,
+            clocks=self.clocks,
         )
         if shared and state.revision < 0:
             self._committer.begin_log()
@@ -112,10 +112,9 @@ class Session:
         )
         self._queue = CommitQueue(self._commit_all)
         self._guard = threading.Lock()  # the committer's state, against other threads
-        self._clock_us = 0
-        self._store_ahead_s: float | None = None
+        self._clock_us = state.committed_at_us  # where an opening before this one has been
         self._closed = False
-        self._salts = itertools.count()
+        self._process = os.getpid()
         self.last_checkpoint: CheckpointInfo | None = None
 
     # --- For the writer ---------------------------------------------------------------------------
@@ -149,7 +148,7 @@ class Session:
         return make_intent(
             self._ambient.new_id(),
             self._committer.current_epoch(),
-            self._ambient.monotonic_s(),
+            self.clocks.now(),
             app_id=app_id,
             app_version=app_version,
             operation=operation,
@@ -172,28 +171,24 @@ class Session:
         Args:
             trim: Look what was pruned, and leave its history out.
         """
+        self.check_process()
         with self._guard:
-            state, seen_at_s = self._committer.checkpointable()
+            state, seen_at = self._committer.checkpointable()
         if state.revision < 0 or state.sealed_for:
             return None
         info, encoded = write_checkpoint(
             self._log,
             state,
             exclusive=self.capabilities.put_if_absent,
-            salt=self._new_salt(),
+            salt=self._ambient.new_id(),
             retained_from=max(0, self._log.names().oldest_readable()) if trim else 0,
-            is_stale=lambda: self._committer.is_idle(seen_at_s),
+            is_stale=lambda: self._committer.is_idle(seen_at),
         )
         with self._guard:
-            self._committer.rebase(encoded, seen_at_s)
+            self._committer.rebase(encoded, seen_at)
         self._checkpointer.written(info.revision)
         self.last_checkpoint = info
         return info
-
-    def _new_salt(self) -> bytes:
-        """Random as the slot seed is, and another one each time."""
-        number = next(self._salts).to_bytes(8, "little")
-        return hashlib.sha256(self._committer.slot_seed + number).digest()[:16]
 
     def adopt_name(self) -> None:
         """Commit that the log is this writer's and database's, if it says otherwise."""
@@ -213,10 +208,11 @@ class Session:
             TableNotFound: The log knows no such table.
             UsageError: The time is still to come.
         """
-        check_past(applications_before_us, self._ambient.now_us())
         intent = self.begin(None, None, "maintenance", None)
-        with self._guard:
-            known = self._committer.state.schemas.tables()
+        check_past(applications_before_us, self._ambient.now_us())
+        known = self._ask(lambda state: state.schemas.tables())
+        if not known.issuperset(tables):
+            known = self._ask_anew(lambda state: state.schemas.tables())
         for table in tables:
             if table not in known:
                 raise TableNotFound(
@@ -230,14 +226,31 @@ class Session:
     def close(self) -> None:
         """No more transactions. Waits for a checkpoint that is under way."""
         self._closed = True
-        self._checkpointer.wait()
+        if self._process == os.getpid():
+            self._checkpointer.wait()
+
+    def check_process(self) -> None:
+        """Raise in a process that was forked from the one that opened the writer: both would use
+        one slot seed and one epoch. It asks for no lock, which another thread may have held then.
+
+        Raises:
+            UsageError: This is such a process.
+        """
+        if self._process != os.getpid():
+            raise UsageError(
+                "This writer was opened by another process, which this one was forked from",
+                key=self.writer_id,
+                hint="Nothing was written. Open the writer, and begin the transaction, in the "
+                "process that uses it",
+            )
 
     def check_open(self) -> None:
-        """Raise if the writer was closed.
+        """Raise if the writer was closed, or opened by another process.
 
         Raises:
             UsageError: It was.
         """
+        self.check_process()
         if self._closed:
             raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
 
@@ -269,6 +282,7 @@ class Session:
     def commit(self, intent: Intent) -> CommitInfo:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""
+        self.check_process()
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:
@@ -289,8 +303,16 @@ class Session:
             return self._clock_us, self._clock_us
 
     def tables_of(self, path: str) -> list[str]:
-        """The tables in which a path is live, in the newest state that is known."""
-        return self._ask(lambda state: files_with(state, [path]).tables_of(path))
+        """The tables in which a path is live, in the newest state that is known.
+
+        Requests: none but for pieces of a checkpoint; 1 LIST, and 1 GET for each new transaction,
+            before it says none.
+        """
+
+        def asked(state: State) -> list[str]:
+            return files_with(state, [path]).tables_of(path)
+
+        return self._ask(asked) or self._ask_anew(asked)
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
@@ -313,21 +335,16 @@ class Session:
                     raise
                 return asked(self._committer.state)
 
-    def written_at_s(self, modified_at: dt.datetime) -> float:
-        """When a file of that store time was written, on the clock that never jumps; rather too
-        early than too late.
+    def _ask_anew(self, asked: Callable[[State], _T]) -> _T:
+        """What the log says now: no refusal is told from a state that may be long past.
 
-        gc judges ages by the store's clock, so this one asks it once how far it is ahead of ours.
-
-        Requests: once a session 1 PUT, 1 HEAD, 1 DELETE.
+        Raises:
+            FencedError: Another owner has taken the writer over.
         """
-        ambient = self._ambient
-        if self._store_ahead_s is None:
-            there = store_time(self.store, f"{self.writer_id}/", lambda: ambient.new_id().hex())
-            here_s = ambient.now_us() / 1e6
-            self._store_ahead_s = 0.0 if there is None else max(0.0, there.timestamp() - here_s)
-        now_s = ambient.now_us() / 1e6 + self._store_ahead_s
-        return ambient.monotonic_s() - max(0.0, now_s - modified_at.timestamp())
+        with self._guard:
+            self._committer.absorb()
+            self._committer.refuse_fenced()
+            return asked(self._committer.state)
 
     def folds_names(self) -> bool:
         """Whether the store takes several spellings of a name for one.
@@ -336,10 +353,6 @@ class Session:
         """
         new_id = self._ambient.new_id
         return bool(probe_names(self.store, f"{self.writer_id}/", new_name=lambda: new_id().hex()))
-
-    def is_too_old(self, written_at_s: float) -> bool:
-        """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
-        return self._ambient.monotonic_s() - written_at_s > self._margins.file_age_limit_s
 
     def _write_due(self) -> int:
         """Write the checkpoint that is due; its revision, or -1 if there is nothing to say."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
@@ -45,8 +46,9 @@ class Transaction:
         self._session = session
         self._intent = intent
         self._base = session.base(intent.app_id)
-        self._removed: list[tuple[str, str]] = []
+        self._removed: dict[tuple[str, str], None] = {}  # in order
         self._named = 0  # how many of them stand in the footer of a file written before
+        self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
         self._files = 0
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
@@ -113,7 +115,7 @@ class Transaction:
             log_id=self._session.log.log_id,
             incarnation=self._session.log.incarnation,
             slot_seed=self._session.slot_seed,
-            replaces=tuple(self._removed[self._named :]),
+            replaces=tuple(islice(self._removed, self._named, None)),
             replaced=len(self._removed),
             app_id=self._intent.app_id,
             app_version=self._intent.app_version,
@@ -138,6 +140,7 @@ class Transaction:
         # Only now: of a write that broke off nothing may become visible.
         self._learn(table, encoded_schema)
         self._intent.actions.extend(adds)
+        self._added.update(dict.fromkeys(paths, table))
         return paths
 
     def add(
@@ -156,8 +159,8 @@ class Transaction:
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file.
             DuplicateFile (at the commit): The store takes it for a live file of another spelling.
-        Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
-            to learn the store's time, and those of `store.probe_names`.
+        Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer those of
+            `store.probe_names`.
         """
         from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_footer
@@ -180,6 +183,7 @@ class Transaction:
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
+        self._added[path] = table
 
     def remove(self, path: str) -> None:
         """Take a file out of its table. The object stays until gc.
@@ -193,9 +197,16 @@ class Transaction:
         """
         self._check_open()
         check_path(path)
-        tables = self._added_to(path) or [
-            table for table in self._session.tables_of(path) if (table, path) not in self._removed
-        ]
+        added_to = self._added.pop(path, None)
+        tables = (
+            [added_to]
+            if added_to is not None
+            else [
+                table
+                for table in self._session.tables_of(path)
+                if (table, path) not in self._removed
+            ]
+        )
         if not tables:
             raise FileNotLive(
                 f"{path} is not live in {self._session.writer_id}/{self._session.database}",
@@ -203,18 +214,8 @@ class Transaction:
                 hint="List the live files with `lakelog files`",
             )
         for table in tables:
-            self._removed.append((table, path))
+            self._removed[table, path] = None
             self._intent.actions.append(wire.Action(remove=wire.Remove(path=path, table=table)))
-
-    def _added_to(self, path: str) -> list[str]:
-        """The table that this very transaction has added a path to, if it is still there."""
-        table = ""
-        for action in self._intent.actions:
-            if action.WhichOneof("kind") == "add" and action.add.path == path:
-                table = action.add.table
-            elif action.WhichOneof("kind") == "remove" and action.remove.path == path:
-                table = ""
-        return [table] if table else []
 
     def commit(self) -> CommitInfo | None:
         """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never
@@ -292,15 +293,16 @@ class Transaction:
             )
         if info.modified_at is None:
             return
-        written_at_s = self._session.written_at_s(info.modified_at)
-        if self._session.is_too_old(written_at_s):
+        written = self._session.clocks.written(info.modified_at)
+        if self._session.clocks.is_too_old(written):
             raise TransactionExpired(
                 f"{path} is older than half the grace period of gc, which may be about to take it",
                 key=path,
                 hint="Copy it, and add the copy",
             )
         # The commit asks once more for the age of the oldest file.
-        self._intent.begun_s = min(self._intent.begun_s, written_at_s)
+        begun = self._intent.begun
+        self._intent.begun = written if begun is None else written.or_before(begun)
 
     def _check_open(self) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""
@@ -314,6 +316,7 @@ class Transaction:
             )
 
     def _check_not_over(self) -> None:
+        self._session.check_process()
         if self._closed:
             raise UsageError(
                 "This transaction is over", key=self.transaction_id, hint="Begin another one"

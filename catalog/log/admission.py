@@ -8,9 +8,9 @@ Source: docs/format.md, section 10.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ...errors import LakelogError
+from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
 from .features import check_writer_features
 from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
 from .validate import validate
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .build import Intent
+    from .moments import Moment
     from .state import State
 
 Results = dict[bytes, CommitInfo | LakelogError]
+
+# What the state says against an intent, so that a newer one may say otherwise.
+_OF_THE_STATE: Final = (DuplicateFile, FileNotLive, UnknownSchema, UsageError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,13 @@ class AdmissionLimits:
     Attributes:
         folder: Of the log, for errors.
         guest_epoch: The epoch that a guest's files must carry; None for an owner.
-        now_s: On the clock that never jumps.
+        now: This moment.
         file_age_limit_s: Files of a transaction begun longer ago are no longer committed.
     """
 
     folder: str
     guest_epoch: int | None
-    now_s: float
+    now: Moment
     file_age_limit_s: float
 
 
@@ -70,6 +74,15 @@ def admit(
         return _each_that_fits(state, candidates, results, limits)
 
 
+def withdraw_stale(pending: Sequence[Intent], results: Results) -> bool:
+    """Take back the errors that a newer state may not have; whether there were any."""
+    ids = [intent.transaction_id for intent in pending]
+    stale = [one for one in ids if isinstance(results.get(one), _OF_THE_STATE)]
+    for one in stale:
+        del results[one]
+    return bool(stale)
+
+
 def _refuse_foreign(state: State, pending: Sequence[Intent], results: Results) -> list[Intent]:
     """Only its new name may be committed to a log that was copied or renamed."""
     if not state.is_foreign:
@@ -97,7 +110,7 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
     for intent in intents:
         if limits.guest_epoch is not None and intent.epoch != limits.guest_epoch:
             raise epoch_changed_error(state.writer, state.database, limits.folder)
-        age_s = limits.now_s - intent.begun_s
+        age_s = intent.begun.age_s(limits.now) if intent.begun else 0.0
         if intent.adds and age_s > limits.file_age_limit_s:
             raise expired_error(intent.transaction_id, age_s)
     own = {intent.transaction_id for intent in intents}

@@ -363,3 +363,30 @@ def test_real_threads_never_lose_a_commit_silently(plain):
         for transaction_id in row["transaction_ids"]
     }
     assert set(done) <= stands
+
+
+def test_no_checkpoint_is_put_over_another(plain, store, spilling):
+    """It may be all that prune has left of the log, and what it refers to all the segments."""
+    first = Catalog(plain).writer("w", "db", checkpoint_every=0)
+    for value in range(3):
+        write(first, value)
+    second = Catalog(plain).writer("w", "db", checkpoint_every=0)
+    made = first.checkpoint()
+    body = store.get(made.key)
+    assert made.written
+    again = second.checkpoint()
+    assert (again.key, again.written) == (made.key, False)
+    assert store.get(made.key) == body
+    write(second, 3)
+    assert second.checkpoint().written
+    assert values(store) == [0, 1, 2, 3]
+
+
+def test_a_checkpoint_looks_first(plain):
+    counting = CountingStore(plain)
+    writer = Catalog(counting).writer("w", "db", checkpoint_every=0)
+    write(writer, 1)
+    counting.reset()
+    assert writer.checkpoint().written
+    spent = counting.reset()
+    assert (spent["put"], spent["head"], spent["list"]) == (1, 1, 1)

@@ -1,0 +1,192 @@
+"""A process that there is twice: its machine was cloned while it ran, or set back to a snapshot of
+its memory. Both have the same transactions under way, and go on differently."""
+
+from __future__ import annotations
+
+import os
+from unittest import mock
+
+import pytest
+from commit_cases import LIMIT_S, prune_to_checkpoint
+from lakelog.catalog.ambient import SYSTEM
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit import session
+from lakelog.catalog.format.frame import LogIdentity
+from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.format.objects import decode_transaction
+from lakelog.catalog.log.build import Intent, build_transaction
+from lakelog.catalog.log.content import stands_for
+from lakelog.catalog.log.state import State
+from lakelog.errors import CommitOutcomeUnknown, FencedError, ObjectExists, ProcessDoubled
+from lakelog.testing.doubles import FakeAmbient, FaultyStore
+from lakelog.testing.keys import log_keys
+from lakelog.testing.logs import add_action, remove_action, schema_action
+from table_cases import table, values, write
+
+
+@pytest.fixture
+def paths(catalog):
+    """Files of the values 0 to 3, each of a commit of its own."""
+    found = []
+    with catalog.writer("w", "db", checkpoint_every=0) as writer:
+        for value in range(4):
+            with writer.transaction() as tx:
+                found += tx.write("t", table(value))
+    return found
+
+
+def twins(store, *, shared, stores=None):
+    """Two copies of one process, each with its copy of one transaction."""
+    fakes = [FakeAmbient(5), FakeAmbient(5)]
+    fakes[1].move(3)
+    faces = stores or [store, store]
+    writers = [
+        Catalog(face, ambient=fake.ambient).writer("w", "db", shared=shared, checkpoint_every=0)
+        for face, fake in zip(faces, fakes, strict=True)
+    ]
+    begun = [writer.transaction() for writer in writers]
+    assert begun[0].transaction_id == begun[1].transaction_id
+    return writers, begun
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_of_a_doubled_process_one_is_acknowledged(store, paths, shared):
+    writers, (one, other) = twins(store, shared=shared)
+    one.remove(paths[0])
+    other.remove(paths[1])
+    assert one.commit().revision == 4
+    for _ in range(2):
+        with pytest.raises(ProcessDoubled, match="was doubled") as caught:
+            other.commit()
+        assert caught.value.exit_code == 4
+    assert values(store) == [1, 2, 3], "as was acknowledged"
+    keys = log_keys(store)
+    with pytest.raises(FencedError, match="was doubled"):
+        write(writers[1], 9)
+    assert log_keys(store) == keys
+    assert write(writers[0], 4)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_copies_that_mean_the_same_are_both_told_so(store, paths, shared):
+    """The same files go, the same files come: it stands once."""
+    _, both = twins(store, shared=shared)
+    for tx in both:
+        tx.remove(paths[0])
+        tx.write("t", table(8), clock=(1, 1))
+    first = both[0].commit()
+    assert both[1].commit() == first
+    assert values(store) == [1, 2, 3, 8]
+
+
+def test_copies_write_no_two_files_of_one_name(store, paths):
+    _, (one, other) = twins(store, shared=True)
+    one.write("t", table(8))
+    with pytest.raises(ObjectExists, match="cloned"):
+        other.write("t", table(9))
+
+
+def test_a_copy_that_got_no_answer_is_not_told_of_the_others_commit(store, paths):
+    """Its own put never arrived; what stands under its id is the other's."""
+    faulty = FaultyStore(store, ["lost request"] * 4)
+    faulty.probed = store.probed
+    _, (one, other) = twins(store, shared=True, stores=[store, faulty])
+    other.remove(paths[1])
+    with pytest.raises(CommitOutcomeUnknown):
+        other.commit()
+    one.remove(paths[0])
+    assert one.commit()
+    with pytest.raises(ProcessDoubled):
+        other.commit()
+
+
+def test_what_cant_be_compared_any_more_stays_unknown(store, paths, catalog):
+    faulty = FaultyStore(store, ["lost request"] * 4)
+    faulty.probed = store.probed
+    writers, (one, other) = twins(store, shared=True, stores=[store, faulty])
+    other.remove(paths[1])
+    with pytest.raises(CommitOutcomeUnknown):
+        other.commit()
+    one.remove(paths[0])
+    assert one.commit()
+    writer = catalog.writer("w", "db", shared=True, checkpoint_every=0)
+    write(writer, 5)
+    prune_to_checkpoint(store, writer.checkpoint().revision)
+    writers[1]._session._ambient.sleep_s(LIMIT_S + 1)
+    for _ in range(2):
+        with pytest.raises(CommitOutcomeUnknown, match="pruned"):
+            other.commit()
+
+
+# --- What is compared -----------------------------------------------------------------------------
+
+
+def committed(*intents):
+    """The object of these intents, as the first of a log."""
+    state = State("w", "db")
+    body, _ = build_transaction(
+        state,
+        intents,
+        log=LogIdentity(b"l" * 16, 1),
+        uuid=b"u" * 16,
+        slot_seed=b"s" * 16,
+        epoch=1,
+        guest=False,
+        now_us=1,
+    )
+    return decode_transaction(body, LogObject(1, 0, (b"u" * 4).hex(), "transaction").name)
+
+
+def intent(number, *actions, **more):
+    return Intent(bytes([number]) * 16, 1, list(actions), **more)
+
+
+@pytest.mark.parametrize("others", [(), (intent(2, add_action("data/other.parquet")),)])
+@pytest.mark.parametrize("files", [2, 300])
+def test_one_content_is_told_from_another(files, others):
+    adds = [add_action(f"data/file{number:03}.parquet") for number in range(files)]
+    asked = intent(1, schema_action("t"), *adds, remove_action("data/gone.parquet"))
+    found = committed(asked, *others)
+    assert found.batches if files > 256 else not found.batches
+    assert stands_for(asked, found)
+    assert stands_for(intent(1, *asked.actions), found)
+    assert not stands_for(intent(3, *asked.actions), found)
+    assert not stands_for(intent(1, *asked.actions, add_action("data/more.parquet")), found)
+    assert not stands_for(
+        intent(1, *asked.actions[:-1], remove_action("data/file9.parquet")), found
+    )
+    assert not stands_for(intent(1, *asked.actions, app_id="a", app_version=1), found)
+    if not others:
+        assert not stands_for(intent(1, *asked.actions[:-1]), found)
+        assert not stands_for(intent(1, *asked.actions[1:]), found)
+
+
+# --- Random ids -----------------------------------------------------------------------------------
+
+
+def test_ids_are_drawn_when_they_are_used():
+    """From the system, which learns of a clone, and from nothing that a process keeps."""
+    with mock.patch.object(os, "urandom", side_effect=lambda count: b"\7" * count) as drawn:
+        first = SYSTEM.new_id()
+        assert SYSTEM.new_id() == first
+    assert drawn.call_count == 2
+    assert SYSTEM.new_id() != first
+
+
+def test_two_copies_salt_their_checkpoints_differently(store, paths):
+    """Each salt is drawn when it is used: names of segments that one of them has put, and that
+    prune then took, don't come again."""
+    salts = []
+    real = session.write_checkpoint
+
+    def noted(*args, salt, **more):
+        salts.append(salt)
+        return real(*args, salt=salt, **more)
+
+    fakes = [FakeAmbient(5), FakeAmbient(5)]
+    writers = [Catalog(store, ambient=fake.ambient).writer("w", "db") for fake in fakes]
+    fakes[1]._random.seed(77)  # the system's random numbers go on differently
+    with mock.patch.object(session, "write_checkpoint", noted):
+        for writer in writers:
+            writer.checkpoint()
+    assert salts[0] != salts[1]
