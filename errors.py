@@ -176,6 +176,11 @@ class EpochChanged(ConflictError):
     again."""
 
 
+class ProcessDoubled(ConflictError):
+    """A transaction of this process stands in the log with other content: a copy of this process
+    committed it. This instance can never commit again."""
+
+
 class TransactionExpired(ConflictError):
     """A transaction whose data files are so old that gc may have taken them: run it again."""
 

@@ -93,6 +93,10 @@ class LocalStore(Store):
                 self._link(temporary, key)
             else:
                 os.replace(temporary, self._base + key)
+            # Later than the time of its bytes, if this process stood still in between.
+            with contextlib.suppress(OSError):
+                self._clock.saw(os.lstat(self._base + key).st_ctime)
+            if not if_absent:
                 temporary = ""
         except ObjectExists:
             # It can be one's own, from a put that failed when the folder was synced.
@@ -307,7 +311,7 @@ class LocalStore(Store):
         return sorted(name for name in names if prefix or name != _TMP)
 
     def server_time(self) -> dt.datetime | None:
-        """By the file system's time of the newest file written here; see `Store.server_time`."""
+        """By the file system's time of the newest file named here; see `Store.server_time`."""
         return self._clock.now()
 
     # --- paths ---

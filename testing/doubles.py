@@ -5,6 +5,7 @@ The store behind each wrapper is a real one; only the named deviation is added.
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import threading
 from dataclasses import dataclass, field
@@ -13,15 +14,31 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..catalog.ambient import Ambient
 from ..errors import StorageError
 from ..store.base import PAGE_KEYS, ObjectInfo, Store
+from ..store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..store.base import Keys, Names
 
 Fault = Literal["ok", "lost request", "lost response"]
 START_US = 1_700_000_000_000_000
+
+
+class ClockedStore(MemoryStore):
+    """A store with a clock of its own: the processes' may stand still while it goes on.
+
+    Attributes:
+        at_us: What it shows, µs since 1970; set it as you like.
+    """
+
+    def __init__(self, at_us: int = START_US) -> None:
+        super().__init__("clocked", now=lambda: dt.datetime.fromtimestamp(self.at_us / 1e6, dt.UTC))
+        self.at_us = at_us
+
+    def move(self, seconds: float) -> None:
+        """Let time go by, for the store alone."""
+        self.at_us += int(seconds * 1e6)
 
 
 class FakeAmbient:
@@ -104,6 +121,41 @@ class PassingStore(Store):
 
     def server_time(self) -> dt.datetime | None:
         return self.inner.server_time()
+
+
+class DatedStore(PassingStore):
+    """Another process's way to a store: it knows the store's time by the answers that it got, as
+    remote stores tell it, and none goes by while this machine stands still."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._told = store.server_time()
+
+    def _saw(self) -> None:
+        self._told = self.inner.server_time()
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        try:
+            self.inner.put(key, body, if_absent=if_absent)
+        finally:
+            self._saw()
+
+    def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
+        self._saw()
+        return self.inner.get(key, start=start, end=end)
+
+    def list(
+        self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
+    ) -> Iterator[ObjectInfo]:
+        self._saw()
+        return self.inner.list(prefix, after=after, first_page=first_page)
+
+    def head(self, key: str) -> ObjectInfo:
+        self._saw()
+        return self.inner.head(key)
+
+    def server_time(self) -> dt.datetime | None:
+        return self._told
 
 
 class PlainStore(PassingStore):

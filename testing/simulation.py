@@ -341,6 +341,9 @@ class SimulatedStore(Store):
             if fate < world.faults.before + world.faults.after:
                 raise StorageError("lost answer", key=key)
 
+    def server_time(self) -> dt.datetime | None:
+        return self._world.store.server_time()
+
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         return self._world.store.open_input(key, size_bytes=size_bytes)
 

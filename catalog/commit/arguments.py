@@ -20,6 +20,8 @@ from ..read.cut_checks import iso, time_us
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..log.moments import Moment
+
 MAX_SUMMARY_CHARS: Final = 1 << 20  # every checkpoint repeats it in its history
 _LARGEST: Final = (1 << 63) - 1
 
@@ -174,7 +176,7 @@ def _number(value: Any) -> int | None:
 def make_intent(
     transaction_id: bytes,
     epoch: int,
-    begun_s: float,
+    begun: Moment,
     *,
     app_id: str | None,
     app_version: int | None,
@@ -202,5 +204,5 @@ def make_intent(
         application,
         version,
         check_summary(summary),
-        begun_s,
+        begun,
     )

@@ -61,8 +61,8 @@ def write_checkpoint(
         exclusive: Whether the store has put-if-absent.
         salt: 16 bytes that nobody has used before: they make the names of segments new.
         retained_from: The oldest revision that can still be read; older history is left out.
-        is_stale: Asked before the checkpoint itself is put: whether the view of the log is so old
-            that prune may have taken this revision, and the segments with it.
+        is_stale: Asked before the checkpoint itself is put, and after: whether the view of the log
+            is so old that prune may have taken this revision, and the segments with it.
     Raises:
         StorageError: It could not be written; the log is as good as before.
         UnsupportedFeature, CorruptObject: See `encode_state`.
@@ -73,20 +73,25 @@ def write_checkpoint(
     encoded = encode_state(state, retained_from=retained_from, salt=salt)
     put_segments(log, encoded, exclusive=exclusive)
     key = log.folder + encoded.name
+    _refuse_stale(is_stale, state, key)
+    try:
+        log.store.put(key, encoded.body, if_absent=exclusive)
+        written = True
+    except ObjectExists:
+        written = False
+    _refuse_stale(is_stale, state, key)  # the answer tells if this process stood still till then
+    size = len(encoded.body) + sum(len(body) for _, body in encoded.segments)
+    info = CheckpointInfo(state.revision, key, size, len(encoded.segments), written)
+    return info, encoded
+
+
+def _refuse_stale(is_stale: Callable[[], bool], state: State, key: str) -> None:
     if is_stale():
         raise StorageError(
             f"Writing the checkpoint of revision {state.revision} took too long",
             key=key,
             hint="Nothing is lost: the next one will do",
         )
-    try:
-        log.store.put(key, encoded.body, if_absent=exclusive)
-        written = True
-    except ObjectExists:
-        written = False
-    size = len(encoded.body) + sum(len(body) for _, body in encoded.segments)
-    info = CheckpointInfo(state.revision, key, size, len(encoded.segments), written)
-    return info, encoded
 
 
 def put_segments(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool) -> None:

@@ -27,18 +27,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CommitOutcomeUnknown, LakelogError, StorageError
+from ...errors import CommitOutcomeUnknown, LakelogError, ProcessDoubled, StorageError
 from ..format.frame import LogIdentity
-from ..format.names import LogObject
-from ..format.objects import decode_transaction
 from ..log.admission import AdmissionLimits, Results, admit
-from ..log.attempts import Attempt, Attempts, Fate
-from ..log.build import Intent, build_transaction, identity_action
+from ..log.attempts import Attempts, Fate
+from ..log.build import Intent, identity_action
 from ..log.fencing import fencing_reason, replaced_reason
 from ..log.history import transaction_row
 from ..log.outcome import (
     CommitInfo,
-    clock_error,
     fenced_error,
     foreign_error,
     outcome_of,
@@ -46,19 +43,22 @@ from ..log.outcome import (
 )
 from ..log.replay import apply
 from ..log.told import is_told
-from ..log.validate import check_written
 from .belief import is_still_head
+from .compose import compose
 from .publish import ATTEMPTS, Publisher
+from .standing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..ambient import Ambient
+    from ..log.attempts import Attempt
     from ..log.checkpoint import EncodedCheckpoint
     from ..log.history import Row
+    from ..log.moments import Moment
     from ..log.state import State
-    from ..margins import Margins
     from ..read.log_reader import LogReader
+    from .clocks import Clocks
 
 _RACES: Final = 10_000
 
@@ -77,11 +77,11 @@ class Committer:
         log: LogReader,
         state: State,
         *,
-        seen_at_s: float,
+        seen_at: Moment,
         exclusive: bool,
         guest: bool,
         ambient: Ambient,
-        margins: Margins,
+        clocks: Clocks,
     ) -> None:
         self.log = log
         self.state = state
@@ -91,13 +91,14 @@ class Committer:
         self.epoch = max(1, state.epoch) if guest else state.epoch + 1
         self._attempts = Attempts()
         self._publisher = Publisher(log, self._attempts, ambient, exclusive=exclusive)
+        self._standing = Standing(log, self._attempts, clocks, in_background=ambient.in_background)
         self._ambient = ambient
-        self._margins = margins
+        self._clocks = clocks
         self._fenced = replaced_reason(
             self.state, self.identity
         )  # why: a log that is sealed takes nothing more
-        self._seen_at_s = seen_at_s  # when the request was sent that showed the head
-        self._based_at_s = seen_at_s  # the same of a time when nobody had a newer base than ours
+        self._seen_at = seen_at  # when the request was sent that showed the head
+        self._based_at = seen_at  # the same of a time when nobody had a newer base than ours
         self._told_head: int | None = None  # one whose successor's name footers tell
         # That before an interrupted put or rebase: `state` can't be relied on then.
         self._interrupted_revision: int | None = None
@@ -106,11 +107,10 @@ class Committer:
         """The epoch that a transaction begun now carries."""
         return max(1, self.state.epoch) if self.guest else self.epoch
 
-    def is_idle(self, since_s: float | None = None) -> bool:
-        """Whether a view of the log is so old that names may have been pruned: that of
-        `since_s`, or this committer's own."""
-        since_s = self._seen_at_s if since_s is None else since_s
-        return self._ambient.monotonic_s() - since_s > self._margins.idle_limit_s
+    def is_idle(self, since: Moment | None = None) -> bool:
+        """Whether a view of the log is so old that names may have been pruned: that of `since`, or
+        this committer's own."""
+        return self._clocks.is_idle(self._seen_at if since is None else since)
 
     def refuse_fenced(self) -> None:
         """Raise if another process is known to have taken this writer over: a new error each time,
@@ -157,11 +157,11 @@ class Committer:
                 hint="Open the writer again",
             ) from unknown
 
-    def rebase(self, encoded: EncodedCheckpoint, seen_at_s: float) -> None:
+    def rebase(self, encoded: EncodedCheckpoint, seen_at: Moment) -> None:
         """Go on from a checkpoint that stands.
 
         Args:
-            seen_at_s: When its revision was seen to be the head.
+            seen_at: When its revision was seen to be the head.
         """
         if self._interrupted_revision is not None:
             return
@@ -173,9 +173,9 @@ class Committer:
         self._interrupted_revision = state.revision
         state.rebase(encoded.decoded, encoded.pieces, encoded.files)
         self._interrupted_revision = None
-        self._based_at_s = seen_at_s
+        self._based_at = seen_at
 
-    def checkpointable(self) -> tuple[State, float]:
+    def checkpointable(self) -> tuple[State, Moment]:
         """The newest state that is known, to write a checkpoint of, and since when its base may be
         an old one. Read anew if that was long ago: once there is a newer checkpoint, prune may take
         the base, and with it the segments that a new one would refer to.
@@ -185,13 +185,13 @@ class Committer:
         Requests: those of `catch_up`; 1 LIST and those of reading the head, twice a floor.
         """
         self.catch_up()
-        if self.state.base is not None and self.is_idle(self._based_at_s):
+        if self.state.base is not None and self.is_idle(self._based_at):
             self._look_again(self.state.revision)
         self.refuse_foreign()
-        since_s = self._seen_at_s
+        since = self._seen_at
         if self.state.base is not None:
-            since_s = min(since_s, self._based_at_s)
-        return self.state.copy(), since_s
+            since = since.or_before(self._based_at)
+        return self.state.copy(), since
 
     def catch_up(self) -> None:
         """List the log again, if this committer was idle for long or interrupted in a commit.
@@ -201,8 +201,10 @@ class Committer:
         if self._interrupted_revision is not None:
             self._look_again(self._interrupted_revision)
             self._interrupted_revision = None
-        if self.is_idle():
-            self.absorb()
+        # Twice, where a machine stood still: when the first listing was begun is known too badly.
+        for _ in range(2):
+            if self.is_idle():
+                self.absorb()
 
     def commit(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
         """Commit intents as one transaction object; those that don't fit the state are refused,
@@ -235,8 +237,12 @@ class Committer:
             admitted = admit(self.state, pending, results, self._limits())
             if not admitted:
                 continue
-            attempt = self._unanswered(admitted) or self._compose(admitted)
-            if self._send(attempt, results):
+            attempt = None
+            if not self._publisher.exclusive:  # the first put of it may land yet, under its name
+                ids = [intent.transaction_id for intent in admitted]
+                attempt = self._attempts.unanswered(ids, self.state.digest)
+            attempt = attempt or self._compose(admitted)
+            if self._send(attempt, admitted, results):
                 continue
             if race > 1:
                 self._publisher.pause(race)
@@ -259,7 +265,7 @@ class Committer:
             transaction_id = intent.transaction_id
             row, sent = found.get(transaction_id), self._attempts.in_doubt(transaction_id)
             if row is not None:
-                self._stands(transaction_id, row, results)
+                self._found(intent, row, results)
             elif sent is None:
                 continue
             elif history.holds(sent.item.revision):
@@ -271,18 +277,19 @@ class Committer:
                 self._attempts.pruned(transaction_id)
                 results[transaction_id] = pruned_in_doubt_error(sent.key, transaction_id)
 
-    def _stands(self, transaction_id: bytes, row: Row, results: Results) -> None:
-        self._attempts.stands(transaction_id)
-        results[transaction_id] = CommitInfo(
-            row["revision"], row["uuid"].hex(), transaction_id.hex(), row["committed_at"]
-        )
+    def _found(self, intent: Intent, row: Row, results: Results) -> None:
+        """The log has a transaction of this id: its own, or that of a copy of this process."""
+        result = self._standing.found(self.state, intent, row)
+        if isinstance(result, ProcessDoubled):
+            self._fenced = self._fenced or result.message
+        results[intent.transaction_id] = result
 
     def _limits(self) -> AdmissionLimits:
         return AdmissionLimits(
             self.log.folder,
             self.current_epoch() if self.guest else None,
-            self._ambient.monotonic_s(),
-            self._margins.file_age_limit_s,
+            self._clocks.now(),
+            self._clocks.margins.file_age_limit_s,
         )
 
     # --- The put ----------------------------------------------------------------------------------
@@ -293,43 +300,23 @@ class Committer:
         Raises:
             ClockError: This machine's clock is far ahead of the store's.
         """
-        now_us, server = self._ambient.now_us(), self.log.store.server_time()
-        ahead_s = 0.0 if server is None else now_us / 1e6 - server.timestamp()
-        if ahead_s > self._margins.clock_ahead_s:
-            raise clock_error(self.log.writer, ahead_s)
-        uuid = self.state.next_uuid if self._publisher.exclusive else self._ambient.new_id()
-        body, _ = build_transaction(
+        self._clocks.refuse_ahead(self.log.writer)
+        return compose(
             self.state,
             intents,
+            folder=self.log.folder,
             log=self.identity,
-            uuid=uuid,
+            uuid=self.state.next_uuid if self._publisher.exclusive else self._ambient.new_id(),
             slot_seed=self.slot_seed,
             epoch=self.current_epoch(),
             guest=self.guest,
-            now_us=now_us,
+            now_us=self._ambient.now_us(),
         )
-        item = LogObject(
-            self.identity.incarnation, self.state.revision + 1, uuid[:4].hex(), "transaction"
-        )
-        decoded = decode_transaction(body, self.log.folder + item.name)
-        check_written(self.state, decoded)  # what a reader would refuse is never written
-        return Attempt(item, body, decoded, tuple(intent.transaction_id for intent in intents))
 
-    def _unanswered(self, intents: list[Intent]) -> Attempt | None:
-        """On a plain store: an attempt without an answer that one of these was in and that still
-        fits the head. It must be repeated under its own name, for the first put may land yet."""
-        if self._publisher.exclusive:
-            return None
-        for intent in intents:
-            sent = self._attempts.in_doubt(intent.transaction_id)
-            if sent is not None and sent.decoded.message.previous_digest == self.state.digest:
-                return sent
-        return None
-
-    def _send(self, attempt: Attempt, results: Results) -> bool:
+    def _send(self, attempt: Attempt, intents: Sequence[Intent], results: Results) -> bool:
         """Ask for the next revision. True: the state is new, and tells whose it is. False: somebody
         else has it."""
-        before, asked_at_s = self.state.revision, self._ambient.monotonic_s()
+        before, asked_at = self.state.revision, self._clocks.now()
         self._interrupted_revision = before
         try:
             if not self._publisher.put(attempt):
@@ -341,11 +328,16 @@ class Committer:
                 self._look_again(before)
             else:
                 apply(self.state, attempt.decoded)
-                self._seen_at_s = asked_at_s
+                self._seen_at = asked_at
                 self._told_head = self.state.revision if is_told(self.state) else None
                 row = transaction_row(attempt.decoded)
-                for transaction_id in attempt.ids:
-                    self._stands(transaction_id, row, results)
+                for own in attempt.ids:
+                    self._attempts.stands(own)
+                for intent in intents:
+                    if intent.transaction_id in attempt.ids:
+                        results[intent.transaction_id] = self._standing.stands(
+                            self.state, intent, row
+                        )
         except LakelogError:
             self._interrupted_revision = None
             raise
@@ -360,30 +352,30 @@ class Committer:
 
     def _look_again(self, before: int) -> None:
         """Read the log anew, and judge what came after a revision."""
-        asked_at_s = self._ambient.monotonic_s()
-        self._take_in(self.log.load(), before, asked_at_s)
-        self._based_at_s = asked_at_s
+        asked_at = self._clocks.now()
+        self._take_in(self.log.load(), before, asked_at)
+        self._based_at = asked_at
 
-    def _take_in(self, fresh: State, before: int, asked_at_s: float) -> None:
+    def _take_in(self, fresh: State, before: int, asked_at: Moment) -> None:
         """A newer state, as the log showed it to a request that was begun then."""
         if self.state.log is None and fresh.log is not None:
             self.identity = fresh.log  # whoever began the log, it has the id that stands there
         self._check_fencing(fresh, before)  # first: what was taken in is not judged again
         self.state = fresh
-        self._seen_at_s = asked_at_s
+        self._seen_at = asked_at
 
     # --- After a lost race ------------------------------------------------------------------------
 
     def absorb(self, *, expect_news: bool = False) -> None:
         """Read what others have committed, and see whether one of them fences this committer."""
-        asked_at_s = self._ambient.monotonic_s()
+        asked_at = self._clocks.now()
         before = self.state.revision
         for attempt in range(ATTEMPTS):
             fresh = self.log.advance(self.state)
             if fresh.revision > before or not expect_news:
                 break
             self._publisher.pause(attempt)
-        self._take_in(fresh, before, asked_at_s)
+        self._take_in(fresh, before, asked_at)
 
     def _check_fencing(self, fresh: State, before: int) -> None:
         if self._fenced is not None:

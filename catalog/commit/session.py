@@ -6,8 +6,6 @@ Source: docs/format.md, section 10.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +19,7 @@ from ...errors import (
     UsageError,
     some_names,
 )
-from ...store import Capabilities, Store, probe, store_time
+from ...store import Capabilities, Store, probe
 from ..format.names import check_id
 from ..log.build import forget_action, identity_action
 from ..log.features import check_writer_features
@@ -30,11 +28,11 @@ from ..log.outcome import CommitInfo
 from ..read.log_reader import LogReader
 from .arguments import check_past, make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
+from .clocks import Clocks
 from .committer import Committer
 from .queue import CommitQueue
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Mapping, Sequence
 
     from ..ambient import Ambient
@@ -53,6 +51,7 @@ class Session:
         writer_id, database: Whose log.
         store: Where it lies.
         capabilities: What the probe found.
+        clocks: How old beliefs and files are.
         last_checkpoint: The newest one that this session wrote, or None.
     """
 
@@ -83,9 +82,9 @@ class Session:
                 "own",
             )
         self._ambient = ambient
-        self._margins = margins
+        self.clocks = Clocks(store, f"{writer_id}/", ambient, margins)
         self._log = LogReader(store, writer_id, database, ambient)
-        asked_at_s = ambient.monotonic_s()
+        asked_at = self.clocks.now()
         listing = self._log.names_for()
         if listing.head < 0 and not listing.others:
             from .birth import check_birth
@@ -96,11 +95,11 @@ class Session:
         self._committer = Committer(
             self._log,
             state,
-            seen_at_s=asked_at_s,
+            seen_at=asked_at,
             exclusive=exclusive,
             guest=shared,
             ambient=ambient,
-            margins=margins,
+            clocks=self.clocks,
         )
         if shared and state.revision < 0:
             self._committer.begin_log()
@@ -113,9 +112,7 @@ class Session:
         self._queue = CommitQueue(self._commit_all)
         self._guard = threading.Lock()  # the committer's state, against other threads
         self._clock_us = 0
-        self._store_ahead_s: float | None = None
         self._closed = False
-        self._salts = itertools.count()
         self.last_checkpoint: CheckpointInfo | None = None
 
     # --- For the writer ---------------------------------------------------------------------------
@@ -149,7 +146,7 @@ class Session:
         return make_intent(
             self._ambient.new_id(),
             self._committer.current_epoch(),
-            self._ambient.monotonic_s(),
+            self.clocks.now(),
             app_id=app_id,
             app_version=app_version,
             operation=operation,
@@ -173,27 +170,22 @@ class Session:
             trim: Look what was pruned, and leave its history out.
         """
         with self._guard:
-            state, seen_at_s = self._committer.checkpointable()
+            state, seen_at = self._committer.checkpointable()
         if state.revision < 0 or state.sealed_for:
             return None
         info, encoded = write_checkpoint(
             self._log,
             state,
             exclusive=self.capabilities.put_if_absent,
-            salt=self._new_salt(),
+            salt=self._ambient.new_id(),
             retained_from=max(0, self._log.names().oldest_readable()) if trim else 0,
-            is_stale=lambda: self._committer.is_idle(seen_at_s),
+            is_stale=lambda: self._committer.is_idle(seen_at),
         )
         with self._guard:
-            self._committer.rebase(encoded, seen_at_s)
+            self._committer.rebase(encoded, seen_at)
         self._checkpointer.written(info.revision)
         self.last_checkpoint = info
         return info
-
-    def _new_salt(self) -> bytes:
-        """Random as the slot seed is, and another one each time."""
-        number = next(self._salts).to_bytes(8, "little")
-        return hashlib.sha256(self._committer.slot_seed + number).digest()[:16]
 
     def adopt_name(self) -> None:
         """Commit that the log is this writer's and database's, if it says otherwise."""
@@ -312,26 +304,6 @@ class Session:
                 if self._committer.state is known:
                     raise
                 return asked(self._committer.state)
-
-    def written_at_s(self, modified_at: dt.datetime) -> float:
-        """When a file of that store time was written, on the clock that never jumps; rather too
-        early than too late.
-
-        gc judges ages by the store's clock, so this one asks it once how far it is ahead of ours.
-
-        Requests: once a session 1 PUT, 1 HEAD, 1 DELETE.
-        """
-        ambient = self._ambient
-        if self._store_ahead_s is None:
-            there = store_time(self.store, f"{self.writer_id}/", lambda: ambient.new_id().hex())
-            here_s = ambient.now_us() / 1e6
-            self._store_ahead_s = 0.0 if there is None else max(0.0, there.timestamp() - here_s)
-        now_s = ambient.now_us() / 1e6 + self._store_ahead_s
-        return ambient.monotonic_s() - max(0.0, now_s - modified_at.timestamp())
-
-    def is_too_old(self, written_at_s: float) -> bool:
-        """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
-        return self._ambient.monotonic_s() - written_at_s > self._margins.file_age_limit_s
 
     def _write_due(self) -> int:
         """Write the checkpoint that is due; its revision, or -1 if there is nothing to say."""

@@ -155,8 +155,7 @@ class Transaction:
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file.
-        Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
-            to learn the store's time.
+        Requests: 1 HEAD and 1 or 2 GET of the file's end.
         """
         from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_footer
@@ -289,15 +288,16 @@ class Transaction:
             )
         if info.modified_at is None:
             return
-        written_at_s = self._session.written_at_s(info.modified_at)
-        if self._session.is_too_old(written_at_s):
+        written = self._session.clocks.written(info.modified_at)
+        if self._session.clocks.is_too_old(written):
             raise TransactionExpired(
                 f"{path} is older than half the grace period of gc, which may be about to take it",
                 key=path,
                 hint="Copy it, and add the copy",
             )
         # The commit asks once more for the age of the oldest file.
-        self._intent.begun_s = min(self._intent.begun_s, written_at_s)
+        begun = self._intent.begun
+        self._intent.begun = written if begun is None else written.or_before(begun)
 
     def _check_open(self) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""

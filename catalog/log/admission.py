@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .build import Intent
+    from .moments import Moment
     from .state import State
 
 Results = dict[bytes, CommitInfo | LakelogError]
@@ -31,13 +32,13 @@ class AdmissionLimits:
     Attributes:
         folder: Of the log, for errors.
         guest_epoch: The epoch that a guest's files must carry; None for an owner.
-        now_s: On the clock that never jumps.
+        now: This moment.
         file_age_limit_s: Files of a transaction begun longer ago are no longer committed.
     """
 
     folder: str
     guest_epoch: int | None
-    now_s: float
+    now: Moment
     file_age_limit_s: float
 
 
@@ -97,7 +98,7 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
     for intent in intents:
         if limits.guest_epoch is not None and intent.epoch != limits.guest_epoch:
             raise epoch_changed_error(state.writer, state.database, limits.folder)
-        age_s = limits.now_s - intent.begun_s
+        age_s = intent.begun.age_s(limits.now) if intent.begun else 0.0
         if intent.adds and age_s > limits.file_age_limit_s:
             raise expired_error(intent.transaction_id, age_s)
     own = {intent.transaction_id for intent in intents}

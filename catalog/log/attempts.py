@@ -75,6 +75,7 @@ class Attempts:
     def __init__(self) -> None:
         self._fates: dict[bytes, tuple[Fate, Attempt | None]] = {}
         self._has_stood = False
+        self._digests: dict[bytes, frozenset[bytes]] = {}
 
     @property
     def own(self) -> AbstractSet[bytes]:
@@ -90,9 +91,21 @@ class Attempts:
         """Where a transaction is."""
         return self._fates.get(transaction_id, (Fate.WAITING, None))[0]
 
+    def digests(self, transaction_id: bytes) -> frozenset[bytes]:
+        """Of all objects that were ever sent with a transaction in them."""
+        return self._digests.get(transaction_id, frozenset())
+
     def in_doubt(self, transaction_id: bytes) -> Attempt | None:
         """The attempt of a transaction of which nobody knows whether it stands; None otherwise."""
         return self._fates.get(transaction_id, (Fate.WAITING, None))[1]
+
+    def unanswered(self, ids: Iterable[bytes], digest: bytes) -> Attempt | None:
+        """An attempt in doubt that one of these was in, and that follows the object of a digest."""
+        for one in ids:
+            sent = self.in_doubt(one)
+            if sent is not None and sent.decoded.message.previous_digest == digest:
+                return sent
+        return None
 
     def sends(self, attempt: Attempt) -> list[bytes]:
         """A put is about to begin: from here on, whatever interrupts it, they are in doubt.
@@ -101,6 +114,8 @@ class Attempts:
             Those that were not in doubt before.
         """
         fresh = [one for one in attempt.ids if self.fate(one) is not Fate.SENT]
+        for one in attempt.ids:
+            self._digests[one] = self.digests(one) | {attempt.decoded.digest}
         self._move(attempt.ids, Fate.SENT, attempt)
         return fresh
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..format.frame import LogIdentity
+    from .moments import Moment
     from .state import State
 
 BATCH_FROM_FILES: Final = 256
@@ -37,8 +38,8 @@ class Intent:
 
     Attributes:
         transaction_id: 16 random bytes: this attempt to commit, and no other.
-        begun_s: When it was begun, or its oldest adopted file was written, on the clock that never
-            jumps: no data file of it is older.
+        begun: When it was begun, or its oldest adopted file was written: no data file of it is
+            older. None: it adds none.
         epoch: Under which its data files were named.
         actions: Schemas, adds and removes, in order.
         operation: append, delete, overwrite, rewrite, row_delta or maintenance; empty: as the
@@ -54,7 +55,7 @@ class Intent:
     app_id: str = ""
     app_version: int = 0
     summary: dict[str, str] = field(default_factory=dict)
-    begun_s: float = 0.0
+    begun: Moment | None = None
 
     @property
     def adds(self) -> bool:

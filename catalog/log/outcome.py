@@ -15,7 +15,9 @@ from ...errors import (
     ForeignLog,
     ForkError,
     LakelogError,
+    ProcessDoubled,
     TransactionExpired,
+    some_names,
 )
 
 if TYPE_CHECKING:
@@ -102,6 +104,30 @@ def expired_error(transaction_id: bytes, age_s: float) -> TransactionExpired:
         f"{age_s / 3600:.0f} hours ago: gc may have taken its files",
         key=transaction_id.hex(),
         hint="Run it again; commit large work in several transactions",
+    )
+
+
+def files_gone_error(transaction_id: bytes, revision: int, paths: list[str]) -> TransactionExpired:
+    """The error of a transaction that stands, and whose files gc took before it did."""
+    return TransactionExpired(
+        f"Transaction {transaction_id.hex()} stands as revision {revision}, but gc has taken "
+        f"{some_names(paths)} before: this process stood still between writing its files and "
+        "committing them",
+        key=transaction_id.hex(),
+        hint="Remove these files in another transaction, since nobody can read them, and run this "
+        "one again",
+    )
+
+
+def doubled_error(transaction_id: bytes, revision: int, key: str) -> ProcessDoubled:
+    """The error of a transaction that a copy of its process has committed with other content."""
+    return ProcessDoubled(
+        f"Revision {revision} has transaction {transaction_id.hex()} of this process with other "
+        "content: this process was doubled, and its copy was first. What this one asked for is "
+        "not committed",
+        key=key,
+        hint="Was this machine cloned, or set back to a snapshot of its memory? Open the writer "
+        "again, look what is there, and run what is lacking as another transaction",
     )
 
 

@@ -3,7 +3,6 @@ in case."""
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import multiprocessing
 
@@ -14,8 +13,14 @@ from lakelog.catalog.format.names import first_slot_uuid, successor_uuid
 from lakelog.catalog.format.objects import decode_transaction
 from lakelog.errors import ClockError, FencedError, InvalidName, StorageError
 from lakelog.store import open_store
-from lakelog.store.memory import MemoryStore
-from lakelog.testing.doubles import FakeAmbient, FaultyStore
+from lakelog.testing.counting import CountingStore
+from lakelog.testing.doubles import (
+    ClockedStore,
+    DatedStore,
+    FakeAmbient,
+    FaultyStore,
+    PassingStore,
+)
 from lakelog.testing.keys import log_keys, revision_in
 from table_cases import values, write
 
@@ -177,22 +182,11 @@ def test_the_names_of_an_opening_follow_from_its_seed(catalog, store):
 # --- Clocks ---------------------------------------------------------------------------------------
 
 
-class Timed(MemoryStore):
-    """A store that tells its time."""
-
-    def __init__(self, at_us):
-        super().__init__("timed")
-        self.at_us = at_us
-
-    def server_time(self):
-        return dt.datetime.fromtimestamp(self.at_us / 1e6, dt.UTC)
-
-
 @pytest.mark.parametrize(("ahead_s", "refused"), [(299, False), (301, True), (-9_999, False)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_clock_far_ahead_of_the_stores_is_refused(ahead_s, refused, shared):
     fake = FakeAmbient()
-    store = Timed(fake.wall_us)
+    store = ClockedStore(fake.wall_us)
     writer = Catalog(store, ambient=fake.ambient).writer("w", "db", shared=shared)
     write(writer, 1)
     keys = log_keys(store)
@@ -210,9 +204,41 @@ def test_a_clock_far_ahead_of_the_stores_is_refused(ahead_s, refused, shared):
     assert tx.commit().revision == len(keys), "once the clock is set, the same commit goes"
 
 
+class Untold(PassingStore):
+    """A store whose answers don't tell its time."""
+
+    def server_time(self):
+        return None
+
+
+def test_a_store_that_tells_no_time_is_asked_for_it_once():
+    fake = FakeAmbient()
+    clocked = ClockedStore(fake.wall_us)
+    counting = CountingStore(Untold(clocked))
+    writer = Catalog(counting, ambient=fake.ambient).writer("w", "db")
+    assert write(writer, 1)
+    counting.reset()
+    assert write(writer, 2)
+    assert counting.reset()["head"] == 0
+    fake.wall_us += 301_000_000
+    with pytest.raises(ClockError, match="5 minutes ahead"):
+        write(writer, 3)
+
+
+def test_a_machine_that_stood_still_asks_the_store_before_it_blames_its_clock():
+    """The wall clock was set after the pause; what is known of the store's is from before it."""
+    fake, store = FakeAmbient(), ClockedStore()
+    writer = Catalog(DatedStore(store), ambient=fake.ambient).writer("w", "db")
+    tx = writer.transaction()
+    tx.write("t", pa.table({"a": [1]}))
+    store.move(3_600)
+    fake.wall_us += 3_600_000_000
+    assert tx.commit().revision == 0
+
+
 def test_a_guest_with_a_wrong_clock_begins_no_log():
     fake = FakeAmbient()
-    store = Timed(fake.wall_us - 400_000_000)
+    store = ClockedStore(fake.wall_us - 400_000_000)
     with pytest.raises(ClockError):
         Catalog(store, ambient=fake.ambient).writer("w", "db", shared=True)
     assert not log_keys(store)

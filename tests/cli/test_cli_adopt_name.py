@@ -108,6 +108,7 @@ def test_the_state_forbids_it(kind):
 def test_a_clock_far_ahead_is_a_conflict(cli, tmp_path, monkeypatch):
     import datetime as dt
 
+    from lakelog.catalog.commit import clocks
     from lakelog.store.local import LocalStore
 
     with (
@@ -117,6 +118,7 @@ def test_a_clock_far_ahead_is_a_conflict(cli, tmp_path, monkeypatch):
         tx.write("t", pa.table({"a": [1]}))
     long_ago = dt.datetime.fromtimestamp(0, dt.UTC)
     monkeypatch.setattr(LocalStore, "server_time", lambda self: long_ago)
+    monkeypatch.setattr(clocks, "store_time", lambda *_: long_ago)
     (tmp_path / "a.csv").write_text("a\n1\n")
     result = cli("write", tmp_path, "db", "t", tmp_path / "a.csv", "--writer", "W")
     assert result.code == 4
