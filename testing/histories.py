@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 _ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
 FINGERPRINT, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
 MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
-# A little of everything goes wrong; or much sleep, much death, much damage; or nothing.
-KINDS = (Faults(), Faults(nap=0.08), Faults(die=0.04), Faults(damage=0.1, miss=0.4), QUIET)
+# A little of everything goes wrong; or much sleep, of paused machines too, much death, much
+# damage; or nothing.
+KINDS = (Faults(), Faults(nap=0.08), Faults(nap=0.08, freeze=0.5), Faults(die=0.04), Faults(damage=0.1, miss=0.4), QUIET)
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
 
 
@@ -61,6 +62,7 @@ class Cast:
 
     Attributes:
         rest_s: How long a process does nothing between two pieces of work, at the most.
+        freeze_share: How often its clocks stand still meanwhile.
         checkpoint_every: One of these numbers of commits; 0: never.
         trim_share: How often an owner ends with a checkpoint that leaves out what was pruned.
         prune_share: How often a keeper prunes, instead of collecting garbage.
@@ -70,6 +72,7 @@ class Cast:
     world: World
     truth: Truth
     rest_s: float = 0.0
+    freeze_share: float = 0.0
     checkpoint_every: tuple[int, ...] = (0, 2, 3)
     trim_share: float = 0.1
     prune_share: float = 0.5
@@ -78,7 +81,11 @@ class Cast:
     def rest(self) -> None:
         """Do nothing for a while; others go on."""
         if self.rest_s and self.world.chance(0.5):
-            self.world.ambient().sleep_s(self.world.random.random() * self.rest_s)
+            rest_s = self.world.random.random() * self.rest_s
+            if self.world.chance(self.freeze_share):
+                self.world.freeze(int(rest_s * 1e6))
+            else:
+                self.world.ambient().sleep_s(rest_s)
 
     def owner(self, store: Store, *, shared: bool, rounds: int) -> None:
         """Opens the writer again and again; commits, retries what is in doubt, or gives up."""
@@ -214,7 +221,8 @@ def _spawn_rivals(world: World, truth: Truth) -> None:
     guests commit and the log is pruned."""
     world.faults = QUIET
     patience = world.random.choice((12, 0.9)) * MARGINS.prune_floor_s
-    patient = Cast(world, truth, rest_s=patience)
+    freeze_share = world.random.choice((0.0, 0.0, 0.7))  # then they believe that they were quick
+    patient = Cast(world, truth, rest_s=patience, freeze_share=freeze_share)
     busy = Cast(
         world, truth, rest_s=patience / 6, checkpoint_every=(1, 2), trim_share=1.0,
         prune_share=0.9, keep_revisions=1,

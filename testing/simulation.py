@@ -39,6 +39,7 @@ class Faults:
         damage, miss: Of a body, and of a listing.
         die: Of the process, at any request.
         nap: That a process is left alone for long at a request.
+        freeze: That its own clocks stand still for a nap, as those of a machine that is paused.
         jump_s: How far the clock jumps, at the most, when everybody naps.
     """
 
@@ -49,10 +50,11 @@ class Faults:
     miss: float = 0.02
     die: float = 0.01
     nap: float = 0.03
+    freeze: float = 0.0
     jump_s: float = 100_000.0
 
 
-QUIET = Faults(0, 0, 0, 0, 0, 0, 0, 0)
+QUIET = Faults(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(slots=True)
@@ -63,11 +65,13 @@ class Process:
         name: For traces.
         run: Its greenlet.
         wakes_us: It isn't scheduled before this time.
+        lost_us: How far its clocks are behind those of the store.
     """
 
     name: str
     run: greenlet
     wakes_us: int = 0
+    lost_us: int = 0
 
 
 @dataclass(slots=True)
@@ -109,17 +113,22 @@ class World:
         self.store = _ClockedMemory(self)
 
     def ambient(self) -> Ambient:
-        """Clock, identities and sleep of a process. All processes share one true clock."""
+        """Clocks, identities and sleep of the process that asks. All share one true clock, as far
+        as theirs didn't stand still."""
+        process = self._running() or Process("nobody", greenlet(lambda: None))
 
         def now_us() -> int:
             self.now_us += 1
-            return self.now_us
+            return self.now_us - process.lost_us
 
         def sleep_s(seconds: float) -> None:
             self._pause(int(seconds * 1e6))
 
         return Ambient(
-            now_us, lambda: self.random.randbytes(16), lambda: self.now_us / 1e6, sleep_s
+            now_us,
+            lambda: self.random.randbytes(16),
+            lambda: (self.now_us - process.lost_us) / 1e6,
+            sleep_s,
         )
 
     def spawn(self, name: str, body: Callable[[Store], None]) -> None:
@@ -171,16 +180,31 @@ class World:
         nap_us = 0
         if self.chance(self.faults.nap):
             nap_us = int(self.random.random() * self.faults.jump_s * 1e6)
-        self._pause(nap_us)
+        if nap_us and self.chance(self.faults.freeze):
+            self.freeze(nap_us)
+        else:
+            self._pause(nap_us)
+
+    def freeze(self, wait_us: int) -> None:
+        """The process that is running does nothing for so long, and its clocks stand still."""
+        process, began_us = self._running(), self.now_us
+        self._pause(wait_us)
+        if process is not None:
+            self.note(f"{process.name}: its clocks stood still")
+            process.lost_us += self.now_us - began_us
 
     def later(self, apply: Callable[[], None]) -> None:
         """Apply something some steps from now."""
         due_us = self.now_us + int(self.late_limit_s * 1e6)
         self._late.append(_LatePut(self.steps + self.random.randint(1, 12), due_us, apply))
 
-    def _pause(self, wait_us: int) -> None:
+    def _running(self) -> Process | None:
+        """The process that is running; None outside of all."""
         current = getcurrent()
-        process = next((p for p in self.processes if p.run is current), None)
+        return next((p for p in self.processes if p.run is current), None)
+
+    def _pause(self, wait_us: int) -> None:
+        process = self._running()
         if process is None or self._main is None:
             self.now_us += wait_us
             return

@@ -21,6 +21,7 @@ from lakelog.catalog.commit.committer import Committer
 from lakelog.catalog.commit.publish import Publisher
 from lakelog.catalog.format import frame
 from lakelog.catalog.log import checkpoint, listing, replay
+from lakelog.catalog.log.moments import Moment
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
 from lakelog.gc import collect, prune, prune_choice, prune_select, retained
@@ -60,6 +61,15 @@ def overwrites() -> Any:
 def never_lists_again() -> Any:
     """A committer that was idle for long neither lists before the put nor after it."""
     return mock.patch.object(Committer, "is_idle", return_value=False)
+
+
+def dates_by_its_own_clock() -> Any:
+    """A committer that stood still asks its own clocks alone how long that was."""
+
+    def age_s(self: Moment, now: Moment) -> float:
+        return max(now.steady_s - self.steady_s, now.wall_s - self.wall_s)
+
+    return mock.patch.object(Moment, "age_s", age_s)
 
 
 def acknowledges_doubt() -> Any:
@@ -205,6 +215,7 @@ MUTANTS: dict[str, Patch] = {
         no_fencing,
         overwrites,
         never_lists_again,
+        dates_by_its_own_clock,
         fences_by_what_is_left,
         acknowledges_doubt,
         guest_keeps_old_files,
