@@ -20,7 +20,8 @@ SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
 
 
 def relation(spark: Any, files: Any, schema: Any = SCHEMA) -> DataFrame:
-    return file_index.relation(spark, schema=schema, files=files)
+    known = [file_index.KnownFile(*each) for each in files]
+    return file_index.relation(spark, schema=schema, files=known)
 
 
 def rows(count: int, start: int = 0) -> pa.Table:
@@ -84,8 +85,8 @@ def test_raw_paths(spark, write, name):
 
 def test_input_files_and_metadata(spark, write):
     first, second = write("one.parquet", rows(2)), write("t wo %.parquet", rows(3, 2))
-    frame = relation(spark, [(f"file://{path}", size) for path, size in (first, second)])
-    assert sorted(frame.inputFiles()) == sorted(Path(each).as_uri() for each, _ in (first, second))
+    frame = relation(spark, [(f"file://{path}", size) for path, size, *_ in (first, second)])
+    assert sorted(frame.inputFiles()) == sorted(Path(each).as_uri() for each, *_ in (first, second))
     found = frame.select(
         "a", "_metadata.file_path", "_metadata.file_size", "_metadata.row_index"
     ).collect()
