@@ -143,7 +143,8 @@ def _compile(jvm: Any, context: Any) -> Any:
         compiler.cook(text)
         loader = compiler.getClassLoader()
         if text is CHECKED_READ:
-            _send(context, compiler.getBytecodes().get(CHECKED_READ_CLASS))
+            code = compiler.getBytecodes().get(CHECKED_READ_CLASS)
+    _send(context, code)
     gateway = context._gateway
     constructor = loader.loadClass(FACTORY_CLASS).getDeclaredConstructor(
         gateway.new_array(jvm.java.lang.Class, 0)

@@ -100,9 +100,10 @@ public final class LakelogFileIndex implements FileIndex {
 
 # Parquet as Spark reads it, but for two things. Each file is checked by `CheckedRead` before it is
 # read. And no condition on a float is handed to the Parquet reader, which skips row groups and
-# pages by bounds that ignore NaN, while in Spark NaN is greater than all else: Spark applies every
-# condition again to the rows, so that nothing but the skipping is lost. What is handed to tasks is
-# the reader of a plain `ParquetFileFormat`, as they don't know this class.
+# pages by bounds that ignore NaN, while in Spark NaN is greater than all else, and by dictionaries
+# that tell -0.0 from 0.0: Spark applies every condition again to the rows, so that nothing but the
+# skipping is lost. What is handed to tasks is the reader of a plain `ParquetFileFormat`, as they
+# don't know this class.
 PARQUET_FORMAT = """
 package io.lakelog.spark;
 

@@ -28,8 +28,13 @@ _TASKS = "8"
 # and then `a*.parquet` reads other files too.
 _GLOB = re.compile(r"([\[\]{}*?\\])")
 
-# The bounds in footers and page indexes ignore NaN; for Spark NaN is greater than all else. These
-# are the least that Spark's reader heeds: it doesn't look at bounds of other columns either, then.
+# Dictionaries and Bloom filters tell -0.0 from 0.0, which for Spark are equal. Bounds in footers and
+# page indexes ignore NaN, which for Spark is greater than all else. Spark's reader heeds these
+# options per read, and for all columns alike.
+_EXACT_FLOATS = {
+    "parquet.filter.dictionary.enabled": "false",
+    "parquet.filter.bloom.enabled": "false",
+}
 _WITHOUT_BOUNDS = {
     "parquet.filter.stats.enabled": "false",
     "parquet.filter.columnindex.enabled": "false",
@@ -69,8 +74,8 @@ def relation(
             )
     # No partition discovery: `day=1` in a path is no column here.
     settings = dict(options or {}) | {"recursiveFileLookup": "true"}
-    if float_bounds and any(kind in schema.json() for kind in ('"float"', '"double"')):
-        settings |= _WITHOUT_BOUNDS
+    if any(kind in schema.json() for kind in ('"float"', '"double"')):
+        settings |= _EXACT_FLOATS | (_WITHOUT_BOUNDS if float_bounds else {})
     with _few_listing_tasks(spark):
         reader = spark.read.schema(schema).options(**settings)
         frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path, *_ in files))

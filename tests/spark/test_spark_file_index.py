@@ -109,6 +109,31 @@ def test_columns_are_pruned_and_row_groups_skipped(spark, write):
     assert scan_metrics(frame.where("a >= 0"))["numOutputRows"] == 10_000
 
 
+def test_conditions_on_floats_skip_nothing_and_those_on_others_do(spark, write):
+    """Bounds of floats ignore NaN."""
+    numbers = list(range(10_000))
+    kind = pa.struct({"x": pa.float32(), "i": pa.int64()})
+    table = pa.table(
+        {
+            "a": numbers,
+            "v": [float(each) for each in numbers],
+            "s": pa.array([{"x": float(each), "i": each} for each in numbers], kind),
+        }
+    )
+    file = write("floats.parquet", table, row_group_size=1000)
+    frame = relation(spark, [file], spark_schema(table.schema))
+    for condition, rows_read in {
+        "a >= 9500": 1000,
+        "a >= 9500 and v >= 0 and s.x > 0": 1000,
+        "s.i >= 9500": 1000,
+        "v >= 9500": 10_000,
+        "s.x >= 9500": 10_000,
+        "a >= 9500 or v >= 9500": 10_000,
+    }.items():
+        found = scan_metrics(frame.where(condition))["numOutputRows"]
+        assert found == rows_read, condition
+
+
 def test_planning_asks_nothing_of_the_file_system(spark, write):
     """None of the files exists, and only the run finds out. Spark's own road finds out at once."""
     one = write("one.parquet", rows(1))

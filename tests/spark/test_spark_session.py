@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from lakelog.spark.session import session
 from lakelog.spark.file_index import KnownFile
+from lakelog.spark.session import session
 from lakelog.spark.urls import hadoop_files, hadoop_scheme, supports_url
 
 if TYPE_CHECKING:

@@ -181,7 +181,9 @@ def test_every_type_against_every_target(spark, files, settings, name, vectorize
         if not vectorized and not is_direct(schema.field("c").type, target):
             continue  # casts don't depend on the reader
         try:
-            frame = read_files(spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target}))
+            frame = read_files(
+                spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target})
+            )
         except InvalidSchema as error:
             assert "'c" in str(error)  # noqa: PT017
             continue
@@ -232,7 +234,9 @@ def test_float_to_narrower_or_text_to_number_is_refused(spark, files):
     ]:
         schema, path, size = files[name]
         with pytest.raises(InvalidSchema, match="no safe cast leads to"):
-            read_files(spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target}))
+            read_files(
+                spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target})
+            )
 
 
 def test_nanoseconds_are_cut_towards_the_past(spark, write):
