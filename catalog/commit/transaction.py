@@ -157,13 +157,13 @@ class Transaction:
             InvalidPath: Outside the writer's prefix, or the leftover of another transaction.
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
-            InvalidParquet: Not a Parquet file.
+            InvalidParquet: Not a Parquet file, or one with INT96 timestamps.
             DuplicateFile (at the commit): The store takes it for a live file of another spelling.
         Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer those of
             `store.probe_names`.
         """
         from ..data.footers.pool import footer_pool
-        from ..data.footers.read import read_footer
+        from ..data.footers.read import read_new_footer
 
         self._check_open()
         self._session.refuse_fenced()
@@ -177,7 +177,7 @@ class Transaction:
         self._check_adoptable(path, info)
         if self._session.folds_names():
             self._intent.folds_names = True
-        parsed = read_footer(self._session.store, info.key, info.size_bytes)
+        parsed = read_new_footer(self._session.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
         add.schema_fingerprint = self._learn(table, encode_schema(schema))
         add.path, add.table, add.partition = path, table, partition

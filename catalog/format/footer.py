@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "lakelog."
 VERSION: Final = "1"
+FLOATS: Final = {PREFIX + "float_statistics": "none"}
+WITHOUT_FLOATS: Final = (PREFIX + "float_statistics").encode()
 
 
 @dataclass(frozen=True, slots=True)
