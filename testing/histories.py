@@ -60,13 +60,6 @@ KINDS = (
     Faults(damage=0.1, miss=0.4),
     QUIET,
 )
-    Faults(),
-    Faults(nap=0.08),
-    Faults(nap=0.08, freeze=0.5),
-    Faults(die=0.04),
-    Faults(damage=0.1, miss=0.4),
-    QUIET,
-)
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
 
 
