@@ -91,7 +91,6 @@ def test_within_the_package_imports_are_relative(modules):
 
 
 def _walk(module):
-    import ast
 
     return module.nodes
 
