@@ -67,6 +67,7 @@ def back(key, whole, kind):
 
 
 @EACH_KIND
+@pytest.mark.hypothesis
 def test_keys_have_the_order_of_the_values(name):
     @given(KINDS[name][1], KINDS[name][1])
     def check(left, right):
@@ -84,6 +85,7 @@ def test_keys_have_the_order_of_the_values(name):
 
 
 @EACH_KIND
+@pytest.mark.hypothesis
 def test_the_bound_comes_back(name):
     kind = KINDS[name][0]
 
@@ -104,6 +106,7 @@ def test_the_bound_comes_back(name):
 
 
 @EACH_KIND
+@pytest.mark.hypothesis
 def test_any_key_is_a_bound_or_unknown_and_no_error(name):
     """A hostile segment may hold any key, alone or beside any bytes."""
     kind = KINDS[name][0]

@@ -140,6 +140,7 @@ def check_bounds(row, name, column):
 
 
 @pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.hypothesis
 def test_bounds_contain_every_value(name):
     @given(st.lists(st.one_of(COLUMNS[name][1], st.none()), max_size=12))
     def check(values):
@@ -270,6 +271,7 @@ def test_a_foreign_zero_is_widened_to_both():
 
 
 @pytest.mark.parametrize("name", [n for n in KNOWN if n not in ("dictionary", "float32")])
+@pytest.mark.hypothesis
 def test_bounds_round_trip_in_their_byte_form(name):
     kind = bound_type(COLUMNS[name][0])
 

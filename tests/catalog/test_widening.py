@@ -203,6 +203,7 @@ def same(before, after):
 
 
 @pytest.mark.parametrize("left", TYPES, ids=str)
+@pytest.mark.hypothesis
 def test_no_value_is_lost_by_widening(left):
     targets = [kind for kind in (widen(left, right) for right in TYPES) if kind is not None]
     assert targets

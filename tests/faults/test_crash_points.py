@@ -163,9 +163,13 @@ def test_a_crash_at_each_writing_request(name, one_in):
     content = begin(name)
     total = len(writes(name))
     assert total >= BY_NAME[name].least
-    for at, after in some(itertools.product(range(total), (False, True)), one_in, of=name):
-        if after and not BY_NAME[name].commits and at < total - 1:
-            continue  # the same store as before the next one, and nothing was acknowledged
+    places = [
+        (at, after)
+        for at, after in itertools.product(range(total), (False, True))
+        # Else the same store as before the next one, and nothing was acknowledged.
+        if not after or BY_NAME[name].commits or at == total - 1
+    ]
+    for at, after in some(places, one_in, of=name):
         store, notes = memory(content), Notebook()
         with pytest.raises(Crash):
             BY_NAME[name].run(CrashingStore(store, at, after=after), notes)

@@ -2,7 +2,8 @@
 botocore are in the test.
 
 A commit ends as success or as `CommitOutcomeUnknown`, never as a false conflict, and never twice;
-readers get the right result or an error that says what happened.
+readers get the right result or an error that says what happened. With each change a sample of the
+faults happens, another with each commit; `make soak` has every one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lakelog.errors import AccessDenied, CommitOutcomeUnknown, CorruptError, For
 from lakelog.store import open_store
 from lakelog.store.retry import RetryPolicy
 from lakelog.testing.fault_proxy import Reply, fault_proxy, s3_error
+from sample import sampled
 from seeds import base_seed
 
 if TYPE_CHECKING:
@@ -204,7 +206,7 @@ def check_commit(lake, tx, kinds, fault, times):
     return told
 
 
-@pytest.mark.parametrize("fault", PUT_FAULTS)
+@pytest.mark.parametrize("fault", sampled("puts", PUT_FAULTS, 7))
 def test_a_put_that_fails(lake, fault):
     """Once, and twice: insisting helps. In a storm: unknown, and settled by calling again."""
     writer = lake.writer()
@@ -242,7 +244,7 @@ def test_the_answer_is_lost_and_the_repetition_refused(lake, status, code):
     assert isinstance(told, CommitOutcomeUnknown)
 
 
-@pytest.mark.parametrize("fault", READ_FAULTS)
+@pytest.mark.parametrize("fault", sampled("reads 1", READ_FAULTS, 4))
 @pytest.mark.parametrize("times", [1, STORM])
 def test_reading_fails_while_a_commit_is_in_doubt(lake, fault, times):
     """The put took effect, its answer was lost, and then nothing can be read, or only nonsense."""
@@ -260,7 +262,7 @@ def test_reading_fails_while_a_commit_is_in_doubt(lake, fault, times):
     assert told is None or isinstance(told, CommitOutcomeUnknown)
 
 
-@pytest.mark.parametrize("fault", READ_FAULTS)
+@pytest.mark.parametrize("fault", sampled("reads 2", READ_FAULTS, 4))
 @pytest.mark.parametrize("times", [1, STORM])
 def test_reading_fails_after_a_lost_race(lake, fault, times):
     """A guest took the name; what this one then reads fails. It never takes that for its own."""
@@ -292,7 +294,7 @@ def read(lake):
         return sorted(found.to_arrow("t").column("n").to_pylist())
 
 
-@pytest.mark.parametrize("fault", READ_FAULTS)
+@pytest.mark.parametrize("fault", sampled("reads 3", READ_FAULTS, 4))
 @pytest.mark.parametrize("kind", ["get", "list"])
 def test_readers_get_the_right_rows_or_an_error(lake, fault, kind):
     states = fill(lake)

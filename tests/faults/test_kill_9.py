@@ -126,11 +126,11 @@ def run_rounds(nursery, tmp_path, number, seed, *, longest_s):
     return done, deaths
 
 
-@pytest.mark.slow("20 rounds of real processes that are killed at random times")
+@pytest.mark.slow("12 rounds of real processes that are killed at random times")
 @pytest.mark.timeout(300)
 def test_kill_9_at_random_times(nursery, tmp_path):
-    done, deaths = run_rounds(nursery, tmp_path, 20, base_seed(), longest_s=250)
-    assert done == 20
+    done, deaths = run_rounds(nursery, tmp_path, 12, base_seed(), longest_s=250)
+    assert done == 12
     assert deaths >= done // 5, "hardly any death came while a commit was under way"
 
 

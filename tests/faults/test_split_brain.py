@@ -145,10 +145,12 @@ def test_thousands_stopped_owners_find_out(make_lake, nursery, tmp_path, rounds)
     assert done == rounds
 
 
-def test_a_chain_of_zombies(nursery, tmp_path):
-    """Each stopped before its put, each with a later epoch; they wake in every order."""
-    chance = random.Random(5)
-    for turn in range(2):
+@pytest.mark.parametrize("turns", [1, pytest.param(40, marks=pytest.mark.long)])
+def test_a_chain_of_zombies(nursery, tmp_path, turns):
+    """Each stopped before its put, each with a later epoch; they wake in any order, in another one
+    with each commit."""
+    chance = random.Random(base_seed())
+    for turn in range(turns):
         lake = Lake(tmp_path / f"lake-{turn}")
         take_over(lake, 1)
         zombies = []

@@ -272,9 +272,9 @@ def check_rebuild(world: World) -> None:
     assert rows == info.rows
 
 
-@pytest.mark.slow("50 whole histories, each rebuilt")
+@pytest.mark.slow("20 whole histories, each rebuilt")
 @settings(
-    max_examples=int(EXAMPLES or 50),
+    max_examples=int(EXAMPLES or 20),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

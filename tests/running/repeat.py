@@ -1,6 +1,6 @@
 """The run's seed: given to Hypothesis, shown in the head, and shown again beside a failure.
 
-`LAKELOG_EXAMPLES=5000 pytest tests/catalog` runs the property tests longer, as `make soak` does.
+`LAKELOG_EXAMPLES=5000 pytest tests/catalog` runs the property tests longer; `make soak` has 1,000.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from seeds import base_seed
@@ -28,3 +28,15 @@ def some(name: str, items: Iterable[T], count: int | None) -> list[T]:
         return every
     chosen = random.Random(f"{base_seed()} {name}").sample(range(len(every)), count)
     return [every[place] for place in sorted(chosen)]
+
+
+def sampled(name: str, items: Iterable[Any], count: int) -> list[Any]:
+    """As parameters of a test: so many of the items for `make test`, and all of them, marked as
+    long, for `make soak`, whose seed is another one.
+
+    Args:
+        name, count: See `some`.
+    """
+    every = list(items)
+    long = [pytest.param(item, marks=pytest.mark.long, id=f"all: {item}") for item in every]
+    return [*some(name, every, count), *long]
