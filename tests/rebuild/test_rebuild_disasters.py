@@ -7,7 +7,8 @@ objects of the log are lost (its end, any of them, all) or damaged, and whoever 
 go on.
 
 What must hold: what was acknowledged is live after the rebuild, or the plan names it as undecided;
-and its file is there, also after prune and gc.
+and its file is there, also after prune and gc. What was added by a transaction that can be decoded
+is live, unless one that nothing proves replaces it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import warnings
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import LakelogError
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
-from rebuild_cases import BASE, item_of, parquet
+from rebuild_cases import BASE, LOG, item_of, parquet
 from seeds import base_seed
 
 pytestmark = pytest.mark.usefixtures("parts_decoded_once")
@@ -45,6 +47,8 @@ class World:
         live: Paths that are live, by all that was acknowledged.
         removed: Paths that were, and are not.
         removed_once: Paths that were ever removed.
+        added_by: Keys of the transactions that added paths last, in the incarnation in use.
+        spoiled: Keys of damaged objects.
         owed: Paths that were acknowledged, and that a rebuild could not decide.
         told: What happened.
     """
@@ -55,7 +59,7 @@ class World:
         self.store = MemoryStore("disasters", now=self.now)
         self.catalog = Catalog(self.store, ambient=self.fake.ambient)
         self.live, self.removed, self.owed = set(), set(), set()
-        self.removed_once = set()
+        self.removed_once, self.added_by, self.spoiled = set(), {}, set()
         self.told, self.version, self.number = [], 0, 0
         self.writer = None
         while not self.live:
@@ -99,6 +103,9 @@ class World:
             self.note(kind, "skipped")
             return
         self.note(kind, info.revision, *added)
+        incarnation = self.writer._session._committer.identity.incarnation
+        name = LogObject(incarnation, info.revision, info.uuid[:8], "transaction").name
+        self.added_by |= dict.fromkeys(added, LOG + name)
         self.live = (self.live - set(gone)) | set(added)
         self.removed = (self.removed | set(gone)) - self.live
         self.removed_once |= set(gone)
@@ -204,11 +211,15 @@ class World:
             body = bytearray(self.store.get(key))
             body[-1] ^= 1
             self.store.put(key, bytes(body))
+            self.spoiled.add(key)
         self.note("damaged", *(key.rsplit("/", 1)[1] for key in spoiled))
 
     def disaster(self):
         self.random.choice([self.lose, self.lose, self.damage])()
+        sound = {info.key for info in self.store.list(LOG)} - self.spoiled
+        self.decodable = {path for path in self.live if self.added_by.get(path) in sound}
         if self.random.random() < 0.5:  # who was at work goes on, or somebody begins
+            self.decodable = set()  # two histories, maybe
             if self.random.random() < 0.5:
                 self.open()
             for _ in range(self.random.randint(1, 2)):
@@ -223,6 +234,14 @@ class World:
         if plan.is_whole:  # of a last commit that is lost nothing tells; its files stay
             missing -= self.removed_once
         assert not missing, f"acknowledged, and neither live nor undecided: {sorted(missing)}"
+        doubted = {
+            path
+            for item in plan.transactions
+            if item.proof == "unproven"
+            for _, path in item.removes
+        }
+        wrong = self.decodable - plan.live.keys() - doubted
+        assert not wrong, f"live by what can be decoded, and not live: {sorted(wrong)}"
         execute_rebuild(self.store, plan, ambient=self.fake.ambient)
         state = LogReader(self.store, W, D, self.fake.ambient).load()
         seen = {path for paths in state.files.paths() for path in paths.to_pylist()}
@@ -230,6 +249,7 @@ class World:
         self.note("rebuilt", plan.incarnation, "undecided:", *undecided)
         self.owed |= self.live - seen
         self.removed, self.live, self.writer = self.removed - seen, seen, None
+        self.added_by = {}
         self.check()
 
     def maintain(self):
