@@ -177,21 +177,18 @@ def _why(item: FoundTransaction, evidence: Evidence, *, circular: bool) -> str:
     return f"{place}; footers contradict each other about its place" if circular else place
 
 
-def doubted(item: LeftOut, strays: Collection[str]) -> LeftOut:
-    """What is left out of a log that can't be read to its end: a sound file of a name that lakelog
-    gives to none may have been added to it as it was.
+def doubted(item: LeftOut, strays: Collection[str], *, is_whole: bool) -> LeftOut:
+    """What is left out and has a sound file of a name that lakelog gives to none: it may have been
+    added as it was, to the log as far as that is lost.
 
     Args:
         strays: Paths of sound files that are not where they say.
+        is_whole: Whether the old log was read to its end.
     """
-    may_be = item.kind == "foreign" or (item.path in strays and parse_data_file(item.path) is None)
-    if not may_be:
+    if is_whole or item.path not in strays or parse_data_file(item.path) is not None:
         return item
-    return replace(
-        item,
-        kind="undecided",
-        reason=f"{item.reason}; it may have been added to the log as far as that is lost",
-    )
+    reason = f"{item.reason}; it may have been added to the log as far as that is lost"
+    return replace(item, kind="foreign" if item.kind == "foreign" else "undecided", reason=reason)
 
 
 def take_foreign(
@@ -199,14 +196,12 @@ def take_foreign(
     foreign: Sequence[ForeignFile],
     *,
     include: bool,
-    is_whole: bool,
     transaction_id: bytes,
 ) -> None:
     """Judge the files without lakelog metadata: taken in at the end, or left out.
 
     Args:
         include: Whether they are wanted.
-        is_whole: Whether the old log was read to its end, and says that they are not live.
         transaction_id: That they get.
     """
     live = {path for _, path in result.live}
@@ -216,8 +211,6 @@ def take_foreign(
             continue
         if file.path in result.dead:
             reason = "no lakelog metadata; a lakelog file says that it replaced this one"
-        elif not include and is_whole:
-            reason = "no lakelog metadata, and the old log, which can be read, doesn't hold it"
         elif not include:
             reason = "no lakelog metadata: whether it was ever part of the table, nobody knows"
         else:

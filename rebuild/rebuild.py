@@ -151,7 +151,6 @@ def _weigh(
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
-    is_whole = known is not None and known.is_whole
     transactions, disagreeing = group(scan.own)
     evidence = prove(transactions)
     if known is not None:
@@ -178,7 +177,6 @@ def _weigh(
         assembled,
         scan.foreign,
         include=include_foreign,
-        is_whole=is_whole,
         transaction_id=derived_id(rebuild_id, "foreign"),
     )
     if known is not None and assembled.transactions:  # else there is nothing to rebuild
@@ -186,9 +184,10 @@ def _weigh(
     found = [*scan.left_out, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
-    left_out = [item for item in found if item.path not in live]
-    if not is_whole:
-        left_out = [doubted(item, scan.strays) for item in left_out]
+    is_whole = known is not None and known.is_whole
+    left_out = [
+        doubted(item, scan.strays, is_whole=is_whole) for item in found if item.path not in live
+    ]
     return _Weighed(transactions, evidence, ordered, assembled, left_out, lost, known)
 
 
@@ -210,6 +209,7 @@ def _plan(
         database=database,
         log_id=log_id,
         top_epoch=max(old.epoch, _highest_epoch(scan)),
+        is_whole=weighed.known is not None and weighed.known.is_whole,
     )
     known = notes(
         weighed.transactions,

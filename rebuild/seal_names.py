@@ -32,6 +32,7 @@ def plan_seal(
     database: str,
     log_id: bytes,
     top_epoch: int,
+    is_whole: bool,
 ) -> SealPlan:
     """How the present incarnation will be ended.
 
@@ -39,6 +40,7 @@ def plan_seal(
         own: All files with lakelog metadata.
         log_id: Of the log.
         top_epoch: The highest that is seen anywhere.
+        is_whole: Whether the head is the end that footers know.
     """
     at = _agreed_name(old, writer, database)
     state = old.state if old.seal is None else None
@@ -49,7 +51,7 @@ def plan_seal(
         previous_digest=b"" if state is None else state.digest,
         epoch=max(old.epoch + 1, top_epoch) if old.seal is None else old.seal.epoch,
         after_us=0 if state is None else state.committed_at_us,
-        others=_promised(own, old, at),
+        others=_promised(own, old, at, is_whole=is_whole and old.state is not None),
         stands=old.seal is not None,
     )
 
@@ -67,7 +69,9 @@ def _agreed_name(old: OldLog, writer: str, database: str) -> SlotName:
     return SlotName(revision, rebuilt_slot_uuid(_NOBODYS, revision))
 
 
-def _promised(own: Iterable[OwnFile], old: OldLog, at: SlotName) -> tuple[SlotName, ...]:
+def _promised(
+    own: Iterable[OwnFile], old: OldLog, at: SlotName, *, is_whole: bool
+) -> tuple[SlotName, ...]:
     """Names that a living committer may still use, as far as footers tell: above the head, for what
     stands below must go on being read."""
     spans: dict[bytes, tuple[int, int]] = {}
@@ -79,9 +83,9 @@ def _promised(own: Iterable[OwnFile], old: OldLog, at: SlotName) -> tuple[SlotNa
             spans[seed] = (min(low, base), max(high, base))
             order[seed] = max(order[seed], (file.epoch, base, file.last_clock))
     newest = max((high for _, high in spans.values()), default=-1)
-    if old.state is not None and newest < at.revision:
+    if is_whole and newest < at.revision:
         return ()  # the head is what footers say it is: it has promised one name
-    first = at.revision if old.state is not None else at.revision - 1
+    first = at.revision if is_whole else at.revision - 1
     alive = sorted(spans, key=lambda seed: (order[seed], seed))[-_OPENINGS:]
     bases = {spans[seed][1] for seed in alive}
     found: set[tuple[int, bytes]] = set()

@@ -8,12 +8,15 @@ Source: docs/maintenance.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .values import LeftOut, RebuiltFile, RebuiltTransaction
+
+
+_MAY_BE: Final = ("undecided", "foreign")
 
 
 def live_files(transactions: Iterable[RebuiltTransaction]) -> dict[str, RebuiltFile]:
@@ -32,15 +35,15 @@ def live_files(transactions: Iterable[RebuiltTransaction]) -> dict[str, RebuiltF
 def undecided_files(
     transactions: Iterable[RebuiltTransaction], left_out: Iterable[LeftOut], *, is_whole: bool
 ) -> dict[str, str]:
-    """Files that may have been live, by path, each with the reason: those left out undecided, and,
-    of a log whose end is lost, all that were taken out and are there still: they may have been
-    added again, or what took them out never committed.
+    """Files that may have been live, by path, each with the reason: those left out that may have
+    been committed, or added as they are; and, of a log whose end is lost, all that were taken out
+    and are there still: they may have been added again, or what took them out never committed.
 
     Args:
         is_whole: Whether the old log was read to its end.
     """
     transactions = tuple(transactions)
-    found = {item.path: item.reason for item in left_out if item.kind == "undecided"}
+    found = {item.path: item.reason for item in left_out if item.kind in _MAY_BE}
     if not is_whole:
         live = live_files(transactions)
         for item in transactions:

@@ -124,7 +124,7 @@ def test_foreign_files_are_reported_and_taken_in_on_request(catalog, store, plan
     store.put(f"{BASE}data/a%2Fb/new table/x.pq", parquet(rows(7)))
     store.put(f"{BASE}data/deep/er/still/x.parquet", parquet(rows(8)))
     plan = plan_of()
-    assert set(kinds(plan).values()) == {"undecided"}
+    assert set(kinds(plan).values()) == {"foreign"}
     assert len(plan.left_out) == 3
     assert set(plan.live) == {own}
     plan = plan_of(include_foreign=True)
