@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import CorruptError, ObjectNotFound
+from ...errors import CorruptError, LakelogError, ObjectNotFound
 from ..format.names import base_folder
 from .findings import Finding
 
@@ -47,7 +47,15 @@ def examine_data_files(
     count = sum(rows.num_rows for rows in tables.values())
     if not count or (count > _QUICK_FILES and not deep):
         return []
-    folder = base_folder(state.writer, state.database)
+    try:
+        return _look(store, base_folder(state.writer, state.database), tables, step)
+    except LakelogError as error:
+        return [Finding("problem", error.message, error.key, error.hint)]
+
+
+def _look(
+    store: Store, folder: str, tables: dict[str, pa.Table], step: Callable[[int], None]
+) -> list[Finding]:
     listed = _listed(store.list(f"{folder}data/"), len(folder), step)
     found = []
     for table, rows in sorted(tables.items()):
