@@ -28,11 +28,17 @@ _AT_ONCE: Final = 10_000
 
 
 def examine_data_files(
-    store: Store, state: State, *, deep: bool, step: Callable[[int], None]
+    store: Store,
+    state: State,
+    infos: Iterable[ObjectInfo],
+    *,
+    deep: bool,
+    step: Callable[[int], None],
 ) -> list[Finding]:
     """Live files that are not there, or not as long as the log says: problems, one for each table.
 
     Args:
+        infos: What lies below `data/`; only gone through if it is needed.
         deep: However many there are; else only up to 100,000.
         step: Told of so many objects more that were listed.
     Requests: 1 LIST for each 1,000 objects below `data/`; 1 HEAD for each file that it doesn't
@@ -48,15 +54,15 @@ def examine_data_files(
     if not count or (count > _QUICK_FILES and not deep):
         return []
     try:
-        return _look(store, base_folder(state.writer, state.database), tables, step)
+        folder = base_folder(state.writer, state.database)
+        return _look(store, folder, tables, _listed(infos, len(folder), step))
     except LakelogError as error:
         return [Finding("problem", error.message, error.key, error.hint)]
 
 
 def _look(
-    store: Store, folder: str, tables: dict[str, pa.Table], step: Callable[[int], None]
+    store: Store, folder: str, tables: dict[str, pa.Table], listed: pa.Table
 ) -> list[Finding]:
-    listed = _listed(store.list(f"{folder}data/"), len(folder), step)
     found = []
     for table, rows in sorted(tables.items()):
         if wrong := _wrong(store, folder, rows, listed):

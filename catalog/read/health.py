@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import CorruptError, CorruptObject, LakelogError
 from ..ambient import SYSTEM, Ambient
 from ..format import compute as pc
+from ..format.names import base_folder
 from ..format.objects import WRITER_FEATURES, decode_transaction
 from ..format.pieces import OF_A_PART
 from ..log.checkpoint_files import decode_describing
@@ -116,7 +117,8 @@ def examine_log(
     checkpoint = max(listing.checkpoints, default=None)
     found += _not_told(recompute_checkpoints(log, listing, deep=deep, step=step), found)
     if state is not None:
-        found += examine_data_files(store, state, deep=deep, step=step)
+        data = store.list(f"{base_folder(writer, database)}data/")
+        found += examine_data_files(store, state, data, deep=deep, step=step)
         server = store.server_time()
         now_us = ambient.now_us() if server is None else int(server.timestamp() * 1e6)
         found += _judge_state(state, listing, checkpoint, now_us)

@@ -15,8 +15,8 @@ from ...errors import LakelogError, ObjectNotFound
 from ..format.objects import decode_transaction
 from ..log.replay import apply
 from ..log.state import empty_state
-from .differences import differences
 from .findings import Finding
+from .statistics_differences import all_differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,7 +133,7 @@ def _replay(
 def _compare(replayed: State, checkpoint: State, listing: Listing, below: int) -> list[Finding]:
     key = listing.key(listing.checkpoints[checkpoint.revision][0])
     try:
-        different = differences(replayed, checkpoint)
+        different = all_differences(replayed, checkpoint)
     except LakelogError as error:
         return [Finding("problem", error.message, error.key or key, error.hint)]
     if not different:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ..format.columns import array, column, numbers
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
+from ..log.differences import differences
 from .statistics import StatisticsWarning, sources_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,22 @@ _WORDS: Final = {
 # The fact and, for a bound, the bit that says whether it is exact.
 _NUMBERS: Final = ("null_count", "bloom_offset", "bloom_bytes", "row_count")
 _BOUNDS: Final = (("min", 1), ("max", 2))
+
+
+def all_differences(one: State, other: State) -> list[str]:
+    """In what two states of one revision differ, in words, with statistics and row groups: these
+    may lawfully be left out, and differ only where both know them.
+
+    Requests: 1 GET for each piece that is not read yet; of those that describe files only what
+        isn't common to both.
+    """
+    found = differences(one, other)
+    if not found:
+        for table in sorted(one.files.tables()):
+            found += [
+                f"{words} of table {table!r}" for words in differing_statistics(one, other, table)
+            ]
+    return found
 
 
 def differing_statistics(one: State, other: State, table: str) -> Iterator[str]:
