@@ -87,9 +87,10 @@ def _listed(infos: Iterable[ObjectInfo], prefix: int, step: Callable[[int], None
 
 def _wrong(store: Store, folder: str, rows: pa.Table, listed: pa.Table) -> list[tuple[str, str]]:
     """The key of each file that is wrong, and what is wrong with it."""
-    both = rows.join(listed, keys="path", join_type="left outer")
-    same = pc.fill_null(pc.equal(both.column("size_bytes"), both.column("listed_bytes")), False)
-    suspect = both.filter(pc.invert(same)).sort_by("path")
+    at = pc.index_in(rows.column("path"), value_set=listed.column("path"))
+    seen = listed.column("listed_bytes").take(at)
+    same = pc.fill_null(pc.equal(rows.column("size_bytes"), seen), False)
+    suspect = rows.append_column("listed_bytes", seen).filter(pc.invert(same)).sort_by("path")
     found = []
     names = ("path", "size_bytes", "listed_bytes")
     values = zip(*(suspect.column(name).to_pylist() for name in names), strict=True)
