@@ -130,6 +130,8 @@ class Catalog:
                 of a log's incarnation is lost: what these hold is missing. (Not of a token, nor of
                 a mapping.)
             CheckpointWarning: An older checkpoint of a log was read.
+            ClockWarning: The time is now, or later, and the newest commits of a log are stamped
+                later still, and left out.
         Requests: 1 LIST, 1 for each writer, and 1 more for each that has no log of the database
             (some more if it has files of it); then 1 GET for a checkpoint and each later
             transaction of every writer; if there is none later, 1 for the beginning of the

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.format.names import segments_folder
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.merge import DESCRIBING
-from ..catalog.read.differences import differences
+from ..catalog.read.statistics_differences import all_differences
 from ..errors import CorruptError, CorruptObject, UnsupportedFeature
 from .ends import check_checkpoints
 from .log_names import check_names
@@ -143,7 +143,7 @@ def _compare_with_log(
             f"The log before revision {goal} is damaged ({error.message}), so its checkpoint could "
             "not be compared with it. `lakelog doctor` names what is damaged there"
         )
-    different = differences(replayed, state)
+    different = all_differences(replayed, state)
     if different:
         raise CorruptObject(
             f"The checkpoint of revision {goal} doesn't hold what the log before it says: "

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.objects import decode_transaction
+from ..catalog.log.differences import differences
 from ..catalog.log.listing import plan_read
 from ..catalog.log.replay import apply
-from ..catalog.read.differences import differences
 from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import CorruptError, ObjectNotFound
+from ...errors import CorruptError, LakelogError, ObjectNotFound
 from ..format.names import base_folder
 from .findings import Finding
 
@@ -28,12 +28,12 @@ _AT_ONCE: Final = 10_000
 
 
 def examine_data_files(
-    store: Store, state: State, listed: Iterable[ObjectInfo], *, deep: bool
+    store: Store, state: State, infos: Iterable[ObjectInfo], *, deep: bool
 ) -> list[Finding]:
     """Live files that are not there, or not as long as the log says: problems, one for each table.
 
     Args:
-        listed: What lies below `data/`.
+        infos: What lies below `data/`.
         deep: However many there are; else only up to 100,000.
     Requests: 1 HEAD for each file that the listing doesn't show, or shows with another size, up to
         1,000.
@@ -47,8 +47,16 @@ def examine_data_files(
     count = sum(rows.num_rows for rows in tables.values())
     if not count or (count > _QUICK_FILES and not deep):
         return []
-    folder = base_folder(state.writer, state.database)
-    there = _listed(listed, len(folder))
+    try:
+        folder = base_folder(state.writer, state.database)
+        return _look(store, folder, tables, _listed(infos, len(folder)))
+    except LakelogError as error:
+        return [Finding("problem", error.message, error.key, error.hint)]
+
+
+def _look(
+    store: Store, folder: str, tables: dict[str, pa.Table], there: pa.Table
+) -> list[Finding]:
     found = []
     for table, rows in sorted(tables.items()):
         if wrong := _wrong(store, folder, rows, there):
@@ -72,9 +80,10 @@ def _listed(infos: Iterable[ObjectInfo], prefix: int) -> pa.Table:
 
 def _wrong(store: Store, folder: str, rows: pa.Table, listed: pa.Table) -> list[tuple[str, str]]:
     """The key of each file that is wrong, and what is wrong with it."""
-    both = rows.join(listed, keys="path", join_type="left outer")
-    same = pc.fill_null(pc.equal(both.column("size_bytes"), both.column("listed_bytes")), False)
-    suspect = both.filter(pc.invert(same)).sort_by("path")
+    at = pc.index_in(rows.column("path"), value_set=listed.column("path"))
+    seen = listed.column("listed_bytes").take(at)
+    same = pc.fill_null(pc.equal(rows.column("size_bytes"), seen), False)
+    suspect = rows.append_column("listed_bytes", seen).filter(pc.invert(same)).sort_by("path")
     found = []
     names = ("path", "size_bytes", "listed_bytes")
     values = zip(*(suspect.column(name).to_pylist() for name in names), strict=True)

@@ -340,7 +340,9 @@ def _others(listing: Listing) -> Finding:
     objects = "1 object" if count == 1 else f"{count:,} objects"
     of = f"incarnation{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
     above = any(number > listing.incarnation for number in numbers)
-    to_do = "Of a rebuild that is under way or was cut short" if above else None
+    to_do = (
+        "Of a rebuild that is under way or was cut short, if no problem is told" if above else None
+    )
     what = f"{objects} of {of}; in use is {listing.incarnation}"
     return Finding("note", what, listing.key(listing.others[0]), to_do)
 

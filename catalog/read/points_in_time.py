@@ -5,15 +5,24 @@ Source: docs/format.md, section 4.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptError, ForkError, LakelogError, SnapshotPruned
-from ..format.names import parse_log_object
+from ..format.names import LogObject, parse_log_object
+from .cut_checks import iso
 
 if TYPE_CHECKING:
     from ..log.listing import Listing
     from ..log.state import State
     from .log_reader import LogReader
+
+_NOW_US: Final = 10_000_000  # a time so shortly before the store's now is meant as now
+_SECOND_US: Final = 1_000_000  # stores tell their time to a second
+
+
+class ClockWarning(UserWarning):
+    """Commits are stamped in the future, and a time that means now leaves them out."""
 
 
 def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
@@ -27,6 +36,8 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
     Raises:
         SnapshotPruned: What is left of the log begins later.
         LakelogError: As `load`; damage after the time asked for doesn't matter.
+    Warns:
+        ClockWarning: The time is the store's now, or later, and the head is later still.
     Requests: as `load`, twice if the time lies before the head.
     """
     state, broken = _newest_sound(log, listing)
@@ -38,6 +49,7 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
         if broken is not None:
             raise broken
         return None
+    _tell_of_future(log, state, at_us)
     revision = state.history.revision_at(at_us)
     if revision is None and state.history.holds(0):
         return None
@@ -52,6 +64,23 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
         "which is the oldest left",
         key=f"{log.writer}/{log.database}",
         hint="Ask for a later time",
+    )
+
+
+def _tell_of_future(log: LogReader, head: State, at_us: int) -> None:
+    """Warn if who asks for what is there now is not given it, for it is stamped in the future."""
+    server = log.store.server_time()
+    now_us = log.ambient.now_us() if server is None else int(server.timestamp() * 1e6)
+    if at_us < now_us - _NOW_US or head.committed_at_us <= now_us + _SECOND_US or head.log is None:
+        return
+    item = LogObject(head.log.incarnation, head.revision, head.uuid[:4].hex(), "transaction")
+    warnings.warn(
+        f"Commits of {log.writer}/{log.database} up to revision {head.revision} are left out: a "
+        f"clock was ahead, and {log.folder}{item.name} is stamped {iso(head.committed_at_us)}, "
+        "which is in the future of the store's clock. For all that is committed now give no time; "
+        f"exact are a token and a revision ({log.writer}={head.revision}): no clock counts there",
+        ClockWarning,
+        stacklevel=4,
     )
 
 

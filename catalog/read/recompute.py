@@ -11,12 +11,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CorruptError, CorruptObject, ObjectNotFound, UnsupportedFeature
+from ...errors import LakelogError, ObjectNotFound
 from ..format.objects import decode_transaction
 from ..log.replay import apply
 from ..log.state import empty_state
-from .differences import differences
 from .findings import Finding
+from .statistics_differences import all_differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,7 +93,7 @@ def _base(log: LogReader, listing: Listing, revision: int, found: list[Finding])
         return _whole(log.checkpoint_state(item))
     except ObjectNotFound:
         return None  # pruned since it was listed
-    except CorruptError as error:
+    except LakelogError as error:
         problem = Finding("problem", error.message, error.key or listing.key(item), error.hint)
         if problem not in found:
             found.append(problem)
@@ -118,13 +118,13 @@ def _replay(
     for start in range(0, len(items), _AT_ONCE):
         piece = items[start : start + _AT_ONCE]
         keys = [listing.key(item) for item in piece]
-        for key, body in zip(keys, log.store.get_many(keys), strict=True):
-            if body is None:
-                return None
-            try:
+        try:
+            for key, body in zip(keys, log.store.get_many(keys), strict=True):
+                if body is None:
+                    return None
                 apply(state, decode_transaction(body, key))
-            except (CorruptError, UnsupportedFeature):
-                return None
+        except LakelogError:
+            return None
         state.tail.clear()  # all parts are read: they have taken it in
         step(len(piece))
     return state
@@ -133,8 +133,8 @@ def _replay(
 def _compare(replayed: State, checkpoint: State, listing: Listing, below: int) -> list[Finding]:
     key = listing.key(listing.checkpoints[checkpoint.revision][0])
     try:
-        different = differences(replayed, checkpoint)
-    except CorruptObject as error:
+        different = all_differences(replayed, checkpoint)
+    except LakelogError as error:
         return [Finding("problem", error.message, error.key or key, error.hint)]
     if not different:
         return []

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ..format.columns import array, column, numbers
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
+from ..log.differences import differences
 from .statistics import StatisticsWarning, sources_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,22 @@ _NUMBERS: Final = ("null_count", "bloom_offset", "bloom_bytes", "row_count")
 _BOUNDS: Final = (("min", 1), ("max", 2))
 
 
+def all_differences(one: State, other: State) -> list[str]:
+    """In what two states of one revision differ, in words, with statistics and row groups: these
+    may lawfully be left out, and differ only where both know them.
+
+    Requests: 1 GET for each piece that is not read yet; of those that describe files only what
+        isn't common to both.
+    """
+    found = differences(one, other)
+    if not found:
+        for table in sorted(one.files.tables()):
+            found += [
+                f"{words} of table {table!r}" for words in differing_statistics(one, other, table)
+            ]
+    return found
+
+
 def differing_statistics(one: State, other: State, table: str) -> Iterator[str]:
     """What of the statistics of a table differs, in words.
 
@@ -47,9 +64,9 @@ def differing_statistics(one: State, other: State, table: str) -> Iterator[str]:
     shared = _descriptions(one, table) & _descriptions(other, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StatisticsWarning)  # what is damaged is unknown
+        paths = one.files.table(table).column("path")
         for kind in _KINDS:
-            known = [_known(state, table, kind, shared) for state in (one, other)]
-            if _differ(*known):
+            if _differ(*(_known(state, table, paths, kind, shared) for state in (one, other))):
                 yield _WORDS[kind]
 
 
@@ -69,70 +86,83 @@ class _Known:
     """What is known of one kind: a row for each file (and row group, and column).
 
     Attributes:
-        keys: path, row group (or -1) and column (or nothing), in columns; no two alike.
+        files: The file of each row, by its place among the paths of the table.
+        groups: Its row group; 0 where files are meant.
+        columns: Its column; empty where row groups are meant.
         facts: Beside these.
     """
 
-    keys: pa.Table
+    files: np.ndarray
+    groups: np.ndarray
+    columns: pa.ChunkedArray
     facts: pa.Table
 
 
-def _known(state: State, table: str, kind: int, shared: Collection[tuple[bytes, ...]]) -> _Known:
-    keys, facts = [], []
+def _known(
+    state: State,
+    table: str,
+    paths: pa.ChunkedArray,
+    kind: int,
+    shared: Collection[tuple[bytes, ...]],
+) -> _Known | None:
     wanted = STATISTICS if kind == ROW_GROUPS else kind
 
     def is_wanted(part: Part) -> bool:
         return _description(part) not in shared
 
+    files, groups, columns, facts = [], [], [], []
     for source in sources_of(state, table, wanted, is_wanted):
         rows = source.row_groups if kind == ROW_GROUPS else source.rows
+        ids = numbers(pc.fill_null(pc.index_in(source.files.column("path"), value_set=paths), -1))
         places = numbers(rows.column("row"))
         inside = places < len(source.live)
         kept = inside & source.live[np.where(inside, places, 0)]
-        rows, places = rows.filter(array(kept)), places[kept]
-        paths = source.files.column("path").take(array(places.astype(np.int64)))
-        names = {name: rows.column(name) for name in ("row_group", "column") if _has(rows, name)}
-        keys.append(pa.table({"path": paths, **names}))
-        facts.append(rows.drop_columns(["row", *names]))
-    if not keys:
-        empty = pa.table({"path": pa.array([], pa.string())})
-        return _Known(empty, empty)
-    return _once(pa.concat_tables(keys), pa.concat_tables(facts))
+        rows, names = rows.filter(array(kept)), rows.schema.names
+        files.append(ids[places[kept]])
+        groups.append(
+            numbers(rows.column("row_group"))
+            if "row_group" in names
+            else np.zeros(rows.num_rows, np.int32)
+        )
+        blank = pa.chunked_array([column([""] * rows.num_rows, pa.string())])
+        columns.append(rows.column("column") if "column" in names else blank)
+        facts.append(rows.drop_columns([n for n in ("row", "row_group", "column") if n in names]))
+    if not files:
+        return None
+    chunks = pa.chunked_array([c for one in columns for c in one.chunks], pa.string())
+    return _Known(np.concatenate(files), np.concatenate(groups), chunks, pa.concat_tables(facts))
 
 
-def _once(keys: pa.Table, facts: pa.Table) -> _Known:
-    """Without what is said twice: all that is said of it is unknown."""
-    numbered = keys.append_column("place", column(range(keys.num_rows), pa.int64()))
-    counted = numbered.group_by(keys.schema.names).aggregate([("place", "count"), ("place", "min")])
-    if counted.num_rows == keys.num_rows:
-        return _Known(keys, facts)
-    once = counted.filter(pc.equal(counted.column("place_count"), 1)).column("place_min")
-    return _Known(keys.take(once), facts.take(once))
-
-
-def _has(rows: pa.Table, name: str) -> bool:
-    return name in rows.schema.names
-
-
-def _differ(one: _Known, other: _Known) -> bool:
+def _differ(one: _Known | None, other: _Known | None) -> bool:
     """Whether a fact that both know differs."""
-    if not one.keys.num_rows or not other.keys.num_rows:
+    if one is None or other is None:
         return False
-    at = "place"
-    sides = [
-        known.keys.append_column(at, column(range(known.keys.num_rows), pa.int64()))
-        for known in (one, other)
-    ]
-    names = one.keys.schema.names
-    both = sides[0].join(sides[1], keys=names, join_type="inner", right_suffix="_of_other")
-    mine = one.facts.take(both.column(at))
-    theirs = other.facts.take(both.column(f"{at}_of_other"))
-    for name in set(_NUMBERS).intersection(mine.schema.names):
-        if _any_differs(mine.column(name), theirs.column(name)):
+    keys = _keys(one, other)
+    # What is said twice is unknown.
+    once = [np.unique(own, return_index=True, return_counts=True) for own in keys]
+    (mine, at_mine), (theirs, at_theirs) = ((u[c == 1], i[c == 1]) for u, i, c in once)
+    _, first, second = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+    ours = one.facts.take(array(at_mine[first]))
+    others = other.facts.take(array(at_theirs[second]))
+    for name in set(_NUMBERS).intersection(ours.schema.names):
+        if _any_differs(ours.column(name), others.column(name)):
             return True
-    return "exact" in mine.schema.names and any(
-        _bounds_differ(mine, theirs, name, bit) for name, bit in _BOUNDS
+    return "exact" in ours.schema.names and any(
+        _bounds_differ(ours, others, name, bit) for name, bit in _BOUNDS
     )
+
+
+def _keys(one: _Known, other: _Known) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each row of both: the same one for the same file, row group and column."""
+    names = pc.unique(pa.chunked_array([*one.columns.chunks, *other.columns.chunks], pa.string()))
+    groups, places = np.unique(np.concatenate([one.groups, other.groups]), return_inverse=True)
+    cut = len(one.groups)
+    keys = []
+    for known, group in ((one, places[:cut]), (other, places[cut:])):
+        columns = numbers(pc.index_in(known.columns, value_set=names)).astype(np.int64)
+        file = known.files.astype(np.int64) * max(1, len(names)) + columns
+        keys.append(file * max(1, len(groups)) + group)
+    return keys[0], keys[1]
 
 
 def _bounds_differ(one: pa.Table, other: pa.Table, name: str, bit: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.cut import Cut, Position
+from lakelog.catalog.read.points_in_time import ClockWarning
 from lakelog.errors import (
     InvalidName,
     InvalidToken,
@@ -166,6 +168,44 @@ def test_a_time_takes_each_writers_own_clock(store):
     assert values(catalog.snapshot("db", moment(START_US))) == [-10, 0]
     token = catalog.snapshot("db").token
     assert values(catalog.snapshot("db", token)) == [-10, 0]
+
+
+def future(ahead_s):
+    """A store, and a log of it whose second commit a clock that was ahead has stamped."""
+    store = MemoryStore("future", now=lambda: moment(START_US))
+    fake = FakeAmbient(now_us=START_US - 60_000_000)
+    writer = Catalog(store, ambient=fake.ambient).writer("A", "db")
+    write(writer, 1)
+    fake.move(60 + ahead_s)
+    write(writer, 2)
+    return store
+
+
+@pytest.mark.parametrize("after_s", [-1, 0, 60])
+def test_commits_of_the_future_are_told_where_now_is_asked_for(after_s):
+    store = future(200)  # no more than a clock may be ahead
+    head = log_keys(store, "transaction", writer="A")[-1]
+    with pytest.warns(ClockWarning) as told:
+        snapshot = Catalog(store).snapshot("db", moment(START_US + after_s * 1_000_000))
+    assert values(snapshot) == [1]
+    assert len(told) == 1
+    text = str(told[0].message)
+    assert head in text
+    assert "A=1" in text
+    fake = FakeAmbient(now_us=START_US + 100_000_000)
+    write(Catalog(store, ambient=fake.ambient).writer("B", "new"), 1)
+    with pytest.warns(ClockWarning, match="B=0"), pytest.raises(TimeBeforeFirstCommit):
+        Catalog(store).snapshot("new", moment(START_US))
+
+
+def test_commits_after_a_time_in_the_past_are_not_told():
+    store = future(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert values(Catalog(store).snapshot("db", moment(START_US - 30_000_000))) == [1]
+        assert values(Catalog(store).snapshot("db", moment(START_US + 300_000_000))) == [1, 2]
+        assert values(Catalog(store).snapshot("db")) == [1, 2]
+        assert values(Catalog(future(1)).snapshot("db", moment(START_US))) == [1]  # to a second
 
 
 @pytest.mark.parametrize("commits", [0, 3])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from lakelog.catalog.commit.checkpointer import put_segments
+from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.read.health import examine_log
 from lakelog.catalog.read.log_reader import LogReader
@@ -93,6 +96,23 @@ def test_an_old_lie_that_a_new_checkpoint_took_over_is_found(store, fill):
     (found,) = problems(store, deep=True)
     assert found.key == first
     assert "later ones" in found.to_do
+
+
+def test_pieces_that_both_refer_to_are_not_read_and_hide_nothing(store, fill):
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+        fill(*range(20)).checkpoint()
+        fill(20)
+        state = state_of(store)
+        lie_in_statistics(state)
+        key = put_checkpoint(store, state)
+        named = {piece.name for piece in state_of(store).pieces if piece.name}
+        first = LogReader(store, "w", "db").load(19)
+        shared = named & {piece.name for piece in first.pieces}
+    assert shared, "the second checkpoint refers to pieces of the first"
+    for deep in (False, True):
+        (found,) = problems(store, deep=deep)
+        assert found.key == key
+        assert "statistics of table 't'" in found.what
 
 
 def test_without_the_log_below_nothing_can_be_compared(store, fill):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import lakelog
 import pyarrow as pa
@@ -30,7 +31,7 @@ def test_a_sound_log_has_no_findings(store):
     log = examine_log(store, "W", "db", step=read.append)
     assert (log.head, log.epoch, log.readable, log.sound) == (2, 1, "0-2", True)
     assert log.findings == ()
-    assert sum(read) == 3
+    assert sum(read) == 3 + 3  # transactions, and data files
 
 
 def test_a_finding_names_its_object_and_what_to_do(store):
@@ -73,3 +74,15 @@ def test_what_the_store_can_do(store):
     assert found == (None, "writing is not allowed here", [note])
     with pytest.raises(InvalidName):
         examine_store(store, "../x")
+
+
+def test_a_deep_look_recomputes_each_checkpoint_and_looks_for_each_file(cli, own_weather):
+    first = cli("doctor", own_weather, "--deep", "-o", "json")
+    assert (first.code, first.json["problems"]) == (0, [])
+    lost = next(Path(own_weather).glob("EWR/weather/data/**/*.parquet"))
+    lost.unlink()
+    result = cli("doctor", own_weather, "--deep", "-o", "json")
+    assert result.code == 1
+    (problem,) = result.json["problems"]
+    assert lost.name in problem["key"]
+    assert "is not there" in problem["text"]

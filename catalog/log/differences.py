@@ -1,27 +1,22 @@
-"""In what two states of one revision differ: a checkpoint's, and one that was replayed without it.
+"""In what two states of one revision differ: a checkpoint against what the log itself says. Pure,
+but for their pieces.
 
-Source: docs/format.md, sections 4.2 and 6; docs/maintenance.md.
+Source: docs/format.md, section 6; docs/maintenance.md.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .statistics_differences import differing_statistics
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..log.state import State
+    from .state import State
 
 
 def differences(one: State, other: State) -> list[str]:
     """In what two states of one revision differ, in words. What says where rows may be (row groups
-    and statistics) may lawfully be left out: it differs only where both know it.
-
-    Requests: 1 GET for each piece that is not read yet; of those that describe files only what
-        isn't common to both.
-    """
+    and statistics) is not compared: it may lawfully be left out."""
     found: list[str] = []
     facts = (
         "log", "named", "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
@@ -35,9 +30,6 @@ def differences(one: State, other: State) -> list[str]:
     for table in sorted({*one.files.tables(), *other.files.tables()}):
         if _files(one, table) != _files(other, table):
             found.append(f"files of table {table!r}")
-        else:
-            what = differing_statistics(one, other, table)
-            found += [f"{words} of table {table!r}" for words in what]
     if _common_history(one, other) != _common_history(other, one):
         found.append("history")
     return found
