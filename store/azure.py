@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import answers
 from .answers import Answer
-from .base import ObjectInfo
+from .base import ONE_PUT_BYTES, ObjectInfo
 from .object_store import ObjectStore
 from .server_clock import in_utc
 
@@ -35,6 +35,7 @@ class AzureStore(ObjectStore):
     """
 
     backend = "az"
+    one_put_bytes = ONE_PUT_BYTES  # larger bodies are sent in blocks
     order = "names"
 
     def __init__(self, url: str, bucket: str, path: str, options: Mapping[str, Any]) -> None:
@@ -43,7 +44,11 @@ class AzureStore(ObjectStore):
         super().__init__(url, container, path, {**account, **options})
 
     def _make_filesystem(self, options: dict[str, Any]) -> Any:
-        return importlib.import_module("adlfs").AzureBlobFileSystem(**options)
+        filesystem = importlib.import_module("adlfs").AzureBlobFileSystem(**options)
+        # adlfs passes no such option on; the client's own limit, above which it sends blocks and
+        # joins them, is 64 MiB.
+        filesystem.service_client._config.max_single_put_size = self.one_put_bytes
+        return filesystem
 
     @property
     def _once(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Inside a class with a method `list`, type checkers no longer take `list[...]` for the built-in.
 Names: TypeAlias = list[str]
 Keys: TypeAlias = frozenset[str]
+ONE_PUT_BYTES = (1 << 30) + (64 << 20)  # more than any object of a log has
 PAGE_KEYS = 1000  # of a page of a listing, unless the caller asks for a smaller first one
 
 
@@ -80,9 +81,9 @@ class Store(ABC):
                 answer was lost.
             CapabilityMissing: The store refuses `if_absent` as such; nothing was written.
             StorageError: The outcome is unknown: the body may have been written.
-        Requests: 1 PUT. A large body may go in parts (one request each and 2 more), but on S3 never
-            with `if_absent`: some servers check the condition on a PUT and not on the request that
-            joins the parts.
+        Requests: 1 PUT. A body of more than `ONE_PUT_BYTES`, which no object of a log has, may go
+            in parts (one request each and 2 more), but on S3 never with `if_absent`: some servers
+            check the condition on a PUT and not on the request that joins the parts.
         """
 
     @abstractmethod

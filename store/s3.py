@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import AccessDenied, StorageError
 from . import answers, s3_listing
 from .answers import Answer
-from .base import ObjectInfo
+from .base import ONE_PUT_BYTES, ObjectInfo
 from .object_store import PARALLEL_REQUESTS, ObjectStore
 from .parallel import in_parallel
 from .server_clock import in_utc
@@ -39,7 +39,8 @@ class S3Store(ObjectStore):
     """
 
     backend = "s3"
-    part_size_bytes = 32 << 20  # bodies of two parts and more are sent in parts
+    one_put_bytes = ONE_PUT_BYTES  # larger bodies are sent in parts
+    part_size_bytes = 32 << 20
 
     def __init__(self, url: str, bucket: str, path: str, options: Mapping[str, Any]) -> None:
         super().__init__(url, bucket, path, options)
@@ -80,9 +81,9 @@ class S3Store(ObjectStore):
 
     async def _put(self, key: str, body: bytes, if_absent: bool) -> None:
         full = self._base + key
-        # One PUT whatever the size: some servers check the condition there, and overlook it when
-        # they are asked to join parts, which would replace an object of a log.
-        if if_absent or len(body) < 2 * self.part_size_bytes:
+        # With a condition one PUT whatever the size: some servers check it there, and overlook it
+        # when they are asked to join parts, which would replace an object of a log.
+        if if_absent or len(body) <= self.one_put_bytes:
             condition = {"IfNoneMatch": "*"} if if_absent else {}
             answer = await self._call("put_object", Key=full, Body=body, **condition)
             if "ETag" not in answer:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...errors import ObjectExists
+from ...errors import ObjectExists, ObjectNotFound
 
 if TYPE_CHECKING:
     from .session import Session
 
-# Larger ones go in parts, which no store can be trusted to join only if the key is free.
+# Larger ones go in parts, which no store can be trusted to join only if the key is free. It is
+# looked first then.
 _ONE_PUT_BYTES: Final = 1 << 30
 
 
@@ -21,10 +22,13 @@ def put_data(session: Session, key: str, body: bytes) -> None:
 
     Raises:
         ObjectExists: Another object has its name.
-    Requests: 1 PUT, and 1 GET if the name is taken.
+    Requests: 1 PUT, and 1 GET if the name is taken; 1 HEAD before a file of more than 1 GiB.
     """
-    if_absent = session.capabilities.put_if_absent and len(body) <= _ONE_PUT_BYTES
+    is_large = len(body) > _ONE_PUT_BYTES
     try:
+        if is_large:
+            _refuse_taken(session, key)
+        if_absent = session.capabilities.put_if_absent and not is_large
         session.store.put(key, body, if_absent=if_absent)
     except ObjectExists as error:
         if session.store.get(key) == body:
@@ -35,3 +39,11 @@ def put_data(session: Session, key: str, body: bytes) -> None:
             hint="Nothing was overwritten. Two processes draw the same random ids: was a machine "
             "cloned, or set back to a snapshot? Open the writer again",
         ) from error
+
+
+def _refuse_taken(session: Session, key: str) -> None:
+    try:
+        session.store.head(key)
+    except ObjectNotFound:
+        return
+    raise ObjectExists("the object exists already", key=key)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
-from ..format.columns import column
+from ..format.columns import column, numbers
 from ..format.run import CORE_COLUMNS, Run, files_rows
 from .part import Part, batch_parts
 
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
 MANY_PATHS: Final = 256
 MANY_TABLES: Final = 64
+FEW_PARTS: Final = 8  # of one transaction are looked up one by one
 _ROWS_FOR_A_TABLE: Final = 500  # so many are scanned while one table is looked up
 _CORE: Final = [name for name in CORE_COLUMNS if name != "table"]
 
 
 Added = dict[str, tuple["wire.Add", int]]
+_Batches = dict[int, list[tuple[Part | CorruptError, "Piece"]]]
 
 
 @dataclass(slots=True)
@@ -201,6 +204,8 @@ class Files:
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in what one more transaction says. What doesn't fit breaks its table."""
         revision = transaction.message.revision
+        batches = {place: list(batch_parts(p)) for place, p in transaction.batches.items()}
+        fresh = self._fresh_among(batches, transaction) if batches else set()
         for position, action in enumerate(transaction.message.actions):
             kind = action.WhichOneof("kind")
             if kind == "add" and self._wants(action.add.table):
@@ -221,8 +226,8 @@ class Files:
             elif kind == "forget":
                 self._forget(action.forget, transaction.key)
             elif kind == "add_batch":
-                for part, piece in batch_parts(transaction.batches[position]):
-                    self._append(part, piece, transaction)
+                for part, piece in batches[position]:
+                    self._append(part, piece, transaction, is_new=id(part) in fresh)
 
     def remove(self, table: str, path: str) -> bool:
         """Take a file out; False if it is not live."""
@@ -269,8 +274,38 @@ class Files:
     def _wants(self, table: str) -> bool:
         return self.only is None or table in self.only
 
+    def _fresh_among(self, batches: _Batches, transaction: DecodedTransaction) -> set[int]:
+        """Of many parts of one transaction those (by their `id`) none of whose paths stands in
+        another one or in any table: by one operation, not part by part against each other."""
+        sound = [p for found in batches.values() for p, _ in found if isinstance(p, Part)]
+        if len(sound) <= FEW_PARTS:
+            return set()
+        chunks = [chunk for part in sound for chunk in part.run.core.column("path").chunks]
+        wanted = pa.chunked_array(chunks, pa.string()).combine_chunks()
+        actions = transaction.message.actions
+        alone = [action.add.path for action in actions if action.WhichOneof("kind") == "add"]
+        held = [*self._held_paths(), column(alone, pa.string())]
+        known = pa.concat_tables(pa.table({"path": one}) for one in held).column("path")
+        hits = pc.filter(known, pc.is_in(known, wanted)).combine_chunks()
+        taken = numbers(pc.is_in(wanted, hits))
+        if pc.count_distinct(wanted).as_py() < len(wanted):
+            counts = pc.value_counts(wanted)
+            twice = pc.filter(counts.field(0), pc.greater(counts.field(1), 1))
+            taken = taken | numbers(pc.is_in(wanted, twice))
+        ends = np.cumsum([part.run.rows for part in sound])
+        return {
+            id(part)
+            for part, end in zip(sound, ends, strict=True)
+            if not taken[end - part.run.rows : end].any()
+        }
+
     def _append(
-        self, part: Part | CorruptError, piece: Piece, transaction: DecodedTransaction
+        self,
+        part: Part | CorruptError,
+        piece: Piece,
+        transaction: DecodedTransaction,
+        *,
+        is_new: bool,
     ) -> None:
         if not isinstance(part, Part):
             self.broken_ranges.append((piece, part))
@@ -281,7 +316,7 @@ class Files:
             self.broken_ranges.append((piece, CorruptObject(problem, key=transaction.key)))
             return
         fingerprints = pc.unique(part.run.core.column("schema_fingerprint")).to_pylist()
-        is_new = self._all_new(part.run)
+        is_new = is_new or self._all_new(part.run)
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from lakelog.catalog.commit import data_file
 from lakelog.catalog.commit.writer import Writer
 from lakelog.errors import ObjectExists
 from lakelog.store import probe
@@ -68,3 +69,16 @@ def test_a_store_without_put_if_absent_is_not_asked_for_it():
     store.put = put
     writer.transaction().write("t", DATA)
     assert [if_absent for _, if_absent in asked] == [False]
+
+
+@pytest.mark.parametrize("face", [PassingStore, PlainStore])
+def test_a_file_too_large_for_one_put_is_looked_for_first(monkeypatch, face):
+    """Parts can't be joined on the condition that the name is free."""
+    monkeypatch.setattr(data_file, "_ONE_PUT_BYTES", 100)
+    store = face(MemoryStore("m"))
+    one, two = twins(store)
+    one.transaction().write("t", DATA)
+    before = data_files(store)
+    with pytest.raises(ObjectExists, match="drawn at random"):
+        two.transaction().write("t", OTHER)
+    assert data_files(store) == before

@@ -58,6 +58,45 @@ def test_clocks_of_one_writer_ascend(catalog):
     assert len(set(clocks)) == 3
 
 
+def test_clocks_ascend_over_openings(catalog, fake):
+    """Also where the machine's clock was set back between them."""
+    clocks = []
+    for _ in range(3):
+        with catalog.writer("w", "db") as writer:
+            write(writer, 1)
+        clocks = catalog.snapshot("db").files("t", details=True).column("first_clock").to_pylist()
+        fake.wall_us -= 3_600_000_000
+    assert sorted(set(clocks)) == clocks
+    assert len(clocks) == 3
+
+
+class Unread(list):
+    """What nobody may look through."""
+
+    def __iter__(self):
+        raise AssertionError("looked through")
+
+    __contains__ = __iter__
+
+
+def test_a_removal_doesnt_look_through_those_before(catalog):
+    """100,000 of them took minutes."""
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            paths = [*tx.write("t", table(1)), *tx.write("t", table(2))]
+        tx = writer.transaction()
+        own = tx.write("t", table(3))
+        kept, tx._intent.actions = tx._intent.actions, Unread(tx._intent.actions)
+        for path in (*paths, *own):
+            tx.remove(path)
+        with pytest.raises(FileNotLive):
+            tx.remove(own[0])
+        assert isinstance(tx._removed, dict)
+        tx._intent.actions = kept + list.copy(tx._intent.actions)[len(kept) :]
+        tx.commit()
+    assert values(catalog) == []
+
+
 def put_parquet(store, path, data, **options):
     sink = pa.BufferOutputStream()
     pq.write_table(data, sink, **options)

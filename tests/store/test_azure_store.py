@@ -9,6 +9,7 @@ import pytest
 from lakelog.errors import AccessDenied, BucketNotFound, ObjectExists, StorageError
 from lakelog.store import open_store
 from lakelog.store.azure import AzureStore
+from lakelog.store.base import ONE_PUT_BYTES
 from lakelog.store.retry import RetryPolicy
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 
@@ -27,6 +28,21 @@ def store(azure, azure_bucket, proxy):
     store = open_store(url, {"connection_string": connection})
     store.policy = RetryPolicy(first_wait_s=0.01, longest_wait_s=0.05)
     return store
+
+
+@pytest.mark.parametrize("if_absent", [False, True])
+def test_a_body_of_the_size_of_log_objects_goes_in_one_put(store, proxy, if_absent):
+    """Without `comp=block`: the client would cut what is over 64 MiB, and join the blocks."""
+    assert store.one_put_bytes == ONE_PUT_BYTES
+    limits = store._blob("w/x")._config
+    assert limits.max_single_put_size == ONE_PUT_BYTES
+    store.put("w/one", bytes(3_000), if_absent=if_absent)
+    assert [line.split()[0] for line in proxy.requests] == ["PUT"]
+    proxy.requests.clear()
+    limits.max_single_put_size, limits.max_block_size = 1_000, 1_000
+    store.put("w/blocks", bytes(3_000), if_absent=if_absent)
+    assert len(proxy.requests) == 4, "it is this limit that counts"
+    assert store.get("w/blocks") == bytes(3_000)
 
 
 def azure_error(status: int, code: str) -> Reply:

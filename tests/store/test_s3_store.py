@@ -8,6 +8,7 @@ import time
 
 import pytest
 from fault_cases import first
+from lakelog.catalog.format.frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
 from lakelog.errors import (
     AccessDenied,
     CapabilityMissing,
@@ -62,7 +63,16 @@ def test_each_call_makes_the_requests_it_promises(s3_store, s3_proxy):
     assert methods(s3_proxy) == ["PUT", "PUT", "GET", "DELETE"]
 
 
+def test_a_body_of_the_size_of_log_objects_goes_in_one_put(s3_store, s3_proxy, monkeypatch):
+    """On a store without put-if-absent too, where nothing else keeps late parts from joining."""
+    assert s3_store.one_put_bytes > MAX_ATTACHMENT_BYTES + 2 * MAX_MESSAGE_BYTES
+    monkeypatch.setattr(s3_store, "part_size_bytes", 5 << 20)
+    s3_store.put("w/large", bytes(12 << 20))
+    assert methods(s3_proxy) == ["PUT"]
+
+
 def test_a_large_body_goes_in_parts(s3_store, s3_proxy, monkeypatch):
+    monkeypatch.setattr(s3_store, "one_put_bytes", 10 << 20)
     monkeypatch.setattr(s3_store, "part_size_bytes", 5 << 20)
     body = secrets.token_bytes(12 << 20)
     s3_store.put("w/large", body)
@@ -73,6 +83,7 @@ def test_a_large_body_goes_in_parts(s3_store, s3_proxy, monkeypatch):
 
 def test_put_if_absent_is_one_put_whatever_the_size(s3_store, s3_proxy, monkeypatch):
     """A server may overlook the condition when it joins parts: that would replace a revision."""
+    monkeypatch.setattr(s3_store, "one_put_bytes", 10 << 20)
     monkeypatch.setattr(s3_store, "part_size_bytes", 5 << 20)
     body = secrets.token_bytes(20 << 20)
     s3_store.put("w/slot", body, if_absent=True)
@@ -84,6 +95,7 @@ def test_put_if_absent_is_one_put_whatever_the_size(s3_store, s3_proxy, monkeypa
 
 
 def test_parts_that_fail_are_taken_back(s3_store, s3_proxy, monkeypatch):
+    monkeypatch.setattr(s3_store, "one_put_bytes", 10 << 20)
     monkeypatch.setattr(s3_store, "part_size_bytes", 5 << 20)
     s3_proxy.rule = lambda request: (
         s3_error(400, "EntityTooSmall") if request.method == "PUT" else None
