@@ -189,8 +189,9 @@ def _out_of_range(meta: FooterMetadata) -> str:
 
 def _sort_in_foreign(scan: Scan, path: str, info: ObjectInfo, parsed: ParsedFooter) -> None:
     place = place_of(path)
-    if place is None:
-        reason = "no lakelog metadata, and its path is not data/<partition>/<table>/<file>"
+    if place is None or parsed.unfit:
+        where = "its path is not data/<partition>/<table>/<file>"
+        reason = f"no lakelog metadata, and {parsed.unfit or where}"
         scan.left_out.append(LeftOut(path, info.size_bytes, "foreign", reason))
         scan.strays[path] = _foreign(path, info, parsed, ("", ""))
         return

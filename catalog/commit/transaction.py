@@ -154,12 +154,12 @@ class Transaction:
             InvalidPath: Outside the writer's prefix, or the leftover of another transaction.
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
-            InvalidParquet: Not a Parquet file.
+            InvalidParquet: Not a Parquet file, or one with INT96 timestamps.
         Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer 1 PUT, 1 HEAD and 1 DELETE
             to learn the store's time.
         """
         from ..data.footers.pool import footer_pool
-        from ..data.footers.read import read_footer
+        from ..data.footers.read import read_new_footer
 
         self._check_open()
         self._session.refuse_fenced()
@@ -171,7 +171,7 @@ class Transaction:
         footer_pool().start()  # while the file is asked for
         info = self._session.store.head(self._key(path))
         self._check_adoptable(path, info)
-        parsed = read_footer(self._session.store, info.key, info.size_bytes)
+        parsed = read_new_footer(self._session.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
         add.schema_fingerprint = self._learn(table, encode_schema(schema))
         add.path, add.table, add.partition = path, table, partition

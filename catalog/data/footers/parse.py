@@ -47,12 +47,15 @@ class ParsedFooter:
         facts: Its `Add` without path, table, partition, clocks and what it replaces.
         meta: What lakelog wrote into it; None for a foreign file.
         problem: Why its lakelog metadata can't be used, if it claims to have any; else empty.
+        unfit: Why its rows can't be read right, so that it must not be taken into a log; else
+            empty.
     """
 
     schema: pa.Schema
     facts: wire.Add
     meta: FooterMetadata | None
     problem: str = ""
+    unfit: str = ""
 
 
 def footer_length(end: bytes, size_bytes: int) -> int:
@@ -101,7 +104,17 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     identity = schema if meta is None else meta.schema
     facts = _facts(metadata, identity, size_bytes)
     facts.footer_bytes, facts.footer_digest = length, footer_digest(tail[-length:])
-    return ParsedFooter(identity, facts, meta, problem)
+    return ParsedFooter(identity, facts, meta, problem, _unfit(metadata.schema))
+
+
+def _unfit(columns: Any) -> str:
+    """INT96 has no zone, and Arrow's nanoseconds begin in 1677: each reader makes other times of
+    it."""
+    for index in range(len(columns)):
+        leaf = columns.column(index)
+        if leaf.physical_type == "INT96":
+            return f"column {leaf.path!r} is a timestamp in INT96, which readers disagree on"
+    return ""
 
 
 def metadata_reader() -> Callable[[pa.BufferReader], Any]:
@@ -204,6 +217,7 @@ def encode_parsed(parsed: ParsedFooter) -> bytes:
             "facts": _text(parsed.facts.SerializeToString()),
             "meta": own,
             "problem": parsed.problem,
+            "unfit": parsed.unfit,
         }
     ).encode()
 
@@ -221,7 +235,7 @@ def decode_parsed(data: bytes) -> ParsedFooter:
         meta = decode_footer({key.encode(): value.encode() for key, value in own.items()})
     schema = unpack_schema(base64.b64decode(found["schema"]))
     facts = wire.Add.FromString(base64.b64decode(found["facts"]))
-    return ParsedFooter(schema, facts, meta, found["problem"])
+    return ParsedFooter(schema, facts, meta, found["problem"], found["unfit"])
 
 
 def _text(data: bytes) -> str:

@@ -39,6 +39,25 @@ def read_footer(store: Store, key: str, size_bytes: int) -> ParsedFooter:
         ) from error
 
 
+def read_new_footer(store: Store, key: str, size_bytes: int) -> ParsedFooter:
+    """All that the footer of a file says that is to become live.
+
+    Raises:
+        ObjectNotFound: No such object.
+        InvalidParquet: As for `read_footer`; or its rows can't be read right.
+    Requests: those of `read_footer`.
+    """
+    parsed = read_footer(store, key, size_bytes)
+    if parsed.unfit:
+        raise InvalidParquet(
+            f"{key} can't be added: {parsed.unfit}",
+            key=key,
+            hint="Write the file anew with INT64 timestamps; in Spark set "
+            "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS first",
+        )
+    return parsed
+
+
 def fetch_tail(store: Store, key: str, size_bytes: int) -> bytes:
     """The footer of a file with its trailer of 8 bytes.
 
