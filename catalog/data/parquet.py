@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import InvalidSchema
-from ..format.footer import FooterMetadata, encode_footer
+from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema
-from ..format.statistics import Exactness, column_statistics
+from ..format.statistics import Exactness, column_statistics, float_statistics
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
@@ -123,6 +123,9 @@ def encode_files(
 ) -> Iterator[EncodedFile]:
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
 
+    No statistics of floats, nested ones as well, go into the footer: they would ignore NaN, and
+    engines skip rows by them that hold it. What the log keeps of them comes from the data.
+
     Args:
         batches: Of `schema`. No rows at all give no file.
         meta: For the footers; `number` counts up from the given one.
@@ -134,11 +137,13 @@ def encode_files(
 
     encoded = encoded or encode_schema(schema)
     groups = _row_groups(batches)
+    floats = [at for at, field in enumerate(schema) if pa.types.is_floating(_plain(field.type))]
     number = meta.number
     group = next(groups, None)
     while group is not None:
         sink = pa.BufferOutputStream()
         collected: list[Any] = []
+        told: list[list[wire.ColumnStatistics]] = []
         try:
             with pq.ParquetWriter(
                 sink,
@@ -146,9 +151,12 @@ def encode_files(
                 compression="zstd",
                 metadata_collector=collected,
                 write_page_checksum=True,
+                write_statistics=_without_floats(schema),
             ) as writer:
-                writer.add_key_value_metadata(encode_footer(replace(meta, number=number), encoded))
+                keys = encode_footer(replace(meta, number=number), encoded)
+                writer.add_key_value_metadata(keys | FLOATS)
                 while group is not None:
+                    told.append([float_statistics(group.column(at), at) for at in floats])
                     writer.write_table(group, row_group_size=max(1, group.num_rows))
                     group = next(groups, None)
                     if sink.tell() >= file_bytes:
@@ -159,11 +167,54 @@ def encode_files(
             ) from error
         body = sink.getvalue()
         facts = file_facts(collected[0], schema, body.size, fingerprint=encoded.fingerprint)
+        _tell(facts, told)
         # Metadata that comes from a writer doesn't know its own serialized size.
         facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
         facts.footer_digest = footer_digest(body.slice(body.size - facts.footer_bytes).to_pybytes())
         yield EncodedFile(body, facts)
         number, meta = number + 1, replace(meta, replaces=())  # each removal is named once
+
+
+def _without_floats(schema: pa.Schema) -> bool | list[str]:
+    """What `write_statistics` of Arrow's writer takes: the leaves that aren't floats, as Parquet
+    names them."""
+    if not any(_holds_float(field.type) for field in schema):
+        return True
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema).close()
+    found = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    leaves = [found.column(leaf) for leaf in range(len(found))]
+    floats = {leaf.path for leaf in leaves if _is_float(leaf)}
+    return [leaf.path for leaf in leaves if leaf.path not in floats]
+
+
+def _is_float(leaf: Any) -> bool:
+    return leaf.physical_type in {"FLOAT", "DOUBLE"} or leaf.logical_type.type == "FLOAT16"
+
+
+def _holds_float(kind: pa.DataType) -> bool:
+    kind = _plain(kind)
+    if pa.types.is_floating(kind):
+        return True
+    return any(_holds_float(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type without what it is wrapped in: an extension, a dictionary."""
+    while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
+    return kind
+
+
+def _tell(facts: wire.Add, told: list[list[wire.ColumnStatistics]]) -> None:
+    """Put into the log's facts what is known of floats."""
+    for group, statistics in zip(facts.row_groups, told, strict=True):
+        known = {each.column: each for each in statistics}
+        for entry in group.columns:
+            if entry.column in known:
+                entry.MergeFrom(known[entry.column])
 
 
 def footer_digest(footer: bytes) -> bytes:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..wire import lakelog_transaction_pb2 as wire
+from . import compute as pc
 
 MAX_BOUND_BYTES: Final = 64
 _INT = struct.Struct("<q")
@@ -193,6 +194,28 @@ def column_statistics(
     return result
 
 
+def float_statistics(values: pa.ChunkedArray, position: int) -> wire.ColumnStatistics:
+    """What the log keeps of a column of floats, from its values: NaN is left out of bounds.
+
+    Args:
+        position: Of the column among the schema's top-level fields.
+    """
+    result = wire.ColumnStatistics(column=position, null_count=values.null_count)
+    if bound_type(values.type) is None or pa.types.is_dictionary(values.type):
+        return result
+    found = pc.min_max(values)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if low is not None and not math.isnan(low):
+        result.min, result.max = encode_float(low, "min"), encode_float(high, "max")
+        result.min_exact = result.max_exact = True
+    return result
+
+
+def encode_float(value: float, which: str) -> bytes:
+    """-0.0 and 0.0 compare equal but sort apart: the bound takes in both."""
+    return _FLOAT.pack((-0.0 if which == "min" else 0.0) if value == 0 else value)
+
+
 def _raw_bound(found: Any, which: str, column: Any, kind: pa.DataType) -> bytes | None:
     types = pa.types
     if types.is_unsigned_integer(kind) or types.is_boolean(kind):
@@ -204,8 +227,7 @@ def _raw_bound(found: Any, which: str, column: Any, kind: pa.DataType) -> bytes 
         value = float(raw)
         if math.isnan(value):
             return None
-        # -0.0 and 0.0 compare equal but sort apart: the bound takes in both.
-        return encode_bound((-0.0 if which == "min" else 0.0) if value == 0 else value, kind)
+        return encode_float(value, which)
     if types.is_string(kind):
         return bytes(raw).decode("utf-8").encode()  # a foreign file may hold anything
     if types.is_binary(kind):
