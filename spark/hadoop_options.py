@@ -1,7 +1,8 @@
 """What fsspec calls `storage_options`, said to Hadoop's connectors, for one read alone.
 
-Hadoop keeps one connection object for each bucket and process, made with the settings of whoever
-came first: two sets of credentials for one bucket can't be used side by side.
+Hadoop keeps one connector for each bucket and process, made with the settings of whoever came
+first: a second endpoint or key for a bucket of that name would silently read the first store. So
+where settings are given, that cache is off for the read.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PROVIDERS = "org.apache.hadoop.fs.s3a."
+_OWN_CONNECTORS = {f"fs.{scheme}.impl.disable.cache": "true" for scheme in ("s3", "s3a", "s3n")}
 
 
 def hadoop_options(url: str, storage_options: Mapping[str, Any] | None) -> dict[str, str]:
@@ -28,7 +30,7 @@ def hadoop_options(url: str, storage_options: Mapping[str, Any] | None) -> dict[
     """
     if split_scheme(url)[0] not in ("s3", "s3a") or not storage_options:
         return {}
-    return _credentials(storage_options) | _endpoint(storage_options)
+    return _credentials(storage_options) | _endpoint(storage_options) | _OWN_CONNECTORS
 
 
 def _credentials(options: Mapping[str, Any]) -> dict[str, str]:

@@ -6,6 +6,8 @@ import pytest
 from lakelog.spark.hadoop_options import hadoop_options
 
 PROVIDER = "fs.s3a.aws.credentials.provider"
+# A cached connector would answer for another endpoint or key.
+NO_CACHE = {f"fs.{scheme}.impl.disable.cache": "true" for scheme in ("s3", "s3a", "s3n")}
 
 
 def test_a_store_of_ones_own():
@@ -24,6 +26,7 @@ def test_a_store_of_ones_own():
         "fs.s3a.connection.ssl.enabled": "false",
         "fs.s3a.endpoint.region": "us-east-1",
         "fs.s3a.path.style.access": "true",
+        **NO_CACHE,
     }
 
 
@@ -33,7 +36,8 @@ def test_credentials_for_a_while_and_none():
     assert found["fs.s3a.session.token"] == "x"
     assert found[PROVIDER].endswith("TemporaryAWSCredentialsProvider")
     assert hadoop_options("s3://b", {"anon": True, "key": "k", "secret": "s"}) == {
-        PROVIDER: "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+        PROVIDER: "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider",
+        **NO_CACHE,
     }
 
 
