@@ -6,6 +6,8 @@ and the exact sizes, so they are handed to Spark as an index of its own, in one 
 native Parquet reader does the
 rest: column pruning, row-group push-down, splits, `_metadata`.
 
+In the tasks each file is held against the log before it is read (`checked_read_java`).
+
 This needs the JVM of a classic session. Where there is none (Spark Connect), or where a Spark to
 come has changed the internals that the index stands on, `FileIndexUnavailable` is raised and
 `parquet_paths.relation` serves.
@@ -13,11 +15,16 @@ come has changed the internals that the index stands on, `FileIndexUnavailable` 
 
 from __future__ import annotations
 
+import os
 import struct
-from typing import TYPE_CHECKING, Any
+import tempfile
+import zipfile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..catalog.data.parquet import UNKNOWN_DIGEST
 from ..errors import LakelogError
-from .file_index_java import FACTORY_CLASS, FILE_INDEX, RELATION_FACTORY
+from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
+from .file_index_java import FACTORY_CLASS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,17 +32,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    KnownFile = tuple[str, int]
-    """A raw path or URL (never percent-encoded) and the exact size in bytes."""
+
+class KnownFile(NamedTuple):
+    """A file as the log knows it.
+
+    Attributes:
+        path: Path or URL, raw (never percent-encoded).
+        size_bytes: Exact.
+        footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
+    """
+
+    path: str
+    size_bytes: int
+    footer_bytes: int = 0
+    footer_digest: bytes = UNKNOWN_DIGEST
 
 
 class FileIndexUnavailable(LakelogError):
     """This session can't take a file index of ours: no JVM at hand, or another Spark inside."""
 
 
-# One factory for each JVM. A process has one JVM in all but exotic cases, and it survives
-# `spark.stop()`; the gateway is kept beside the factory, so that its identity can't be taken over
-# by a new one at the same address.
+# One factory for each SparkContext, whose executors were given the jar; the context is kept beside
+# it, so that its identity can't be taken over by a new one at the same address.
 _factories: list[tuple[Any, Any]] = []
 
 
@@ -48,15 +66,14 @@ def relation(
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files.
 
-    A size smaller than the true one cuts rows off without an error, so sizes must come from the
-    log, which holds what was verified at commit. All columns become nullable: a column that a file
+    A file of another size or, where it is known, with another footer fails the query that reads it.
+    All columns become nullable: a column that a file
     lacks reads as null.
 
     Args:
         spark: A classic session.
         schema: What to read; the native reader must accept it for every file (see `read_types`).
-        files: Paths or URLs as they are, in a scheme that Hadoop knows, and sizes in bytes.
-
+        files: As the log knows them, in a scheme that Hadoop knows.
         options: Options of the Parquet source, and Hadoop settings, for this read alone.
 
     Returns:
@@ -84,53 +101,67 @@ def relation(
 
 
 def pack(files: Sequence[KnownFile]) -> bytes:
-    """Put paths and sizes into one byte string, since each call into the JVM costs as much as a
-    thousand paths.
+    """Put the files into one byte string, since each call into the JVM costs as much as a thousand
+    paths.
 
     Big-endian: the count (4 bytes), the length of each path in bytes (4 each), the sizes (8 each),
-    the paths.
+    length and digest of each footer (8 and 8), the paths.
     """
-    paths = [path.encode() for path, _ in files]
-    count = len(paths)
-    sizes = [size_bytes for _, size_bytes in files]
+    paths = [file.path.encode() for file in files]
+    footers = b"".join(struct.pack(">q", each.footer_bytes) + each.footer_digest for each in files)
     return (
-        struct.pack(f">i{count}i", count, *map(len, paths))
-        + struct.pack(f">{count}q", *sizes)
+        struct.pack(f">i{len(paths)}i", len(paths), *map(len, paths))
+        + struct.pack(f">{len(paths)}q", *(file.size_bytes for file in files))
+        + footers
         + b"".join(paths)
     )
 
 
 def _factory(spark: SparkSession) -> Any:
-    gateway = spark.sparkContext._gateway
+    context = spark.sparkContext
     for known, factory in _factories:
-        if known is gateway:
+        if known is context:
             return factory
     try:
-        factory = _compile(spark._jvm, gateway)
+        factory = _compile(spark._jvm, context)
     except Exception as error:
         raise FileIndexUnavailable(
             f"the file index doesn't compile on Spark {spark.version}: {_first_line(error)}"
         ) from error
-    _factories.append((gateway, factory))
+    _factories[:] = [(context, factory)]  # a process has one at a time
     return factory
 
 
-def _compile(jvm: Any, gateway: Any) -> Any:
+def _compile(jvm: Any, context: Any) -> Any:
     # The context class loader, because under spark-submit Spark itself isn't on the system class
     # path.
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    for text in (
-        FILE_INDEX,
-        RELATION_FACTORY,
-    ):  # one class at a time: Janino resolves them in this order
+    # One class at a time: Janino resolves them in this order.
+    for text in (CHECKED_READ, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY):
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(loader)
         compiler.cook(text)
         loader = compiler.getClassLoader()
+        if text is CHECKED_READ:
+            code = compiler.getBytecodes().get(CHECKED_READ_CLASS)
+    _send(context, code)
+    gateway = context._gateway
     constructor = loader.loadClass(FACTORY_CLASS).getDeclaredConstructor(
         gateway.new_array(jvm.java.lang.Class, 0)
     )
     return constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
+
+
+def _send(context: Any, code: bytes) -> None:
+    """Give the class that runs in the tasks to all executors, those to come as well.
+
+    The jar stays as long as the context: executors fetch it from the driver when they first need
+    it.
+    """
+    handle, path = tempfile.mkstemp(dir=context._temp_dir, prefix="lakelog-", suffix=".jar")
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
+        jar.writestr(CHECKED_READ_CLASS.replace(".", "/") + ".class", bytes(code))
+    context._jsc.addJar(path)
 
 
 def _first_line(error: Exception) -> str:

@@ -23,7 +23,7 @@ from .column_names import check_names, check_times, is_case_sensitive, is_there
 from .urls import hadoop_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 FILE_INDEX_SWITCH = "LAKELOG_SPARK_FILE_INDEX"
 """Set to `off` in the environment, it makes every read go by `parquet_paths`."""
 
+# Whatever the session says: rows are right, or there is an error. Parquet readers verify the
+# checksums of pages, which lakelog writes, only if they are told to.
+_RIGHT_OR_ERROR = {
+    "parquet.page.verify-checksum.enabled": "true",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+}
 _warned: set[str] = set()
 
 
@@ -43,7 +50,7 @@ class FileGroup:
     Attributes:
         schema: The Arrow schema as it stands in the files' footers (`pyarrow.parquet.read_schema`),
             not as it was in the writer's memory: Parquet stores some types as others.
-        files: Raw URLs or paths, and exact sizes in bytes.
+        files: As the log knows them.
         hidden: Columns that are in the files but mean something else there (an older generation of
             the name).
     """
@@ -71,6 +78,7 @@ class _Request:
 
     target: pa.Schema
     options: Mapping[str, str]
+    check: Callable[[], bool]
 
 
 def read_files(
@@ -79,6 +87,7 @@ def read_files(
     target: pa.Schema,
     *,
     options: Mapping[str, str] | None = None,
+    check: Callable[[], bool] = lambda: False,
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
 
@@ -87,6 +96,8 @@ def read_files(
         groups: The files by physical schema. None at all gives an empty DataFrame.
         target: The unified schema; leave columns out of it to not read them.
         options: Options of the Parquet source, and Hadoop settings for this read alone.
+        check: Called where Spark's tasks can't check the files: raises if one isn't what the log
+            says, and tells whether none has bounds of floats. May be called several times.
 
     Returns:
         A lazy DataFrame with the target's columns in its order, all nullable.
@@ -97,7 +108,7 @@ def read_files(
 
     Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
     """
-    request = _Request(target, options or {})
+    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check)
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
@@ -143,7 +154,7 @@ def _branch(
     from pyspark.sql.types import StructField, StructType
 
     read = [StructField(each.name, each.read) for each in plan if each.read is not None]
-    frame = _scan(spark, StructType(read), files, request.options)
+    frame = _scan(spark, StructType(read), files, request)
     as_read = all(each.read is not None and each.physical is None for each in plan)
     return frame if as_read else frame.select(*(_column(each, request) for each in plan))
 
@@ -161,14 +172,17 @@ def _column(plan: _ColumnPlan, request: _Request) -> Column:
 
 
 def _scan(
-    spark: SparkSession, schema: StructType, files: Sequence[KnownFile], options: Mapping[str, str]
+    spark: SparkSession, schema: StructType, files: Sequence[KnownFile], request: _Request
 ) -> DataFrame:
+    options = request.options
     if os.environ.get(FILE_INDEX_SWITCH, "").lower() not in ("off", "0", "false"):
         try:
             return file_index.relation(spark, schema=schema, files=files, options=options)
         except file_index.FileIndexUnavailable as reason:
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
-    return parquet_paths.relation(spark, schema=schema, files=files, options=options)
+    return parquet_paths.relation(
+        spark, schema=schema, files=files, options=options, float_bounds=not request.check()
+    )
 
 
 def _warn_once(text: str) -> None:

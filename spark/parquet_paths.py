@@ -27,6 +27,17 @@ _TASKS = "8"
 # What Hadoop's globs give a meaning to. Spark has an option against globbing; Connect ignores it,
 # and then `a*.parquet` reads other files too.
 _GLOB = re.compile(r"([\[\]{}*?\\])")
+# Dictionaries and Bloom filters tell -0.0 from 0.0, which are equal for Spark. Bounds in footers
+# and page indexes ignore NaN, which is greater than all else for Spark. Its reader heeds these
+# options per read, and for all columns alike.
+_EXACT_FLOATS = {
+    "parquet.filter.dictionary.enabled": "false",
+    "parquet.filter.bloom.enabled": "false",
+}
+_WITHOUT_BOUNDS = {
+    "parquet.filter.stats.enabled": "false",
+    "parquet.filter.columnindex.enabled": "false",
+}
 
 
 def relation(
@@ -35,21 +46,25 @@ def relation(
     schema: StructType,
     files: Sequence[KnownFile],
     options: Mapping[str, str] | None = None,
+    float_bounds: bool = True,
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files, by their paths alone.
 
     Args:
         spark: A session of any kind, Connect included.
         schema: What to read; the native reader must accept it for every file.
-        files: Raw paths or URLs, and sizes (which Spark looks up again). At least one.
+        files: As the log knows them, at least one. Spark looks them up again and takes whatever it
+            finds: the caller holds them against the log (`catalog.data.footers.known`).
         options: Options of the Parquet source, and Hadoop settings for this read alone.
+        float_bounds: Whether a file may have bounds of floats: then none are used, if there are
+            floats to read.
 
     Raises:
         InvalidPath: A file's name starts with `_` or `.`: Spark would leave it out without a word.
 
     Requests: one HEAD and one LIST for each file, now (Connect may repeat them).
     """
-    for path, _ in files:
+    for path, *_ in files:
         if path.rpartition("/")[2].startswith(("_", ".")):
             raise InvalidPath(
                 "Spark leaves out files whose names start with '_' or '.', without a word",
@@ -58,9 +73,11 @@ def relation(
             )
     # No partition discovery: `day=1` in a path is no column here.
     settings = dict(options or {}) | {"recursiveFileLookup": "true"}
+    if any(kind in schema.json() for kind in ('"float"', '"double"')):
+        settings |= _EXACT_FLOATS | (_WITHOUT_BOUNDS if float_bounds else {})
     with _few_listing_tasks(spark):
         reader = spark.read.schema(schema).options(**settings)
-        frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path, _ in files))
+        frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path, *_ in files))
         _ = frame.schema  # Connect looks the files up only when asked, and then keeps the answer
         return frame
 

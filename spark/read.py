@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.catalog import Catalog, open_catalog
+from ..catalog.data.footers.known import check_file
 from ..catalog.data.unify import readable_columns
+from ..catalog.format.footer import WITHOUT_FLOATS
+from ..catalog.format.names import parse_data_file
+from ..catalog.parallel import parallel
 from ..errors import InvalidSchema, UsageError
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
+from .file_index import KnownFile
 from .hadoop_options import hadoop_options
 from .native import FileGroup, read_files
 from .urls import supports_url
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ..catalog.catalog import AsOf
+    from ..catalog.data.scan import FilePart
     from ..catalog.snapshot import Snapshot
 
 
@@ -85,19 +92,36 @@ def native(
         options: Hadoop settings for this read alone; see `hadoop_options`.
     Raises:
         InvalidSchema: A column that this reader can't take.
-    Requests: none.
+        ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
+            the log says.
+    Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
     """
     target = snapshot.schema(table)
     groups: dict[bytes, FileGroup] = {}
-    files: dict[bytes, list[tuple[str, int]]] = {}
-    for part in snapshot.file_parts(table):
+    files: dict[bytes, list[KnownFile]] = {}
+    parts = snapshot.file_parts(table)
+    for part in parts:
         if part.fingerprint not in groups:
             seen = set(readable_columns(part.schema, target))
             hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
             known = files[part.fingerprint] = []
             groups[part.fingerprint] = FileGroup(part.schema, known, hidden=hidden)
-        files[part.fingerprint].append((catalog.store.object_url(part.key), part.size_bytes))
-    return read_files(spark, list(groups.values()), target, options=options)
+        url = catalog.store.object_url(part.key)
+        file = KnownFile(url, part.size_bytes, part.footer_bytes, part.footer_digest)
+        files[part.fingerprint].append(file)
+
+    @cache
+    def check() -> bool:
+        """Whether no file has bounds of floats: a copy of a file of ours may say so and have them,
+        but doesn't have such a name."""
+
+        def is_without(part: FilePart) -> bool:
+            footer = check_file(catalog.store, part)
+            return parse_data_file(part.key) is not None and WITHOUT_FLOATS in footer
+
+        return all(parallel(is_without, parts))
+
+    return read_files(spark, list(groups.values()), target, options=options, check=check)
 
 
 def _check_source(spark: SparkSession, target: pa.Schema, reason: InvalidSchema) -> None:

@@ -53,11 +53,11 @@ def hadoop_files(spark: SparkSession, files: Iterable[KnownFile]) -> list[KnownF
     """Spell URLs as Hadoop does; a scheme without a connector stays, for Spark to complain of."""
     names: dict[str, str] = {}
     known = []
-    for url, size_bytes in files:
-        scheme, rest = split_scheme(url)
+    for file in files:
+        scheme, rest = split_scheme(file.path)
         if scheme not in names:
             names[scheme] = hadoop_scheme(spark, scheme) or scheme
-        known.append((f"{names[scheme]}://{rest}", size_bytes))
+        known.append(file._replace(path=f"{names[scheme]}://{rest}"))
     return known
 
 

@@ -44,11 +44,13 @@ def settings(spark: SparkSession) -> Iterator[Callable[[str, object], None]]:
 def write(tmp_path: Path) -> Callable[..., KnownFile]:
     """`write(name, table)` writes a Parquet file under the test folder: its path and its size."""
 
+    from lakelog.spark.file_index import KnownFile
+
     def write_file(name: str, table: pa.Table, **options: object) -> KnownFile:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path, **options)
-        return str(path), path.stat().st_size
+        return KnownFile(str(path), path.stat().st_size)
 
     return write_file
 

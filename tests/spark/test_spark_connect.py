@@ -21,12 +21,14 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 import pyarrow as pa, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from lakelog.errors import InvalidSchema
+from lakelog.spark.file_index import KnownFile
 from lakelog.spark.native import FileGroup, read_files
 from lakelog.spark.urls import supports_url
 
 spark = SparkSession.builder.remote("local[1]").getOrCreate()
 paths = sys.argv[1:]
-groups = [FileGroup(pq.read_schema(path), [(path, os.path.getsize(path))]) for path in paths]
+files = [KnownFile(path, os.path.getsize(path)) for path in paths]
+groups = [FileGroup(pq.read_schema(file.path), [file]) for file in files]
 target = pa.schema({"id": pa.int64(), "value": pa.float64(), "time": pa.timestamp("us")})
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", RuntimeWarning)

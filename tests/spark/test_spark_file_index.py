@@ -20,7 +20,8 @@ SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
 
 
 def relation(spark: Any, files: Any, schema: Any = SCHEMA) -> DataFrame:
-    return file_index.relation(spark, schema=schema, files=files)
+    known = [file_index.KnownFile(*each) for each in files]
+    return file_index.relation(spark, schema=schema, files=known)
 
 
 def rows(count: int, start: int = 0) -> pa.Table:
@@ -84,8 +85,8 @@ def test_raw_paths(spark, write, name):
 
 def test_input_files_and_metadata(spark, write):
     first, second = write("one.parquet", rows(2)), write("t wo %.parquet", rows(3, 2))
-    frame = relation(spark, [(f"file://{path}", size) for path, size in (first, second)])
-    assert sorted(frame.inputFiles()) == sorted(Path(each).as_uri() for each, _ in (first, second))
+    frame = relation(spark, [(f"file://{path}", size) for path, size, *_ in (first, second)])
+    assert sorted(frame.inputFiles()) == sorted(Path(each).as_uri() for each, *_ in (first, second))
     found = frame.select(
         "a", "_metadata.file_path", "_metadata.file_size", "_metadata.row_index"
     ).collect()
@@ -106,6 +107,31 @@ def test_columns_are_pruned_and_row_groups_skipped(spark, write):
     # Rows that leave the scan, before the filter above it: one row group of ten.
     assert scan_metrics(frame.where("a >= 9500"))["numOutputRows"] == 1000
     assert scan_metrics(frame.where("a >= 0"))["numOutputRows"] == 10_000
+
+
+def test_conditions_on_floats_skip_nothing_and_those_on_others_do(spark, write):
+    """Bounds of floats ignore NaN."""
+    numbers = list(range(10_000))
+    kind = pa.struct({"x": pa.float32(), "i": pa.int64()})
+    table = pa.table(
+        {
+            "a": numbers,
+            "v": [float(each) for each in numbers],
+            "s": pa.array([{"x": float(each), "i": each} for each in numbers], kind),
+        }
+    )
+    file = write("floats.parquet", table, row_group_size=1000)
+    frame = relation(spark, [file], spark_schema(table.schema))
+    for condition, rows_read in {
+        "a >= 9500": 1000,
+        "a >= 9500 and v >= 0 and s.x > 0": 1000,
+        "s.i >= 9500": 1000,
+        "v >= 9500": 10_000,
+        "s.x >= 9500": 10_000,
+        "a >= 9500 or v >= 9500": 10_000,
+    }.items():
+        found = scan_metrics(frame.where(condition))["numOutputRows"]
+        assert found == rows_read, condition
 
 
 def test_planning_asks_nothing_of_the_file_system(spark, write):

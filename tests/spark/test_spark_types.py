@@ -15,6 +15,7 @@ import pytest
 from lakelog.errors import InvalidSchema
 from lakelog.spark.arrow_casts import keeps_values
 from lakelog.spark.arrow_types import is_direct, read_type, spark_schema, spark_type, storage
+from lakelog.spark.file_index import KnownFile
 from lakelog.spark.native import FileGroup, read_files
 
 pytestmark = pytest.mark.spark
@@ -170,7 +171,7 @@ def test_every_type_against_every_target(spark, files, settings, name, vectorize
     settings("spark.sql.parquet.enableVectorizedReader", vectorized)
     schema, path, size = files[name]
     if name in ("list<half>", "list<ns>") and not vectorized:
-        groups = [FileGroup(schema, [(path, size)])]
+        groups = [FileGroup(schema, [KnownFile(path, size)])]
         with pytest.raises(Exception, match="PARQUET_TYPE_ILLEGAL"):  # loud, and that is enough
             read_files(spark, groups, schema).collect()
         return
@@ -180,7 +181,9 @@ def test_every_type_against_every_target(spark, files, settings, name, vectorize
         if not vectorized and not is_direct(schema.field("c").type, target):
             continue  # casts don't depend on the reader
         try:
-            frame = read_files(spark, [FileGroup(schema, [(path, size)])], pa.schema({"c": target}))
+            frame = read_files(
+                spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target})
+            )
         except InvalidSchema as error:
             assert "'c" in str(error)  # noqa: PT017
             continue
@@ -231,7 +234,9 @@ def test_float_to_narrower_or_text_to_number_is_refused(spark, files):
     ]:
         schema, path, size = files[name]
         with pytest.raises(InvalidSchema, match="no safe cast leads to"):
-            read_files(spark, [FileGroup(schema, [(path, size)])], pa.schema({"c": target}))
+            read_files(
+                spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target})
+            )
 
 
 def test_nanoseconds_are_cut_towards_the_past(spark, write):
@@ -255,7 +260,7 @@ def test_timestamps_without_zone_do_not_move_with_the_session(spark, files, sett
     settings("spark.sql.session.timeZone", "America/New_York")
     schema, path, size = files["timestamp ns None"]
     frame = read_files(
-        spark, [FileGroup(schema, [(path, size)])], pa.schema({"c": pa.timestamp("us")})
+        spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": pa.timestamp("us")})
     )
     assert [each.c for each in frame.collect()] == [*TIMES, None]
 
