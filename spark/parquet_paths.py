@@ -27,9 +27,8 @@ _TASKS = "8"
 # What Hadoop's globs give a meaning to. Spark has an option against globbing; Connect ignores it,
 # and then `a*.parquet` reads other files too.
 _GLOB = re.compile(r"([\[\]{}*?\\])")
-
-# Dictionaries and Bloom filters tell -0.0 from 0.0, which for Spark are equal. Bounds in footers and
-# page indexes ignore NaN, which for Spark is greater than all else. Spark's reader heeds these
+# Dictionaries and Bloom filters tell -0.0 from 0.0, which are equal for Spark. Bounds in footers
+# and page indexes ignore NaN, which is greater than all else for Spark. Its reader heeds these
 # options per read, and for all columns alike.
 _EXACT_FLOATS = {
     "parquet.filter.dictionary.enabled": "false",

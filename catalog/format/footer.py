@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "lakelog."
 VERSION: Final = "1"
+# Of new files alone: older ones have the others, and statistics of floats.
 FLOATS: Final = {PREFIX + "float_statistics": "none"}
 WITHOUT_FLOATS: Final = (PREFIX + "float_statistics").encode()
 

@@ -54,9 +54,7 @@ def examine_data_files(
         return [Finding("problem", error.message, error.key, error.hint)]
 
 
-def _look(
-    store: Store, folder: str, tables: dict[str, pa.Table], there: pa.Table
-) -> list[Finding]:
+def _look(store: Store, folder: str, tables: dict[str, pa.Table], there: pa.Table) -> list[Finding]:
     found = []
     for table, rows in sorted(tables.items()):
         if wrong := _wrong(store, folder, rows, there):
