@@ -98,11 +98,11 @@ class Facts:
         epoch: Of the head.
         oldest: Oldest revision that could be read.
         exclusive: Whether the store has put-if-absent (gc); None where nobody asked.
-        undecided: gc: whether files were asked for that may have been committed in another life of
-            the log.
         keep_from: prune: the oldest revision that retention wants; -1 for gc.
         checkpoint: prune: key of the checkpoint that the log will begin with; empty if there is
             none, and for gc.
+        undecided: gc: whether files were asked for that may have been committed in another life of
+            the log.
     """
 
     head: int
@@ -110,9 +110,9 @@ class Facts:
     epoch: int
     oldest: int
     exclusive: bool | None = None
-    undecided: bool = False
     keep_from: int = -1
     checkpoint: str = ""
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)

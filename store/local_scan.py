@@ -12,9 +12,10 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from . import local_files as files
 from .base import PAGE_KEYS, ObjectInfo
 from .keys import is_utf8
-from .local_files import FOLDER, arrived_s, entries
+from .local_files import FOLDER, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,6 +90,7 @@ def _look_up(base: str, folder: str, names: Sequence[str]) -> dict[str, ObjectIn
     """Sizes and times of the files among `names` that are still there."""
     found: dict[str, ObjectInfo] = {}
     time_of, utc, status_of = dt.datetime.fromtimestamp, dt.UTC, os.stat
+    arrived_s = files.arrived_s
     try:
         descriptor = os.open(base + folder, FOLDER | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):

@@ -3,7 +3,8 @@
 A writer that finds no log begins one at revision 0. If there was a log and it is lost, its data
 files would look like leftovers to gc from then on, and be deleted. So before revision 0 the data
 files are asked: one that was written under a later epoch than the first, or was begun on a
-revision, proves that there was a log.
+revision, proves that there was a log. So does anything in `segments/`, where only checkpoints put
+objects: a log of adopted files leaves no other trace.
 
 What one can't tell apart: the files of a lost first commit, and those of a first commit that was
 never made. So a reader and `lakelog doctor` only tell of data files without a log.
@@ -15,16 +16,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...errors import InvalidParquet, LogLost, ObjectNotFound
-from ..format.names import base_folder, is_id, log_folder, parse_data_file
+from ...errors import LogLost
+from ..format.names import base_folder, is_id, log_folder, parse_data_file, segments_folder
 from ..log.listing import read_listing
+from .lost_tail import newest, read_meta
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ...store import ObjectInfo, Store
+    from ...store import Store
 
-_FOOTERS: Final = 32
 _FIRST_EPOCH: Final = 1
 
 
@@ -33,33 +34,28 @@ def refuse_lost_log(store: Store, writer: str, database: str) -> None:
 
     Raises:
         LogLost: It existed.
-    Requests: 1 LIST; and 1 GET for each transaction, up to 32, if there are data files.
+    Requests: 2 LIST; and 1 GET for each transaction, up to 32, if there are data files.
     """
-    one_each: dict[bytes, ObjectInfo] = {}
+    folder = segments_folder(writer, database)
+    for info in store.list(folder, first_page=1):
+        raise LogLost(
+            f"{writer}/{database} has segments of checkpoints and no log",
+            key=info.key,
+            hint=f"Its log was lost: restore it, or plan `lakelog rebuild URL {database} --writer "
+            f"{writer}`. If nothing of it is wanted, move {folder} away",
+        )
+    left = []
     for info in store.list(f"{base_folder(writer, database)}data/"):
         name = parse_data_file(info.key)
         if name is None:
             continue
         if name.epoch > _FIRST_EPOCH:
             raise _lost(writer, database, info.key)
-        known = one_each.setdefault(name.transaction_id, info)
-        if info.modified_at and known.modified_at and info.modified_at > known.modified_at:
-            one_each[name.transaction_id] = info
-    newest = sorted(one_each.values(), key=lambda info: str(info.modified_at), reverse=True)
-    for info in newest[:_FOOTERS]:
-        if _base_revision(store, info) >= 0:
+        left.append(info)
+    for info in newest(left):
+        meta = read_meta(store, info)
+        if meta is not None and meta.base_revision >= 0:
             raise _lost(writer, database, info.key)
-
-
-def _base_revision(store: Store, info: ObjectInfo) -> int:
-    """The revision that a file's transaction was begun on; -1 if it was none, or nobody can say."""
-    from ..data.footers.read import read_footer
-
-    try:
-        meta = read_footer(store, info.key, info.size_bytes).meta
-    except (InvalidParquet, ObjectNotFound):
-        return -1
-    return -1 if meta is None else meta.base_revision
 
 
 def without_log(
@@ -69,13 +65,13 @@ def without_log(
     *,
     known: Collection[tuple[str, str]] = (),
 ) -> list[tuple[str, str]]:
-    """Writers and databases that have data files of lakelog's making and no log.
+    """Writers and databases that have data files of lakelog's making, or segments, and no log.
 
     Args:
         writer, database: Only of this one.
         known: Pairs that have a log; they are not asked.
-    Requests: 1 LIST for the writers, 1 for each writer, 1 for each pair that isn't known; 2 more
-        for each with data files.
+    Requests: 1 LIST for the writers, 1 for each writer, 1 for each pair that isn't known; up to 3
+        more for each with data files or segments.
     """
     writers = [name for name in store.list_folders("") if is_id(name)]
     found = []
@@ -90,12 +86,14 @@ def without_log(
 def _only_data(store: Store, writer: str, database: str) -> bool:
     base, log = base_folder(writer, database), log_folder(writer, database)
     folders = store.list_folders(base)
-    if "data" not in folders:
+    if not {"data", "segments"}.intersection(folders):
         return False
     if "transactions" in folders:
         names = (item.key[len(log) :] for item in store.list(log))
         if read_listing(writer, database, names).head >= 0:
             return False
+    if any(store.list(segments_folder(writer, database), first_page=1)):
+        return True
     return any(parse_data_file(info.key) for info in store.list(f"{base}data/"))
 
 

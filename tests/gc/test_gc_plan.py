@@ -69,7 +69,7 @@ SAVED = """\
 "names": ["EWR/weather/data/z.parquet"]}],
 "notes": ["a note"],
 "facts": {"head": 7, "head_digest": "%s", "epoch": 3, "oldest": 2, "exclusive": true, \
-"keep_from": -1, "checkpoint": ""},
+"keep_from": -1, "checkpoint": "", "undecided": false},
 "made_at": "2026-11-21T06:30:00.123456+00:00",
 "actions": [
 {"key": "EWR/weather/data/p/t/x.parquet", "size_bytes": 10, "reason": "orphan"},

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import lakelog
@@ -22,16 +20,14 @@ NOW = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
 
 @pytest.fixture
 def leftovers(tmp_path) -> str:
-    """A log of one commit and old data files that it doesn't name."""
+    """A log of two owners, and data files of the first one that it doesn't name."""
     url = str(tmp_path / "lake")
-    with lakelog.open_catalog(url).writer("W", "db") as writer, writer.transaction() as tx:
-        (path,) = tx.write("t", pa.table({"a": [1]}))
+    for _ in range(2):
+        with lakelog.open_catalog(url).writer("W", "db") as writer, writer.transaction() as tx:
+            (path,) = tx.write("t", pa.table({"a": [1]}))
     folder = Path(url, "W", "db", path).parent
     for number in range(FILES):
-        (folder / f"foreign-{number}.parquet").write_bytes(b"x" * 10)
-    at = time.time() - 10 * 86_400
-    for file in folder.iterdir():
-        os.utime(file, (at, at))
+        (folder / f"1-{number:032x}-0.parquet").write_bytes(b"x" * 10)
     return url
 
 

@@ -370,3 +370,16 @@ def test_a_listing_is_what_a_sorted_set_would_say(tmp_path_factory, keys, after,
     for point in (None, after, *keys):
         expected = sorted(k for k in keys if k.startswith(prefix) and (point is None or k > point))
         assert [info.key for info in store.list(prefix, after=point)] == expected
+
+
+def test_a_file_is_as_old_as_its_arrival(tmp_path):
+    """`mv`, `tar` and `rsync` keep the time at which the bytes were written."""
+    store = open_store(tmp_path / "lake")
+    store.put("w/other", b"1")
+    moved = tmp_path / "moved"
+    moved.write_bytes(b"1")
+    os.utime(moved, (1.6e9, 1.6e9))
+    moved.rename(tmp_path / "lake" / "w" / "a")
+    (listed, _) = store.list("w/")
+    assert listed == store.head("w/a")
+    assert abs(listed.modified_at.timestamp() - time.time()) < 3600
