@@ -6,6 +6,7 @@ other options are given, the two don't go together, and the second one stops.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..catalog.format.names import LogObject, log_folder, name_prefix, rebuilt_slot_uuid
@@ -19,27 +20,30 @@ if TYPE_CHECKING:
     from .plan import RebuildPlan
 
 
-def begun_note(store: Store, plan: RebuildPlan) -> str:
-    """What a plan has to say of another rebuild that was begun; empty for nothing.
+def as_begun(store: Store, plan: RebuildPlan) -> tuple[RebuildPlan, str]:
+    """A plan as one that goes on with a rebuild that was begun, with the time at which that was;
+    and what it has to say of one that it can't go on with, or nothing.
 
     Requests: 1 GET if the log is sealed.
     """
     if not plan.seal.stands or not plan.transactions:
-        return ""
+        return plan, ""
     uuid = rebuilt_slot_uuid(bytes.fromhex(plan.rebuild_id), 0)
     item = LogObject(plan.incarnation, 0, uuid[:4].hex(), "transaction")
     key = log_folder(plan.writer, plan.database) + item.name
     try:
         found = decode_transaction(store.get(key), key)
     except ObjectNotFound:
-        return ""
+        return plan, ""
     except CorruptError:
         said = ""
     else:
         said = found.message.commit.members[0].summary.get(CONTENT, "")
+        # A file that came since is newer, and is no other rebuild for that.
+        plan = replace(plan, begun_at_us=found.message.actions[0].identity.begun_at_us)
     if said == content_of(plan):
-        return ""
-    return f"This plan can't be executed as it is. {_what(plan)}. {_way_out(plan, store.url)}"
+        return plan, ""
+    return plan, f"This plan can't be executed as it is. {_what(plan)}. {_way_out(plan, store.url)}"
 
 
 def begun_error(log: LogReader, plan: RebuildPlan, key: str) -> PlanOutdated:

@@ -18,7 +18,7 @@ from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source, refuse_refs
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
-from .begun import begun_note
+from .begun import as_begun
 from .carried import carry_over
 from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, read_whole
@@ -117,7 +117,8 @@ def plan_rebuild(
     names = (writer, database)
     plan = _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
     back = "" if back_to is None else back_note(back_to)
-    more = (begun_note(store, plan), back, renamed_note(scan), *old.doubts)
+    plan, begun = as_begun(store, plan)
+    more = (begun, back, renamed_note(scan), *old.doubts)
     return replace(plan, notes=(*(note for note in more if note), *plan.notes))
 
 
