@@ -18,3 +18,5 @@ EPOCH = "F1 epoch: it never decreases along the log, and a guest carries that of
 ONE_OWNER = "F2 one owner: the owner's commits of one epoch come from one opening"
 JUST = "F3 just: an owner is fenced only if another opening of its epoch or a higher one committed"
 NOT_RECREATED = "P1 pruned: a pruned name is never created again"
+ONE_REBUILD = "R1 one rebuild: what stands in a rebuilt incarnation is of one plan"
+FENCED = "R2 fenced: no opening of a sealed incarnation goes on in the next one"

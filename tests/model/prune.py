@@ -10,6 +10,10 @@ checkpoint where no reader looks. What prevents it is time, in ticks that all pr
 `late=True` drops the last assumption: PUTs land whenever they like. Then names can be created
 again, and the model carries the cure: a reply that comes later than the floor after the belief is
 not acknowledged before a listing has shown that the commit stands in the log.
+
+`stands=True` lets the clock of a process stand still while the others go on, as that of a machine
+does that is paused: it then sends by a belief that is older than it knows. What cures that is the
+same look, if the store's clock, told by the reply, dates the belief.
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ class Process(NamedTuple):
     Attributes:
         base: The revision that comes next, as far as it knows.
         belief: Ticks since it knew that name to be absent.
+        measured: The same by its own clock.
         sent: Ticks since the first PUT of that name, or NOTHING if none was sent.
         committed: Whether it has seen a commit of this opening stand.
     """
@@ -65,6 +70,7 @@ class Process(NamedTuple):
     opening: int = NOTHING
     tx: int = NOTHING
     belief: int = 0
+    measured: int = 0
     sent: int = NOTHING
     committed: bool = False
 
@@ -99,6 +105,7 @@ class Prune:
         guests: How many open as guest.
         transactions: How many transactions may begin, over all processes.
         late: Whether a PUT may land at any time after it was sent.
+        stands: Whether the clock of a process may stand still; with `late` only.
         rival: Begin where one owner has opened epoch 1, and another has just committed under it.
         mutant: A planted bug, or "".
     """
@@ -110,15 +117,18 @@ class Prune:
         transactions: int,
         *,
         late: bool = False,
+        stands: bool = False,
         rival: bool = False,
         mutant: str = "",
     ) -> None:
         self.processes = tuple(map(Process, [False] * owners + [True] * guests))
         self.transactions = transactions
         self.late = late
+        self.stands = stands
         self.rival = rival
         self.mutant = mutant
         self.name = f"prune {owners} owners {guests} guests {transactions} tx" + " late PUTs" * late
+        self.name += " standing clocks" * stands
         self.name += " rival" * rival
 
     def initial(self) -> State:
@@ -142,13 +152,16 @@ class Prune:
                 yield self._begin(state, process)
             if process.phase == READY:
                 yield from self._put(state, process)
-            if process.belief or process.base < len(state.log):
+            if process.measured or process.base < len(state.log):
                 yield self._list(state, process, "lists again")
             yield self._moved(state, process, Process(process.guest), "crashes or closes")
         for flight in state.air:
             yield from self._land(state, flight)
         yield from self._prune(state)
         yield self._tick(state)
+        for process in dict.fromkeys(state.processes) if self.stands else ():
+            if process.phase != CLOSED:
+                yield self._tick(state, process)
 
     # ---- committers
 
@@ -167,7 +180,7 @@ class Prune:
 
     def _put(self, state: State, process: Process) -> Iterator[Step]:
         """Send, or be refused: both need a belief that is young enough."""
-        if process.belief > HALF and self.mutant != "idle_no_list":
+        if process.measured > HALF and self.mutant != "idle_no_list":
             return
         who = f"T{process.tx} of {process} to revision {process.base}"
         if state.low <= process.base < len(state.log):
@@ -204,7 +217,9 @@ class Prune:
     def _replied(self, state: State, process: Process, kind: str) -> Step:
         """The store said "created", or a read back found the own object: is it in time?"""
         careless = self.mutant in ("late_reply_acknowledged", "idle_no_list")
-        if self.late and process.belief > FLOOR and not careless:
+        own = self.mutant == "reply_dated_by_own_clock"
+        age = process.measured if own else process.belief  # the reply tells the store's time
+        if self.late and age > FLOOR and not careless:
             return self._list(state, process, f"{kind} too late, lists")
         return self._acknowledge(state, process, kind)
 
@@ -216,6 +231,7 @@ class Prune:
             base=process.base + 1,
             tx=NOTHING,
             belief=since,
+            measured=since,
             sent=NOTHING,
             committed=True,
         )
@@ -229,7 +245,9 @@ class Prune:
         what = f"{process} at revision {base}: revisions {state.low} to {size - 1} are there"
         if base == size:
             sent = min(process.sent, 0)
-            return self._moved(state, process, process._replace(belief=0, sent=sent), kind, what)
+            return self._moved(
+                state, process, process._replace(belief=0, measured=0, sent=sent), kind, what
+            )
         if process.phase == READY and process.sent != NOTHING:
             if base < state.low and self.mutant != "retry_unknown_after_prune":
                 # Its outcome can be learnt from nothing that is left: unknown for good.
@@ -238,7 +256,7 @@ class Prune:
             if base >= state.low and state.log[base].tx == process.tx:
                 return self._acknowledge(state, process, "lists, finds its own")
         if self._may_go_on(state, process):
-            after = process._replace(base=size, belief=0, sent=NOTHING)
+            after = process._replace(base=size, belief=0, measured=0, sent=NOTHING)
             return self._moved(state, process, after, kind, what)
         return self._moved(state, process, Process(process.guest), "is fenced or starts over", what)
 
@@ -262,23 +280,30 @@ class Prune:
             if state.ages[last] > floor:
                 yield Step("prunes", f"up to revision {last}", state._replace(low=last + 1))
 
-    def _tick(self, state: State) -> Step:
-        oldest = (FLOOR if self.late else HALF) + 1
+    def _tick(self, state: State, standing: Process | None = None) -> Step:
         ages = tuple(min(age + 1, FLOOR + 1) for age in state.ages)
-        processes = tuple(
-            p._replace(
-                belief=min(p.belief + 1, oldest),
-                sent=p.sent if p.sent == NOTHING else min(p.sent + 1, oldest),
-            )
-            if p.phase != CLOSED
-            else p
-            for p in state.processes
-        )
+        processes = list(state.processes)
+        if standing is not None:
+            processes.remove(standing)
+        processes = [self._older(p) for p in processes]
+        if standing is not None:
+            processes.append(self._older(standing)._replace(measured=standing.measured))
         air = state.air
         if not self.late:
             air = tuple(f._replace(age=f.age + 1) for f in air if f.age < HALF)
         state = state._replace(ages=ages, processes=tuple(sorted(processes)), air=air)
-        return Step("half a floor passes", "", state)
+        whose = "" if standing is None else f"but not by the clock of {standing}"
+        return Step("half a floor passes", whose, state)
+
+    def _older(self, process: Process) -> Process:
+        if process.phase == CLOSED:
+            return process
+        oldest = (FLOOR if self.late else HALF) + 1
+        return process._replace(
+            belief=min(process.belief + 1, oldest),
+            measured=min(process.measured + 1, oldest),
+            sent=process.sent if process.sent == NOTHING else min(process.sent + 1, oldest),
+        )
 
     # ---- invariants
 

@@ -15,6 +15,7 @@ from grace import Grace
 from plain import Plain
 from prune import Prune
 from readers import Readers
+from rebuilds import Rebuilds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +48,16 @@ def small() -> list[Model]:
         Prune(1, 1, 2),
         Prune(1, 1, 2, rival=True),
         Prune(2, 0, 2, late=True),
+        Prune(2, 0, 1, late=True, stands=True),
         Checkpoints(2, 2, 2, damage=True),
         Checkpoints(3, 1, 2, damage=True),
         Readers(2, 1, damage=True),
         Grace(2, 3),
         Plain(3, 3),
         Plain(2, 2, maintenance=True),
+        Rebuilds(2, 1, 2),
+        Rebuilds(1, 2, 1),
+        Rebuilds(2, 1, 1, doubles=True),
     ]
 
 
@@ -76,6 +81,7 @@ def large() -> list[Model]:
         Prune(2, 0, 3, late=True),
         Prune(1, 1, 2, late=True),
         Prune(1, 1, 3, late=True, rival=True),
+        Prune(2, 0, 2, late=True, stands=True),
         Checkpoints(3, 2, 1),
         Checkpoints(4, 1, 2, damage=True),
         Readers(3, 1, damage=True),
@@ -85,6 +91,10 @@ def large() -> list[Model]:
         Plain(3, 4),
         Plain(2, 3, maintenance=True),
         Plain(3, 3, maintenance=True),
+        Rebuilds(2, 2, 2),
+        Rebuilds(2, 1, 3),
+        Rebuilds(3, 1, 2),
+        Rebuilds(2, 1, 2, doubles=True),
     ]
 
 
@@ -130,6 +140,22 @@ def _grace(bug: str) -> Model:
 
 def _plain(bug: str) -> Model:
     return Plain(2, 2, maintenance=True, mutant=bug)
+
+
+def _standing(bug: str) -> Model:
+    return Prune(2, 0, 2, late=True, stands=True, mutant=bug)
+
+
+def _rebuild(bug: str) -> Model:
+    return Rebuilds(2, 1, 2, mutant=bug)
+
+
+def _two_rebuilds(bug: str) -> Model:
+    return Rebuilds(1, 2, 2, mutant=bug)
+
+
+def _doubles(bug: str) -> Model:
+    return Rebuilds(2, 1, 2, doubles=True, mutant=bug)
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -191,6 +217,9 @@ MUTANTS: dict[str, Mutant] = {
     "late_reply_acknowledged": Mutant(
         "acknowledges a reply later than the floor without listing", inv.FORWARD, _late
     ),
+    "reply_dated_by_own_clock": Mutant(
+        "dates a reply by its own clock, which stood still", inv.FORWARD, _standing
+    ),
     "prune_without_checkpoint": Mutant(
         "prunes transactions that no checkpoint covers", inv.FORWARD, _checkpoints
     ),
@@ -238,6 +267,28 @@ MUTANTS: dict[str, Mutant] = {
         "looks at transactions only, not at checkpoints", inv.FORK_SEEN, _plain
     ),
     "plain_prunes_forks": Mutant("prunes one side of a fork", inv.FORK_SEEN, _plain),
+    "rebuild_without_seal": Mutant("switches without a seal", inv.FORWARD, _rebuild),
+    "seal_lost_to_a_commit": Mutant(
+        "goes on with its plan although a commit has the seal's name", inv.FORWARD, _rebuild
+    ),
+    "switch_by_first_revision": Mutant(
+        "readers take an incarnation that has no checkpoint yet", inv.FORWARD, _rebuild
+    ),
+    "checkpoint_first": Mutant(
+        "puts the checkpoint before the transactions", inv.FORWARD, _rebuild
+    ),
+    "epochs_start_anew": Mutant(
+        "the next incarnation's epochs begin below those that are open", inv.FENCED, _rebuild
+    ),
+    "goes_on_after_a_rebuild": Mutant(
+        "finds its own commit in the next incarnation, and goes on there", inv.FENCED, _rebuild
+    ),
+    "plans_mix": Mutant(
+        "a second rebuild writes on behind another plan's first", inv.ONE_REBUILD, _two_rebuilds
+    ),
+    "own_id_is_enough": Mutant(
+        "takes its double's rows under its own id for its own", inv.FORWARD, _doubles
+    ),
 }
 
 # Steps that must happen somewhere in the small models, or "clean" would say nothing.
@@ -279,6 +330,17 @@ REACHED: dict[type, set[str]] = {
         "prune deletes",
     },
     Grace: {"gc deletes", "loses and replays", "reads back its own"},
+    Rebuilds: {
+        "rebuild finds a commit, starts over",
+        "rebuild finds another's, stops",
+        "rebuild finds the seal",
+        "rebuild crashes or stops",
+        "rebuild switches",
+        "is fenced by a seal",
+        "is doubled",
+        "finds its double's rows, is fenced",
+        "lists, finds its own: acknowledged",
+    },
     Plain: {
         "lists, is not the single highest",
         "opens, raises ForkError",
