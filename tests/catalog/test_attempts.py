@@ -26,7 +26,8 @@ PATHS = {WAITING: [], SENT: [SENT], LOST: [SENT, LOST], PRUNED: [SENT, PRUNED], 
 
 def attempt(*ids, revision=1):
     item = LogObject(1, revision, "00000000", "transaction")
-    decoded = SimpleNamespace(key=f"w/db/transactions/{item.name}")
+    digest = b"digest of %d" % revision
+    decoded = SimpleNamespace(key=f"w/db/transactions/{item.name}", digest=digest)
     return Attempt(item, b"body", decoded, ids)
 
 
@@ -99,3 +100,15 @@ def test_an_attempt_is_a_value():
     assert one.key.endswith(".transaction")
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.body = b""
+
+
+def test_all_that_was_sent_is_remembered_whatever_becomes_of_it():
+    """By its digest: what else stands under an id was sent by a copy of this process."""
+    attempts = Attempts()
+    assert attempts.digests(ONE) == frozenset()
+    attempts.sends(attempt(ONE, TWO))
+    attempts.lost([ONE, TWO])
+    attempts.sends(attempt(ONE, revision=2))
+    attempts.stands(ONE)
+    assert attempts.digests(ONE) == {b"digest of 1", b"digest of 2"}
+    assert attempts.digests(TWO) == {b"digest of 1"}
