@@ -107,7 +107,8 @@ def commit_year(url: str) -> Iterator[str]:
 
 
 def _open(url: str, airport: str, clock: Clock) -> Writer:
-    ambient: Ambient = replace(SYSTEM, now_us=clock)
+    # Nothing beside the commits: this clock goes on by months from one to the next.
+    ambient: Ambient = replace(SYSTEM, now_us=clock, in_background=False)
     clock.set(_complete(airport, 1))
     catalog = Catalog(open_store(url), ambient=ambient)
     return catalog.writer(airport, DATABASE, checkpoint_every=CHECKPOINT_EVERY)

@@ -70,6 +70,7 @@ def test_where_the_store_does_not_say_the_report_says_so(moto, tmp_path):
     with catalog.writer("W", "db") as writer, writer.transaction() as tx:
         tx.write("t", pa.table({"a": [1]}))
     catalog.store.put("W/db/data/_/t/foreign.parquet", b"x")
-    plan = plan_gc(catalog, "W", "db", margins=NOW)
+    # S3 tells times to a second: it may have been there before the log.
+    plan = plan_gc(catalog, "W", "db", margins=NOW, undecided=True)
     report = execute_gc(catalog, plan, margins=NOW)
     assert (report.deleted_objects, report.exact) == (1, False)
