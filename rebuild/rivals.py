@@ -156,6 +156,8 @@ def _rule_out_by_epoch(
         winner = next_of.get((item.base_transaction_id, item.base_revision))
         if winner is None or winner.epoch <= item.epoch or item.transaction_id in evidence.proofs:
             continue
+        if evidence.is_out(item.transaction_id):
+            continue  # as by a log that may have lost it, and gone on in its place
         why = (
             f"transaction {winner.transaction_id.hex()} of a later owner was committed directly on "
             f"the same base, so one of epoch {item.epoch} can't have been"

@@ -49,6 +49,7 @@ class World:
         removed_once: Paths that were ever removed.
         added_by: Keys of the transactions that added paths last, in the incarnation in use.
         spoiled: Keys of damaged objects.
+        doubted: Paths that transactions replace which were never committed.
         owed: Paths that were acknowledged, and that a rebuild could not decide.
         told: What happened.
     """
@@ -60,6 +61,7 @@ class World:
         self.catalog = Catalog(self.store, ambient=self.fake.ambient)
         self.live, self.removed, self.owed = set(), set(), set()
         self.removed_once, self.added_by, self.spoiled = set(), {}, set()
+        self.doubted = set()
         self.told, self.version, self.number = [], 0, 0
         self.writer = None
         while not self.live:
@@ -123,6 +125,7 @@ class World:
         tx = self.writer.transaction()
         for path in self.some(self.live)[: self.random.randint(0, 1)]:
             tx.remove(path)
+            self.doubted.add(path)
         self.note("dead", *tx.write("hourly", self.rows()))
 
     def do_replace(self, tx=None):
@@ -240,7 +243,7 @@ class World:
             if item.proof == "unproven"
             for _, path in item.removes
         }
-        wrong = self.decodable - plan.live.keys() - doubted
+        wrong = self.decodable - plan.live.keys() - doubted - (self.doubted & undecided.keys())
         assert not wrong, f"live by what can be decoded, and not live: {sorted(wrong)}"
         execute_rebuild(self.store, plan, ambient=self.fake.ambient)
         state = LogReader(self.store, W, D, self.fake.ambient).load()

@@ -173,11 +173,16 @@ def test_two_histories_disprove_nothing_of_each_other(catalog, writer, store, fa
     assert "version 7" in plan.undecided[job]
 
 
-def test_a_last_commit_that_is_lost_is_named(catalog, writer, store, fake):
+@pytest.mark.parametrize("owner_since", [False, True])
+def test_a_last_commit_that_is_lost_is_named(catalog, writer, store, fake, owner_since):
     """Nothing else tells it from one that was never made."""
     for value in range(4):
         path, _ = commit(writer, value)
     lose(store, 3)
+    if owner_since:  # in its place, and somebody's base
+        with catalog.writer("EWR", "weather", checkpoint_every=0) as owner:
+            for value in (10, 11):
+                commit(owner, value)
     plan = rebuild(store, fake)
     assert plan.is_whole
     assert list(plan.undecided) == [path]
