@@ -3,8 +3,7 @@ nothing.
 
 `spark.read.parquet(*paths)` makes two requests for each path before it plans. The log has the paths
 and the exact sizes, so they are handed to Spark as an index of its own, in one call, and Spark's
-native Parquet reader does the
-rest: column pruning, row-group push-down, splits, `_metadata`.
+native Parquet reader does the rest: column pruning, row-group push-down, splits, `_metadata`.
 
 In the tasks each file is held against the log before it is read (`checked_read_java`).
 
@@ -52,9 +51,23 @@ class FileIndexUnavailable(LakelogError):
     """This session can't take a file index of ours: no JVM at hand, or another Spark inside."""
 
 
-# One factory for each SparkContext, whose executors were given the jar; the context is kept beside
-# it, so that its identity can't be taken over by a new one at the same address.
-_factories: list[tuple[Any, Any]] = []
+class _Compiled(NamedTuple):
+    """What was compiled for a JVM: one time, for py4j finds methods by the name of a class.
+
+    Attributes:
+        gateway: To that JVM; kept, so that its identity can't be taken over by another one's.
+        factory: Makes relations.
+        task_code: The class that runs in the tasks.
+        told: The contexts whose executors were given it; at most one is alive.
+    """
+
+    gateway: Any
+    factory: Any
+    task_code: bytes
+    told: list[Any]
+
+
+_compiled: list[_Compiled] = []
 
 
 def relation(
@@ -67,8 +80,7 @@ def relation(
     """Make a DataFrame that reads exactly these Parquet files.
 
     A file of another size or, where it is known, with another footer fails the query that reads it.
-    All columns become nullable: a column that a file
-    lacks reads as null.
+    All columns become nullable: a column that a file lacks reads as null.
 
     Args:
         spark: A classic session.
@@ -119,23 +131,26 @@ def pack(files: Sequence[KnownFile]) -> bytes:
 
 def _factory(spark: SparkSession) -> Any:
     context = spark.sparkContext
-    for known, factory in _factories:
-        if known is context:
-            return factory
     try:
-        factory = _compile(spark._jvm, context)
+        found = next((one for one in _compiled if one.gateway is context._gateway), None)
+        if found is None:
+            found = _compile(spark._jvm, context)
+            _compiled[:] = [found]  # a process has one JVM at a time
+        if not any(told is context for told in found.told):
+            _send(context, found.task_code)
+            found.told[:] = [context]
     except Exception as error:
         raise FileIndexUnavailable(
             f"the file index doesn't compile on Spark {spark.version}: {_first_line(error)}"
         ) from error
-    _factories[:] = [(context, factory)]  # a process has one at a time
-    return factory
+    return found.factory
 
 
-def _compile(jvm: Any, context: Any) -> Any:
+def _compile(jvm: Any, context: Any) -> _Compiled:
     # The context class loader, because under spark-submit Spark itself isn't on the system class
     # path.
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    code = b""
     # One class at a time: Janino resolves them in this order.
     for text in (CHECKED_READ, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY):
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
@@ -143,13 +158,13 @@ def _compile(jvm: Any, context: Any) -> Any:
         compiler.cook(text)
         loader = compiler.getClassLoader()
         if text is CHECKED_READ:
-            code = compiler.getBytecodes().get(CHECKED_READ_CLASS)
-    _send(context, code)
+            code = bytes(compiler.getBytecodes().get(CHECKED_READ_CLASS))
     gateway = context._gateway
     constructor = loader.loadClass(FACTORY_CLASS).getDeclaredConstructor(
         gateway.new_array(jvm.java.lang.Class, 0)
     )
-    return constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
+    factory = constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
+    return _Compiled(gateway, factory, code, [])
 
 
 def _send(context: Any, code: bytes) -> None:
@@ -160,7 +175,7 @@ def _send(context: Any, code: bytes) -> None:
     """
     handle, path = tempfile.mkstemp(dir=context._temp_dir, prefix="lakelog-", suffix=".jar")
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
-        jar.writestr(CHECKED_READ_CLASS.replace(".", "/") + ".class", bytes(code))
+        jar.writestr(CHECKED_READ_CLASS.replace(".", "/") + ".class", code)
     context._jsc.addJar(path)
 
 

@@ -239,7 +239,7 @@ def test_no_files_gives_no_rows(spark):
 
 
 def test_a_wrong_index_text_is_reported_as_unavailable(spark, monkeypatch):
-    monkeypatch.setattr(file_index, "_factories", [])
+    monkeypatch.setattr(file_index, "_compiled", [])
     monkeypatch.setattr(file_index, "FILE_INDEX", "public class Broken implements NoSuchThing {}")
     with pytest.raises(file_index.FileIndexUnavailable, match="doesn't compile on Spark"):
         relation(spark, [])
