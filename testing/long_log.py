@@ -52,7 +52,7 @@ class LongLog(PassingStore):
             WRITER, DATABASE, named=(WRITER, DATABASE), log=LogIdentity(b"a million of ids", 1),
             revision=first - 1, uuid=_uuid(first - 1), successor_uuid=_uuid(first),
             digest=bytes(32),
-            epoch=1, committed_at_us=time_of(first - 1),
+            epoch=1, committed_at_us=time_of(first - 1), first_epoch=1, begun_at_us=time_of(0),
         )  # fmt: skip
         for revision in range(first, last + 1):
             path = data_path("", "t", 1, _uuid(revision), 0)

@@ -5,6 +5,7 @@ Source: docs/format.md, section 5.1; docs/maintenance.md.
 
 from __future__ import annotations
 
+import contextlib
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -38,12 +39,10 @@ def examine_data_files(
     Requests: 1 HEAD for each file that the listing doesn't show, or shows with another size, up to
         1,000.
     """
-    tables: dict[str, pa.Table] = {}
-    for table in state.files.tables():
-        try:
-            tables[table] = state.files.table(table).select(["path", "size_bytes"])
-        except CorruptError:  # told already
-            continue
+    try:
+        tables = _sound_tables(state)
+    except CorruptError:  # told already
+        return []
     count = sum(rows.num_rows for rows in tables.values())
     if not count or (count > _QUICK_FILES and not deep):
         return []
@@ -52,6 +51,15 @@ def examine_data_files(
         return _look(store, folder, tables, _listed(infos, len(folder)))
     except LakelogError as error:
         return [Finding("problem", error.message, error.key, error.hint)]
+
+
+def _sound_tables(state: State) -> dict[str, pa.Table]:
+    """The files of each table that can be used."""
+    found = {}
+    for table in state.files.tables():
+        with contextlib.suppress(CorruptError):  # told already
+            found[table] = state.files.table(table).select(["path", "size_bytes"])
+    return found
 
 
 def _look(store: Store, folder: str, tables: dict[str, pa.Table], there: pa.Table) -> list[Finding]:

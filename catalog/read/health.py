@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptError, CorruptObject, LakelogError, LostTail
@@ -41,6 +42,7 @@ _OLD_CHECKPOINT_REVISIONS: Final = 1_000
 _CLOCK_AHEAD_US: Final = int(DEFAULT_MARGINS.clock_ahead_s * 1e6)
 _NAMED: Final = 3
 _AT_ONCE: Final = 256
+_NAMES_AT_ONCE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def examine_log(
         `examine_data_files`.
     """
     log = LogReader(store, writer, database, ambient)
-    data = list(store.list(f"{base_folder(writer, database)}data/"))  # first: no commit is missed
+    data = _list_data(store, writer, database, step)  # first: no commit is missed
     listing = log.names()
     state, found = _read(log, listing)
     found += _judge_names(listing, {finding.key for finding in found})
@@ -151,6 +153,18 @@ def examine_log(
         unknown_names=list(listing.unknown),
         findings=tuple(replace(item, writer=writer, database=database) for item in found),
     )
+
+
+def _list_data(
+    store: Store, writer: str, database: str, step: Callable[[int], None]
+) -> list[ObjectInfo]:
+    """All that lies below `data/`."""
+    found: list[ObjectInfo] = []
+    left = iter(store.list(f"{base_folder(writer, database)}data/"))
+    while some := list(islice(left, _NAMES_AT_ONCE)):
+        found += some
+        step(len(some))
+    return found
 
 
 def _not_told(findings: list[Finding], told: list[Finding]) -> list[Finding]:

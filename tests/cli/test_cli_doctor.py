@@ -35,7 +35,7 @@ DATABASE  WRITER  HEAD  COMMITTED AT                 EPOCH  LOG       LIFE  OLDE
 BEHIND  SOUND
 weather   EWR        3  2013-06-30T04:00:00.000000Z      1  38b4e652     1       0           2  \
      1  yes
-weather   JFK        2  2013-06-30T07:00:00.000000Z      1  264aad6c     1       0           -  \
+weather   JFK        2  2013-06-30T07:00:00.000000Z      1  237cb11f     1       0           -  \
      -  yes
 
 no problems found

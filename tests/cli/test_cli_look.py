@@ -113,10 +113,10 @@ def test_tables_of_one_writer(cli, weather):
 
 LOG = """\
 REVISION  COMMITTED AT                 WRITER  OPERATION  FILES  ROWS  TRANSACTION  SUMMARY
-       2  2013-06-30T07:00:00.000000Z  JFK     append        +1    +1  ccdaebf9
-       1  2013-06-30T06:00:00.000000Z  JFK     append        +1    +2  cf04bd93
-       0  2013-06-30T05:00:00.000000Z  JFK     append        +1    +2  b5769fa0
-       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  8f0be211
+       2  2013-06-30T07:00:00.000000Z  JFK     append        +1    +1  cb96c4db
+       1  2013-06-30T06:00:00.000000Z  JFK     append        +1    +2  ccdaebf9
+       0  2013-06-30T05:00:00.000000Z  JFK     append        +1    +2  cf04bd93
+       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  264aad6c
        2  2013-06-30T03:00:00.000000Z  EWR     append        +1    +3  d8509909
        1  2013-06-30T02:00:00.000000Z  EWR     append        +1    +3  7504d90e     source: file
        0  2013-06-30T01:00:00.000000Z  EWR     append        +1    +3  2b902f89
@@ -132,7 +132,7 @@ def test_log_with_a_limit_says_so(cli, weather):
     assert result.out.splitlines() == [
         "REVISION  COMMITTED AT                 WRITER  OPERATION  FILES  ROWS  TRANSACTION",
         "       2  2013-06-30T03:00:00.000000Z  EWR     append        +1    +3  d8509909",
-        "       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  8f0be211",
+        "       3  2013-06-30T04:00:00.000000Z  EWR     overwrite  +1 -1    +2  264aad6c",
         "",
         "2 of 4 commits",
     ]
@@ -145,7 +145,7 @@ def test_log_as_json_and_csv(cli, weather):
         "revision", "committed_at", "writer", "operation", "files_added", "files_removed",
         "rows_added", "bytes_added", "epoch", "guest", "transaction_ids", "uuid", "summary",
     ]  # fmt: skip
-    assert newest["transaction_ids"] == ["ccdaebf990d19838b0d7ec0b3e97818e"]
+    assert newest["transaction_ids"] == ["cb96c4dbadbe172296d5234a42b24c6b"]
     rows = list(csv.DictReader(io.StringIO(cli("log", weather, "weather", "-o", "csv").out)))
     assert [row["revision"] for row in rows] == ["2", "1", "0", "3", "2", "1", "0"]
     assert rows[5]["summary"] == '{"source": "file"}'
@@ -163,7 +163,7 @@ FILES = """\
 WRITER  PARTITION  ROWS SIZE  REVISION  PATH
 EWR     day 1         3 SIZE         0  data/day 1/hourly/1-2b902f89-0.parquet
 EWR     day 2         3 SIZE         1  data/day 2/hourly/1-7504d90e-0.parquet
-EWR     day 3         2 SIZE         3  data/day 3/hourly/1-8f0be211-0.parquet
+EWR     day 3         2 SIZE         3  data/day 3/hourly/1-264aad6c-0.parquet
 
 3 files, 8 rows, SIZE
 

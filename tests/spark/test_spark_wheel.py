@@ -126,6 +126,7 @@ def test_new_sessions_read_and_say_next_to_nothing(sessions):
     assert end
     assert " WARN " not in said
     assert " INFO " not in said
+    assert "Warning" not in said
     assert len(said.splitlines()) <= 5, said
 
 
