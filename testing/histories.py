@@ -51,13 +51,14 @@ _ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
 FINGERPRINT, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
 MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
 # A little of everything goes wrong; or much sleep, of paused machines too, much death, much
-# damage; or nothing.
+# damage; or long sleep and listings that miss; or nothing.
 KINDS = (
     Faults(),
     Faults(nap=0.08),
     Faults(nap=0.08, freeze=0.5),
     Faults(die=0.04),
     Faults(damage=0.1, miss=0.4),
+    Faults(0, 0, 0, 0, miss=0.5, die=0.02, nap=0.15, jump_s=900_000.0),
     QUIET,
 )
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
