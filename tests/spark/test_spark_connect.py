@@ -56,7 +56,7 @@ def test_reads_by_paths_with_one_warning(write):
         write("half.parquet", pa.table({"value": pa.array([1.5], pa.float16()), "id": [4]})),
     ]
     done = subprocess.run(
-        [sys.executable, "-c", READ, *(path for path, _ in files)],
+        [sys.executable, "-c", READ, *(file.path for file in files)],
         capture_output=True,
         text=True,
         check=False,
