@@ -14,4 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_bug_can_be_planted(name):
     with PLANTS[name].patch():
         pass
-    assert all((ROOT / test.split("::")[0]).exists() for test in PLANTS[name].tests.split())
+    for test in PLANTS[name].tests.split():
+        path, _, function = test.partition("::")
+        assert (ROOT / path).exists()
+        assert not function or f"\ndef {function}(" in (ROOT / path).read_text()

@@ -1,0 +1,180 @@
+"""Prune and gc."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from planting import plant
+
+
+@plant("tests/gc/test_gc_collect.py")
+def gc_takes_unknown_names() -> Any:
+    """Gc deletes what it doesn't know."""
+    from lakelog.gc import rules
+
+    return mock.patch.object(rules, "is_data_path", return_value=True)
+
+
+@plant("tests/gc/test_gc_prune_doubt.py")
+def prune_trusts_the_checkpoint() -> Any:
+    """Prune doesn't compare the checkpoint with the log."""
+    from lakelog.gc import prune_verify
+
+    return mock.patch.object(prune_verify, "_compare_with_log", return_value="")
+
+
+@plant("tests/faults/test_crash_points.py")
+def prune_backwards() -> Any:
+    """Prune deletes segments before the checkpoints that name them."""
+    from dataclasses import replace
+
+    from lakelog.gc import prune
+
+    real = prune.select
+
+    def select(*args: Any) -> Any:
+        found = real(*args)
+        return replace(found, actions=found.actions[::-1])
+
+    return mock.patch.object(prune, "select", select)
+
+
+# --- What gc may take -----------------------------------------------------------------------------
+
+
+@plant("tests/gc/test_gc_folding.py")
+def gc_compares_names_exactly() -> Any:
+    """On a store that folds names gc deletes live files, listed in another spelling."""
+    from lakelog.gc import retained
+
+    return mock.patch.object(retained, "folded_among", return_value=set())
+
+
+@plant("tests/gc/test_gc_lost_tail.py")
+def gc_believes_a_short_log() -> Any:
+    """Gc deletes the files of the transactions that a log has lost."""
+    from lakelog.gc import collect
+
+    return mock.patch.object(collect, "refuse_lost_tail", return_value=None)
+
+
+@plant("tests/gc/test_gc_incarnations.py")
+def gc_takes_what_a_rebuild_left_out() -> Any:
+    """After a rebuild files of older epochs are orphans at once."""
+    from dataclasses import replace
+
+    from lakelog.gc.rules import Rules
+
+    real = Rules._doubt
+    return mock.patch.object(
+        Rules, "_doubt", lambda self, *rest: real(replace(self, first_epoch=0), *rest)
+    )
+
+
+@plant("tests/gc/test_gc_undecided.py")
+def gc_takes_files_older_than_the_log() -> Any:
+    """Files that a lost log had adopted are orphans of the one that was begun in its place."""
+    from lakelog.gc.rules import Rules
+
+    return mock.patch.object(Rules, "is_older", return_value=False)
+
+
+@plant("tests/gc/test_gc_undecided.py")
+def gc_takes_a_lost_first_commit() -> Any:
+    """Files of a lost first commit are orphans of the log that was begun anew."""
+    from lakelog.gc import collect
+
+    return mock.patch.object(collect, "_strangers", return_value=set())
+
+
+@plant("tests/gc/test_gc_undecided.py::test_a_plan_without_them_never_takes_them")
+def gc_executes_more_than_was_asked() -> Any:
+    """An execution takes undecided files, though the plan was made without them."""
+    from lakelog.gc import collect
+
+    real = collect._look
+
+    def look(*args: Any, undecided: bool) -> Any:
+        return real(*args, undecided=True)
+
+    return mock.patch.object(collect, "_look", look)
+
+
+@plant("tests/gc/test_gc_foreign_log.py")
+def gc_believes_any_log() -> Any:
+    """A log that was restored to the wrong place makes gc delete all that it finds there."""
+    from lakelog.gc import collect
+
+    return mock.patch.object(collect, "refuse_foreign_log", return_value=None)
+
+
+@plant("tests/gc/test_gc_foreign_log.py tests/gc/test_gc_incarnations.py")
+def gc_goes_by_a_log_of_another_name() -> Any:
+    """A log that says that it is another writer's is collected by."""
+    from lakelog.catalog.log.state import State
+
+    return mock.patch.object(State, "is_foreign", False)
+
+
+@plant("tests/gc/test_gc_incarnations.py")
+def gc_works_beside_a_rebuild() -> Any:
+    """Gc deletes what a rebuild that is under way reads."""
+    from lakelog.gc import retained
+
+    return mock.patch.object(retained, "refuse_untouchable", return_value=None)
+
+
+@plant("tests/gc/test_gc_incarnations.py")
+def gc_forgets_lower_incarnations() -> Any:
+    """Gc deletes what tokens of before a rebuild name."""
+    from lakelog.gc import retained
+
+    return mock.patch.object(retained, "other_incarnations", return_value=[])
+
+
+@plant("tests/gc/test_gc_nested.py")
+def gc_takes_an_inner_catalog() -> Any:
+    """The files of a catalog below a data folder are orphans of the outer one."""
+    from lakelog.gc import collect
+
+    return mock.patch.object(collect, "logs_below", return_value=())
+
+
+@plant("tests/gc/test_gc_ends.py")
+def gc_believes_a_listing() -> Any:
+    """What a listing missed at the beginning of a log is taken for pruned."""
+    from lakelog.gc import retained
+
+    return mock.patch.object(retained, "check_beginning", return_value=None)
+
+
+@plant("tests/gc/test_gc_together.py")
+def deletions_of_others_are_reported() -> Any:
+    """Two jobs at once report the same deletions as theirs."""
+    from lakelog.gc.deleted import Deleted
+
+    real = Deleted.add
+    return mock.patch.object(Deleted, "add", lambda self, asked, gone: real(self, asked, set()))
+
+
+@plant("tests/gc/test_gc_prune_doubt.py")
+def refs_are_overlooked() -> Any:
+    """Only a folder below `_refs/` stops prune and gc, a file doesn't."""
+    from lakelog.gc import context
+    from lakelog.plans import refuse_refs
+
+    def refuse(store: Any) -> None:
+        if store.list_folders("_refs/"):
+            refuse_refs(store)
+
+    return mock.patch.object(context, "refuse_refs", refuse)
+
+
+@plant("tests/gc/test_gc_proof.py")
+def prune_compares_no_statistics() -> Any:
+    """A checkpoint with wrong statistics becomes the only base of a log."""
+    from lakelog.catalog.log.differences import differences
+    from lakelog.gc import prune_verify
+
+    return mock.patch.object(prune_verify, "all_differences", differences)

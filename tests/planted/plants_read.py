@@ -1,0 +1,148 @@
+"""Reading a log, and what doctor finds."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from planting import plant
+
+
+@plant("tests/catalog/test_damaged_log.py")
+def chain_unchecked() -> Any:
+    """A transaction that follows another object is applied."""
+    from lakelog.catalog.log import replay
+
+    return mock.patch.object(replay, "check_link", return_value=None)
+
+
+@plant("tests/catalog/test_damage_of_the_ancestor.py")
+def features_unchecked() -> Any:
+    """An unknown required feature is read all the same."""
+    from lakelog.catalog.format import objects
+
+    return mock.patch.object(objects, "READER_FEATURES", frozenset({"time-machine"}))
+
+
+@plant("tests/hostile/test_paths.py")
+def paths_unchecked() -> Any:
+    """A path may climb out of the writer's prefix."""
+    from lakelog.catalog.format import names
+
+    return mock.patch.object(names, "_path_problem", return_value="")
+
+
+@plant("tests/catalog/test_ipc_guard.py")
+def bombs_unchecked() -> Any:
+    """A segment may decode to any size."""
+    from lakelog.catalog.format import segment_bytes
+
+    return mock.patch.object(segment_bytes, "check_ipc_sizes", return_value=None)
+
+
+@plant("tests/catalog/test_points_in_time.py")
+def time_is_rounded_up() -> Any:
+    """A time finds the revision after it."""
+    from lakelog.catalog.log.history import History
+
+    real = History.revision_at
+
+    def at(self: Any, at_us: int) -> Any:
+        found = real(self, at_us)
+        return found + 1 if found is not None and self.holds(found + 1) else found
+
+    return mock.patch.object(History, "revision_at", at)
+
+
+# --- Replaced and lost logs -----------------------------------------------------------------------
+
+
+@plant("tests/catalog/test_own_transaction.py")
+def checkpoints_of_another_history() -> Any:
+    """A checkpoint counts whose own transaction was lost and committed anew: a zombie's."""
+    from lakelog.catalog.read import log_reader
+
+    return mock.patch.object(log_reader, "refuse_other_history", return_value=None)
+
+
+@plant("tests/catalog")
+def broken_chains_have_one_base() -> Any:
+    """A chain that breaks right above a base is the end, though another base would serve."""
+    from lakelog.catalog.read import log_reader
+
+    return mock.patch.object(log_reader, "is_right_above", return_value=False)
+
+
+@plant("tests/catalog/test_log_identity.py tests/catalog/test_pruned_while_open.py")
+def refresh_ignores_its_head() -> Any:
+    """Refresh goes on from a head that the log doesn't have any more."""
+    from lakelog.catalog.read import log_reader
+
+    return mock.patch.object(log_reader, "stands", return_value=True)
+
+
+@plant("tests/catalog/test_log_identity.py")
+def one_revision_0_is_like_another() -> Any:
+    """Refresh stays with the first revision of a log that was replaced by another."""
+    from lakelog.catalog.read.log_reader import LogReader
+
+    return mock.patch.object(LogReader, "_is_another_first", return_value=False)
+
+
+@plant("tests/catalog/test_losses.py")
+def lost_logs_are_left_out() -> Any:
+    """A writer's log that is lost beside others vanishes from snapshots without a word."""
+    from lakelog.catalog.read import losses
+
+    return mock.patch.object(losses, "trace_of_lost_log", return_value=None)
+
+
+@plant("tests/catalog/test_losses.py")
+def lost_incarnations_are_silent() -> Any:
+    """A lost checkpoint takes the log back to before a rebuild without a word."""
+    from lakelog.catalog.read import log_reader
+
+    return mock.patch.object(log_reader, "lost_incarnation", return_value=None)
+
+
+@plant("tests/catalog/test_losses.py")
+def lost_ends_are_silent() -> Any:
+    """A refresh keeps what it has of a log that lost its end, and tells nobody."""
+    from lakelog.catalog.read import log_reader
+
+    return mock.patch.object(log_reader, "lost_end", return_value=None)
+
+
+@plant("tests/catalog/test_log_identity.py")
+def one_log_counts_twice() -> Any:
+    """A copied folder of a writer doubles the rows."""
+    from lakelog.catalog import catalog
+
+    return mock.patch.object(catalog, "refuse_twins", return_value=None)
+
+
+# --- What doctor finds ----------------------------------------------------------------------------
+
+
+@plant("tests/catalog/test_recompute.py")
+def doctor_believes_checkpoints() -> Any:
+    """Doctor calls a checkpoint sound that lies under a right digest."""
+    from lakelog.catalog.read import health
+
+    return mock.patch.object(health, "recompute_checkpoints", return_value=[])
+
+
+@plant("tests/catalog/test_recompute.py")
+def doctor_looks_for_no_data() -> Any:
+    """Doctor calls a log sound whose live files are gone."""
+    from lakelog.catalog.read import health
+
+    return mock.patch.object(health, "examine_data_files", return_value=[])
+
+
+@plant("tests/gc/test_gc_lost_tail.py")
+def doctor_believes_a_short_log() -> Any:
+    """Doctor calls a log sound that has lost its end."""
+    from lakelog.catalog.read import health
+
+    return mock.patch.object(health, "refuse_lost_tail", return_value=None)

@@ -1,0 +1,212 @@
+"""Rebuilds, and zombies after them."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from planting import Together, plant
+
+
+@plant("tests/rebuild/test_rebuild_files.py")
+def rebuild_revives_replaced_files() -> Any:
+    """Rebuild revives what was replaced."""
+    from dataclasses import replace
+
+    from lakelog.rebuild import assemble
+
+    real = assemble._files
+
+    def files(item: Any, result: Any, known_paths: Any) -> Any:
+        live = set(result.live)
+        found = real(item, result, known_paths)
+        result.live |= live
+        return tuple(replace(file, removes=()) for file in found)
+
+    return mock.patch.object(assemble, "_files", files)
+
+
+# --- What proves what -----------------------------------------------------------------------------
+
+
+@plant("tests/rebuild/test_rebuild_old_log.py tests/rebuild/test_rebuild_maintained.py")
+def rebuild_reads_no_log() -> Any:
+    """Rebuild goes by footers alone, though the log is there."""
+    from lakelog.rebuild import rebuild
+
+    return Together(
+        mock.patch.object(rebuild, "known_log", return_value=None),
+        mock.patch.object(rebuild, "known_remains", return_value=None),
+    )
+
+
+@plant("tests/rebuild/test_rebuild_remains.py")
+def rebuild_stops_at_damage() -> Any:
+    """What can be decoded above a damaged transaction proves nothing."""
+    from lakelog.rebuild import remains
+
+    return mock.patch.object(remains, "_decodable", return_value=iter(()))
+
+
+@plant("tests/rebuild/test_rebuild_remains.py")
+def rebuild_forgets_applications() -> Any:
+    """Versions of applications are lost in a rebuild, so that a job doubles its rows."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "carry_over", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_lying.py")
+def rebuild_believes_checkpoints() -> Any:
+    """A checkpoint that lies is believed by a rebuild, though the log below it is there."""
+    from lakelog.rebuild import old_log, remains
+
+    def load(log: Any, listing: Any, incarnation: int, target: Any, doubts: Any) -> Any:
+        return log.load(target, listing, incarnation)
+
+    return Together(
+        mock.patch.object(old_log, "believed_state", load),
+        mock.patch.object(remains, "believed_state", load),
+    )
+
+
+@plant("tests/rebuild/test_rebuild_undecided.py")
+def a_file_is_removed_once() -> Any:
+    """A file that was removed and added again is taken out, for a footer says that it was."""
+    from lakelog.rebuild import old_state
+
+    return mock.patch.object(old_state, "_replaced_later", lambda ordered, names, known: set(names))
+
+
+@plant("tests/rebuild/test_rebuild_undecided.py")
+def a_file_is_replaced_once() -> Any:
+    """Of two that replaced one file one after the other, only one can have been committed."""
+    from lakelog.rebuild import rivals
+
+    return mock.patch.object(rivals, "_stood_below", return_value=False)
+
+
+@plant("tests/rebuild/test_rebuild_undecided.py")
+def a_dead_retry_wins() -> Any:
+    """Of two attempts at one version the one begun last stands, however little it has."""
+    from lakelog.rebuild import rivals
+
+    def strength(item: Any, evidence: Any) -> Any:
+        epoch, base, clock, own = item.age
+        return item.transaction_id not in evidence.proofs, -epoch, -base, -clock, own
+
+    return mock.patch.object(rivals, "_strength", strength)
+
+
+@plant("tests/rebuild/test_rebuild_undecided.py")
+def two_histories_are_one() -> Any:
+    """What was committed before the log lost its end is disproved by what came in its place."""
+    from lakelog.rebuild.evidence import Evidence
+
+    return mock.patch.object(Evidence, "split_at", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_replays.py")
+def skipped_retries_come_back() -> Any:
+    """What a writer had skipped becomes rows."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "rule_out_replays", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_undecided.py")
+def rebuild_names_nothing_undecided() -> Any:
+    """A plan doesn't name what may have been live and won't be."""
+    from lakelog.rebuild import plan
+
+    return mock.patch.object(plan, "undecided_files", return_value={})
+
+
+@plant("tests/rebuild/test_rebuild_plan.py")
+def rebuild_overlooks_refs() -> Any:
+    """Refs of a later version don't stop a rebuild."""
+    from lakelog.rebuild import execute, rebuild
+
+    return Together(
+        mock.patch.object(rebuild, "refuse_refs", return_value=None),
+        mock.patch.object(execute, "refuse_refs", return_value=None),
+    )
+
+
+# --- The switch, and who still commits ------------------------------------------------------------
+
+
+@plant("tests/rebuild/test_rebuild_zombie.py")
+def rebuild_seals_nothing() -> Any:
+    """Who had the old log open goes on committing there, and is told of success."""
+    from lakelog.rebuild import execute
+
+    return mock.patch.object(execute, "_seal", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_zombie_lost.py")
+def rebuild_seals_one_name() -> Any:
+    """Of a lost log only one name is taken, and not those that footers promise."""
+    from lakelog.rebuild import seal_names
+
+    return mock.patch.object(seal_names, "_promised", return_value=())
+
+
+@plant("tests/rebuild/test_rebuild_zombie_lost.py")
+def untold_names_are_believed() -> Any:
+    """A put under a name that no footer tells, and no rebuild can take, is a commit."""
+    from lakelog.catalog.commit.committer import Committer
+
+    return mock.patch.object(Committer, "_may_believe", return_value=True)
+
+
+@plant("tests/rebuild/test_rebuild_zombie.py")
+def epochs_start_anew() -> Any:
+    """A rebuilt log begins below the epochs of files that are there."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "_highest_epoch", return_value=0)
+
+
+@plant("tests/rebuild/test_rebuild_crash.py")
+def rebuild_switches_first() -> Any:
+    """The checkpoint that switches the log over is put before the transactions below it."""
+    from lakelog.rebuild import execute
+
+    real = execute._put_all
+
+    def put_all(log: Any, plan: Any, objects: Any, *, exclusive: bool, **rest: Any) -> None:
+        encoded = execute.encode_state(execute.build_objects(plan)[1])
+        execute.put_segments(log, encoded, exclusive=exclusive)
+        execute.put_once(log.store, log.folder + encoded.name, encoded.body, exclusive=exclusive)
+        real(log, plan, objects, exclusive=exclusive, **rest)
+
+    return mock.patch.object(execute, "_put_all", put_all)
+
+
+@plant("tests/rebuild/test_rebuild_crash.py::test_what_does_not_read_back_stops_before_the_switch")
+def rebuild_reads_nothing_back() -> Any:
+    """The log is switched over to what the store has not kept."""
+    from lakelog.rebuild import execute
+
+    return mock.patch.object(execute, "_read_back", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_crash.py")
+def two_rebuilds_mix() -> Any:
+    """Of two rebuilds at once each overwrites objects of the other."""
+    from lakelog.rebuild import execute
+
+    def put(store: Any, key: str, body: bytes, *, exclusive: bool = True) -> bool:
+        store.put(key, body)
+        return True
+
+    return mock.patch.object(execute, "put_once", put)
+
+
+@plant("tests/rebuild/test_rebuild_plan.py")
+def old_plans_are_executed() -> Any:
+    """A plan is executed although data files came or went since."""
+    from lakelog.rebuild import execute
+
+    return mock.patch.object(execute, "_check", return_value=None)

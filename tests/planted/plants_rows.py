@@ -1,0 +1,117 @@
+"""Rows that are wrong without an error: data files, their statistics, and Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from planting import plant
+
+
+@plant("tests/rebuild/test_int96.py::test_it_is_refused_by_add")
+def int96_is_added() -> Any:
+    """Files with timestamps that each reader takes for others are added."""
+    from lakelog.catalog.data.footers import read
+
+    return mock.patch.object(read, "read_new_footer", read.read_footer)
+
+
+@plant("tests/catalog/test_float_statistics.py")
+def footers_have_bounds_of_floats() -> Any:
+    """Bounds that ignore NaN go into the footer, and engines skip rows by them."""
+    from lakelog.catalog.data import parquet
+
+    return mock.patch.object(parquet, "_without_floats", return_value=True)
+
+
+@plant("tests/hostile/test_damage.py::test_a_flipped_bit_in_a_page_is_refused_or_does_no_harm")
+def pages_have_no_checksums() -> Any:
+    """A bit that flips in a page is another value."""
+    from pyarrow import parquet
+
+    real = parquet.ParquetWriter
+
+    def writer(*args: Any, **options: Any) -> Any:
+        return real(*args, **{**options, "write_page_checksum": False})
+
+    return mock.patch.object(parquet, "ParquetWriter", writer)
+
+
+@plant("tests/catalog/test_scan.py")
+def scan_verifies_no_pages() -> Any:
+    """Checksums of pages are written, and scan doesn't look at them."""
+    from pyarrow import parquet
+
+    real = parquet.ParquetFile
+
+    def opened(*args: Any, **options: Any) -> Any:
+        return real(*args, **{**options, "page_checksum_verification": False})
+
+    return mock.patch.object(parquet, "ParquetFile", opened)
+
+
+@plant("tests/catalog/test_replaced_files.py")
+def replaced_files_are_read() -> Any:
+    """A live file that was replaced by another of its size is read without a word."""
+    from lakelog.catalog.data import scan
+
+    return mock.patch.object(scan, "_known_footer", return_value=None)
+
+
+# --- Spark ----------------------------------------------------------------------------------------
+
+
+@plant("tests/spark/test_spark_right_rows.py::test_a_session_that_ignores_files")
+def spark_ignores_files() -> Any:
+    """A session that is set to ignore missing files drops rows."""
+    from lakelog.spark import native
+
+    kept = {"parquet.page.verify-checksum.enabled": "true"}
+    return mock.patch.dict(native._RIGHT_OR_ERROR, kept, clear=True)
+
+
+@plant("tests/spark/test_spark_right_rows.py::test_a_flipped_bit_in_a_page")
+def spark_verifies_no_pages() -> Any:
+    """Spark reads a flipped bit as another value."""
+    from lakelog.spark import native
+
+    kept = {key: value for key, value in native._RIGHT_OR_ERROR.items() if "ignore" in key}
+    return mock.patch.dict(native._RIGHT_OR_ERROR, kept, clear=True)
+
+
+@plant("tests/spark/test_spark_right_rows.py::test_another_file_in_the_place_of_a_live_one")
+def spark_reads_any_file() -> Any:
+    """Spark's tasks don't hold a file against the log."""
+    from lakelog.spark import file_index
+
+    text = file_index.CHECKED_READ
+    unchecked = text.replace("check((PartitionedFile) split);", "if (split == null) check(null);")
+    assert unchecked != text
+    return mock.patch.object(file_index, "CHECKED_READ", unchecked)
+
+
+@plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")
+def spark_skips_by_floats() -> Any:
+    """Conditions on floats are handed to the Parquet reader, which skips rows with NaN."""
+    from lakelog.spark import file_index
+
+    text = file_index.PARQUET_FORMAT
+    unsafe = text.replace("if (isSafe(filter, data))", "if (isSafe(filter, data) || true)")
+    assert unsafe != text
+    return mock.patch.object(file_index, "PARQUET_FORMAT", unsafe)
+
+
+@plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")
+def spark_skips_by_bounds_on_the_second_road() -> Any:
+    """Where there is no file index, bounds of floats in footers are used."""
+    from lakelog.spark import parquet_paths
+
+    return mock.patch.dict(parquet_paths._WITHOUT_BOUNDS, clear=True)
+
+
+@plant("tests/spark/test_spark_hadoop_options.py")
+def spark_reads_the_first_store() -> Any:
+    """A second endpoint of a bucket's name reads what the first connector was made for."""
+    from lakelog.spark import hadoop_options
+
+    return mock.patch.dict(hadoop_options._OWN_CONNECTORS, clear=True)
