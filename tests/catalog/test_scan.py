@@ -4,6 +4,7 @@ says."""
 from __future__ import annotations
 
 import io
+import random
 import threading
 import time
 from unittest import mock
@@ -315,6 +316,19 @@ def test_a_damaged_file_is_named(catalog, store, change):
     assert middle
     replace(store, path, damaged)
     fails(catalog, CorruptObject, path)
+
+
+@pytest.mark.parametrize("whole_bytes", [0, 1 << 30])
+def test_a_flipped_bit_that_is_another_value_is_named(catalog, store, whole_bytes):
+    """What can't be compressed is stored as it is: only the checksum of its page tells."""
+    value = random.Random(1).randbytes(4000)
+    (path,) = put(catalog, pa.table({"a": [value]}))
+    body = bytearray(store.get(f"w/db/{path}"))
+    at = body.index(value[1000:1100])
+    body[at] ^= 1
+    replace(store, path, bytes(body))
+    with mock.patch.object(scan_module, "_WHOLE_BYTES", whole_bytes):
+        fails(catalog, CorruptObject, path)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def gc_takes_unknown_names() -> Any:
     return mock.patch.object(rules, "is_data_path", return_value=True)
 
 
-@plant("tests/gc/test_gc_prune_doubt.py")
+@plant("tests/gc/test_gc_proof.py")
 def prune_trusts_the_checkpoint() -> Any:
     """Prune doesn't compare the checkpoint with the log."""
     from lakelog.gc import prune_verify
@@ -59,7 +59,10 @@ def gc_believes_a_short_log() -> Any:
     return mock.patch.object(collect, "refuse_lost_tail", return_value=None)
 
 
-@plant("tests/gc/test_gc_incarnations.py")
+@plant(
+    "tests/gc/test_gc_incarnations.py"
+    "::test_after_a_rebuild_files_of_epochs_before_it_go_only_if_asked_for"
+)
 def gc_takes_what_a_rebuild_left_out() -> Any:
     """After a rebuild files of older epochs are orphans at once."""
     from dataclasses import replace
@@ -88,19 +91,6 @@ def gc_takes_a_lost_first_commit() -> Any:
     return mock.patch.object(collect, "_strangers", return_value=set())
 
 
-@plant("tests/gc/test_gc_undecided.py::test_a_plan_without_them_never_takes_them")
-def gc_executes_more_than_was_asked() -> Any:
-    """An execution takes undecided files, though the plan was made without them."""
-    from lakelog.gc import collect
-
-    real = collect._look
-
-    def look(*args: Any, undecided: bool) -> Any:
-        return real(*args, undecided=True)
-
-    return mock.patch.object(collect, "_look", look)
-
-
 @plant("tests/gc/test_gc_foreign_log.py")
 def gc_believes_any_log() -> Any:
     """A log that was restored to the wrong place makes gc delete all that it finds there."""
@@ -117,7 +107,7 @@ def gc_goes_by_a_log_of_another_name() -> Any:
     return mock.patch.object(State, "is_foreign", False)
 
 
-@plant("tests/gc/test_gc_incarnations.py")
+@plant("tests/gc/test_gc_incarnations.py::test_a_sealed_log_is_left_alone")
 def gc_works_beside_a_rebuild() -> Any:
     """Gc deletes what a rebuild that is under way reads."""
     from lakelog.gc import retained
@@ -125,7 +115,7 @@ def gc_works_beside_a_rebuild() -> Any:
     return mock.patch.object(retained, "refuse_untouchable", return_value=None)
 
 
-@plant("tests/gc/test_gc_incarnations.py")
+@plant("tests/gc/test_gc_incarnations.py::test_gc_keeps_what_a_lower_incarnation_names")
 def gc_forgets_lower_incarnations() -> Any:
     """Gc deletes what tokens of before a rebuild name."""
     from lakelog.gc import retained

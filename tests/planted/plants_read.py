@@ -65,7 +65,7 @@ def checkpoints_of_another_history() -> Any:
     return mock.patch.object(log_reader, "refuse_other_history", return_value=None)
 
 
-@plant("tests/catalog")
+@plant("tests/catalog/test_log_identity.py::test_a_checkpoint_of_another_log_is_passed_over")
 def broken_chains_have_one_base() -> Any:
     """A chain that breaks right above a base is the end, though another base would serve."""
     from lakelog.catalog.read import log_reader

@@ -28,7 +28,7 @@ def run(tests: list[str], planted: str = "") -> tuple[int, str]:
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "plants", "-p", "no:cacheprovider",
          "-m", "not long", *tests],
         cwd=HERE.parent.parent,
-        env={**os.environ, "LAKELOG_PLANTED": planted, "PYTHONPATH": os.pathsep.join(path)},
+        env={**os.environ, "COLUMNS": "300", "LAKELOG_PLANTED": planted, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = re.search(r"^(?:FAILED|ERROR) (.+)", done.stdout, re.MULTILINE)
