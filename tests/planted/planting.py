@@ -16,22 +16,26 @@ class Plant(NamedTuple):
         what: In words.
         tests: What must fail of it, as for pytest.
         patch: Plants it.
+        in_children: Whether the processes that the tests start need it.
     """
 
     what: str
     tests: str
     patch: Callable[[], Any]
+    in_children: bool = False
 
 
 PLANTS: dict[str, Plant] = {}
 
 
-def plant(tests: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+def plant(
+    tests: str, *, in_children: bool = False
+) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """A function that plants a bug, and what must fail of it."""
 
     def register(patch: Callable[[], Any]) -> Callable[[], Any]:
         assert patch.__name__ not in PLANTS
-        PLANTS[patch.__name__] = Plant(patch.__doc__ or "", tests, patch)
+        PLANTS[patch.__name__] = Plant(patch.__doc__ or "", tests, patch, in_children)
         return patch
 
     return register

@@ -27,8 +27,17 @@ PARTS = (
 )
 
 
-def pytest_configure() -> None:
-    """Plant the bug, for the whole run."""
+_planted: list[str] = []
+
+
+def start() -> None:
+    """Plant the bug, for the whole life of the process."""
     name = os.environ.get("LAKELOG_PLANTED")
-    if name:
+    if name and name not in _planted:
+        _planted.append(name)
         PLANTS[name].patch().start()
+
+
+def pytest_configure() -> None:
+    """The same, before the tests are collected."""
+    start()

@@ -124,24 +124,12 @@ def checkpoint_before_its_segments() -> Any:
 # --- Forks, and processes that are doubled --------------------------------------------------------
 
 
-@plant("tests/catalog/test_forks.py")
+@plant("tests/catalog/test_forks.py", in_children=True)
 def forked_processes_commit() -> Any:
     """A writer is used on both sides of a fork, with one epoch and one seed of names."""
     from lakelog.catalog.commit.session import Session
 
     return mock.patch.object(Session, "check_process", return_value=None)
-
-
-@plant("tests/catalog/test_forks.py")
-def forked_transactions_upload() -> Any:
-    """What a forked process writes into a transaction waits for a thread that it doesn't have."""
-    from lakelog.catalog.commit.uploads import Uploads
-
-    def check(self: Any) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    return mock.patch.object(Uploads, "_check", check)
 
 
 @plant("tests/catalog/test_doubled.py::test_copies_write_no_two_files_of_one_name")
@@ -195,9 +183,11 @@ def segments_have_names_of_before() -> Any:
     from lakelog.catalog.log import checkpoint
 
     real = checkpoint.encode_state
-    return mock.patch.object(
-        checkpoint, "encode_state", lambda state, *, salt, **options: real(state, **options)
-    )
+
+    def encode(state: Any, *, salt: bytes, **options: Any) -> Any:
+        return real(state, **options)
+
+    return mock.patch.object(checkpoint, "encode_state", encode)
 
 
 @plant("tests/catalog/test_plain_commits.py")
@@ -270,9 +260,10 @@ def copied_logs_take_commits() -> Any:
     """A copy of a log takes commits under another name, and its rows count twice."""
     from lakelog.catalog.log import admission
 
-    return mock.patch.object(
-        admission, "_refuse_foreign", lambda state, pending, results: list(pending)
-    )
+    def nobody(state: Any, pending: Any, results: Any) -> Any:
+        return list(pending)
+
+    return mock.patch.object(admission, "_refuse_foreign", nobody)
 
 
 @plant("tests/gc/test_gc_folding.py")
@@ -288,4 +279,4 @@ def lost_logs_of_adopted_files_begin_anew() -> Any:
     """A log of which only segments are left is begun anew."""
     from lakelog.catalog.read import lost_log
 
-    return mock.patch.object(lost_log, "segments_folder", lambda writer, database: "nowhere/")
+    return mock.patch.object(lost_log, "segments_folder", return_value="nowhere/")

@@ -160,7 +160,7 @@ def untold_names_are_believed() -> Any:
     return mock.patch.object(Committer, "_may_believe", return_value=True)
 
 
-@plant("tests/rebuild/test_rebuild_zombie.py")
+@plant("tests/rebuild/test_rebuild_zombie_lost.py")
 def epochs_start_anew() -> Any:
     """A rebuilt log begins below the epochs of files that are there."""
     from lakelog.rebuild import rebuild

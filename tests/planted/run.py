@@ -23,12 +23,15 @@ _MISFIT = re.compile(r" - (?:Attribute|Type|Name|Import|Unbound)\w*Error\b")
 
 def run(tests: list[str], planted: str = "") -> tuple[int, str]:
     """pytest's exit code, and its first failure with the error."""
+    in_children = planted and PLANTS[planted].in_children
     path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path += [str(HERE / "children")] * bool(in_children)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "plants", "-p", "no:cacheprovider",
          "-m", "not long", *tests],
         cwd=HERE.parent.parent,
-        env={**os.environ, "COLUMNS": "300", "LAKELOG_PLANTED": planted, "PYTHONPATH": os.pathsep.join(path)},
+        env={**os.environ, "COLUMNS": "300", "LAKELOG_PLANTED": planted,
+             "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = re.search(r"^(?:FAILED|ERROR) (.+)", done.stdout, re.MULTILINE)

@@ -34,6 +34,22 @@ def test_with_nothing_left_of_the_log_footers_tell_which_names_a_zombie_may_stil
     assert world.live() == {*plan.live, path}
 
 
+@pytest.mark.parametrize("readable", [False, True])
+def test_with_nothing_left_of_the_log_the_new_one_is_above_all_epochs_of_files(readable):
+    """Whether a footer can be read or not: the name tells the epoch as well."""
+    world = make_world(commits=1)
+    for _ in range(4):
+        with world.new_owner() as owner:
+            path = write(owner, world.fake)
+    assert owner.epoch == 5
+    if not readable:
+        world.store.put(f"EWR/weather/{path}", b"no Parquet")
+    world.lose_the_log()
+    world.rebuild()
+    assert world.load().epoch == 6
+    assert world.new_owner().epoch == 7
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("moment", ["lost", "sealed", "rebuilt"])
 @pytest.mark.parametrize("also", ["write", "remove"])
