@@ -95,3 +95,27 @@ def files_are_as_old_as_their_bytes() -> Any:
     from lakelog.store import local_files
 
     return mock.patch.object(local_files, "arrived_s", lambda status: status.st_mtime)
+
+
+@plant("tests/catalog/test_checkpointing.py")
+def old_bases_are_new() -> Any:
+    """A checkpoint refers to pieces of a base that prune has taken since it was read."""
+    from lakelog.catalog.log.moments import Moment
+
+    return mock.patch.object(Moment, "or_before", lambda self, other: self)
+
+
+@plant("tests/catalog/test_writer_files.py::test_clocks_ascend_over_openings")
+def clocks_step_back() -> Any:
+    """A writer's logical clock begins anew with each opening."""
+    from lakelog.catalog.commit.session import Session
+
+    real, begun = Session.clock, set[int]()
+
+    def clock(self: Any) -> Any:
+        if id(self) not in begun:
+            begun.add(id(self))
+            self._clock_us = 0
+        return real(self)
+
+    return mock.patch.object(Session, "clock", clock)

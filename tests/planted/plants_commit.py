@@ -162,6 +162,14 @@ def twins_go_on() -> Any:
     return mock.patch.object(Committer, "_found", found)
 
 
+@plant("tests/catalog/test_data_puts.py")
+def large_data_files_overwrite() -> Any:
+    """A data file that goes in parts overwrites another of its name."""
+    from lakelog.catalog.commit import data_file
+
+    return mock.patch.object(data_file, "_refuse_taken", return_value=None)
+
+
 # --- Plain stores ---------------------------------------------------------------------------------
 
 

@@ -168,3 +168,27 @@ def prune_compares_no_statistics() -> Any:
     from lakelog.gc import prune_verify
 
     return mock.patch.object(prune_verify, "all_differences", differences)
+
+
+@plant("tests/gc/test_gc_ends.py")
+def gc_believes_where_a_listing_ends() -> Any:
+    """The files of the newest transaction, which a listing missed, are orphans."""
+    from lakelog.gc import retained
+
+    return mock.patch.object(retained, "beyond", return_value=None)
+
+
+@plant("tests/gc/test_gc_ends.py")
+def prune_believes_a_listing() -> Any:
+    """The segments of a checkpoint that a listing missed are taken."""
+    from lakelog.gc import prune_verify
+
+    return mock.patch.object(prune_verify, "check_checkpoints", return_value=None)
+
+
+@plant("tests/gc/test_gc_collect.py")
+def gc_looks_once() -> Any:
+    """What is committed while gc deletes is deleted with the rest."""
+    from lakelog.gc import collect
+
+    return mock.patch.object(collect, "follow", lambda context, retained: retained)

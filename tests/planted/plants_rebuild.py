@@ -133,6 +133,37 @@ def rebuild_overlooks_refs() -> Any:
     )
 
 
+@plant("tests/rebuild/test_rebuild_undecided.py")
+def foreign_names_are_left_out_silently() -> Any:
+    """Files that a lost log had adopted are left out as if they never were in it."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "doubted", lambda item, strays, *, is_whole: item)
+
+
+@plant("tests/rebuild/test_rebuild_renamed.py")
+def renamed_logs_are_foreign() -> Any:
+    """The files of a log that had another name are no part of what is rebuilt."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "claim_renamed", return_value=None)
+
+
+@plant("tests/rebuild/test_int96.py::test_a_rebuild_does_not_take_it_in")
+def rebuild_takes_int96_in() -> Any:
+    """Files that add refuses come in by a rebuild."""
+    from dataclasses import replace
+
+    from lakelog.rebuild import scan
+
+    real = scan._sort_in_foreign
+
+    def sort_in(found: Any, path: str, info: Any, parsed: Any) -> None:
+        real(found, path, info, replace(parsed, unfit=""))
+
+    return mock.patch.object(scan, "_sort_in_foreign", sort_in)
+
+
 # --- The switch, and who still commits ------------------------------------------------------------
 
 
