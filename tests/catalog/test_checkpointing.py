@@ -267,3 +267,23 @@ def test_a_checkpoint_is_too_old_though_its_writer_has_listed_again_since(
             writer.checkpoint()
         assert revisions(store) == []
         assert writer.checkpoint().revision == 2
+
+
+def test_a_checkpoint_is_too_old_though_only_its_base_is(catalog, store, fake, spilling):
+    """The log was seen since, but nobody looked whether there is a newer base: then prune may have
+    taken the pieces of this one."""
+    fill(catalog, 2, checkpoint_every=2)
+    slow = FaultyStore(store, match=".segment")
+    with Catalog(slow, ambient=fake.ambient).writer("w", "db", checkpoint_every=0) as writer:
+        fake.move(DEFAULT_MARGINS.idle_limit_s * 0.7)
+        write(writer, 2)
+
+        def take_long(key):
+            slow.before_put = None
+            fake.move(DEFAULT_MARGINS.idle_limit_s * 0.7)
+
+        slow.before_put = take_long
+        with pytest.raises(StorageError, match="too long"):
+            writer.checkpoint()
+        assert revisions(store) == [1]
+        assert writer.checkpoint().revision == 2

@@ -219,3 +219,30 @@ def test_an_adopted_file_has_the_age_that_the_store_says():
     world.move(4 * DAY_S)
     with pytest.raises(TransactionExpired):
         writer.transaction().add("t", "data/in/old.parquet")
+
+
+def test_of_adopted_files_the_oldest_counts():
+    """Some days pass between the adding and the commit, which asks once more."""
+    import io
+
+    import pyarrow.parquet as pq
+
+    world = Apart()
+    world.write(0)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"a": [1]}), sink)
+    world.store.put("w/db/data/in/old.parquet", sink.getvalue())
+    world.move(2 * DAY_S)
+    for name in ("new", "newer"):
+        world.store.put(f"w/db/data/in/{name}.parquet", sink.getvalue())
+    writer = world.paused.writer("w", "db", shared=True, checkpoint_every=0)
+    both = writer.transaction()
+    both.add("t", "data/in/old.parquet")
+    both.add("t", "data/in/new.parquet")
+    young = writer.transaction()
+    young.add("t", "data/in/newer.parquet")
+    world.move(2 * DAY_S)
+    world.write(1)
+    young.commit()
+    with pytest.raises(TransactionExpired):
+        both.commit()

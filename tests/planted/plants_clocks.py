@@ -97,9 +97,20 @@ def files_are_as_old_as_their_bytes() -> Any:
     return mock.patch.object(local_files, "arrived_s", lambda status: status.st_mtime)
 
 
-@plant("tests/catalog/test_checkpointing.py")
+@plant("tests/catalog/test_checkpointing.py::test_a_checkpoint_is_too_old_though_only_its_base_is")
 def old_bases_are_new() -> Any:
     """A checkpoint refers to pieces of a base that prune has taken since it was read."""
+    from lakelog.catalog.commit.committer import Committer
+
+    real = Committer.checkpointable
+    return mock.patch.object(
+        Committer, "checkpointable", lambda self: (real(self)[0], self._seen_at)
+    )
+
+
+@plant("tests/catalog/test_stood_still.py::test_of_adopted_files_the_oldest_counts")
+def the_last_adopted_file_counts() -> Any:
+    """Of the files that are added only the last one's age is asked for at the commit."""
     from lakelog.catalog.log.moments import Moment
 
     return mock.patch.object(Moment, "or_before", lambda self, other: self)

@@ -186,7 +186,7 @@ def prune_believes_a_listing() -> Any:
     return mock.patch.object(prune_verify, "check_checkpoints", return_value=None)
 
 
-@plant("tests/gc/test_gc_collect.py")
+@plant("tests/gc/test_gc_collect_execute.py::test_batches_look_again_before_each")
 def gc_looks_once() -> Any:
     """What is committed while gc deletes is deleted with the rest."""
     from lakelog.gc import collect
