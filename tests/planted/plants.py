@@ -253,6 +253,14 @@ def rebuild_revives_replaced_files() -> Any:
     return mock.patch.object(assemble, "_files", files)
 
 
+@plant("tests/catalog/test_room.py")
+def room_without_end() -> Any:
+    """What doesn't fit into a transaction is found out at the commit, after the uploads."""
+    from lakelog.catalog.commit.room import Room
+
+    return mock.patch.object(Room, "check", return_value=(0, 0))
+
+
 @plant("tests/store/test_store_secrets.py")
 def secrets_shown() -> Any:
     """Errors show credentials."""
