@@ -18,13 +18,11 @@ class StoredLog:
     Attributes:
         store: Theirs.
         builder: Has the state.
-        largest: Bytes of the largest object that was put.
     """
 
     def __init__(self, now=None) -> None:
         self.store = MemoryStore("limits", now=now) if now else MemoryStore("limits")
         self.builder = LogBuilder()
-        self.largest = 0
 
     def commit(self, *actions, **options):
         self.builder.commit(*actions, **options)
@@ -42,7 +40,6 @@ class StoredLog:
         return encoded
 
     def put(self, key, body):
-        self.largest = max(self.largest, len(body))
         self.store.put(key, body, if_absent=True)
 
     def keys(self, ending=""):

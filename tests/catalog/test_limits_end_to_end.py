@@ -194,7 +194,7 @@ def told(what, begun, log, before):
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"\n{what}: {time.perf_counter() - begun:.1f} s, at most {megabytes:,.0f} MB; "
-        f"{before:,} objects before, {len(log.keys()):,} after, the largest {log.largest:,} bytes"
+        f"{before:,} objects before, {len(log.keys()):,} after"
     )
 
 
