@@ -18,9 +18,11 @@ from ..format.schema import encode_schema
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
 from .data_file import put_data
+from .room import Room
 from .uploads import Uploads
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from ...store import ObjectInfo
@@ -50,6 +52,7 @@ class Transaction:
         self._named = 0  # how many of them stand in the footer of a file written before
         self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
+        self._room = Room(intent.member())
         self._files = 0
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
@@ -84,6 +87,7 @@ class Transaction:
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
+            UsageError: The transaction has no room for one more schema. Nothing was written.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
                 second file on files are put while the next ones are encoded, so that this call,
                 a later one or the commit may tell of the failure; the transaction is lost then.
@@ -123,6 +127,7 @@ class Transaction:
             operation=self._intent.operation or ("overwrite" if self._removed else "append"),
         )
         self._path(meta)  # a bad name is refused before the first byte is written
+        schemas = self._unknown(table, encoded_schema)
         paths: list[str] = []
         adds: list[wire.Action] = []
         for encoded in encode_files(
@@ -138,7 +143,7 @@ class Transaction:
             adds.append(wire.Action(add=add))
             paths.append(path)
         # Only now: of a write that broke off nothing may become visible.
-        self._learn(table, encoded_schema)
+        self._learn(schemas)
         self._intent.actions.extend(adds)
         self._added.update(dict.fromkeys(paths, table))
         return paths
@@ -179,7 +184,9 @@ class Transaction:
             self._intent.folds_names = True
         parsed = read_new_footer(self._session.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
-        add.schema_fingerprint = self._learn(table, encode_schema(schema))
+        encoded = encode_schema(schema)
+        add.schema_fingerprint = encoded.fingerprint
+        self._learn(self._unknown(table, encoded))
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
@@ -194,10 +201,12 @@ class Transaction:
         Raises:
             InvalidPath: Outside the writer's prefix.
             FileNotLive: No such file in the table now. (Checked again at the commit.)
+            UsageError: The transaction has no room for it, and is as it was: about 130,000 removes
+                of files that lakelog wrote fit.
         """
         self._check_open()
         check_path(path)
-        added_to = self._added.pop(path, None)
+        added_to = self._added.get(path)
         tables = (
             [added_to]
             if added_to is not None
@@ -213,9 +222,11 @@ class Transaction:
                 key=path,
                 hint="List the live files with `lakelog files`",
             )
-        for table in tables:
-            self._removed[table, path] = None
-            self._intent.actions.append(wire.Action(remove=wire.Remove(path=path, table=table)))
+        removes = [wire.Action(remove=wire.Remove(path=path, table=table)) for table in tables]
+        self._room.take(removes)
+        self._added.pop(path, None)
+        self._removed.update(dict.fromkeys((table, path) for table in tables))
+        self._intent.actions.extend(removes)
 
     def commit(self) -> CommitInfo | None:
         """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never
@@ -259,20 +270,30 @@ class Transaction:
         elif not self._closed:
             self.commit()
 
-    def _learn(self, table: str, encoded: EncodedSchema) -> bytes:
-        """Name a schema in this transaction, if the log doesn't know it; gives its fingerprint."""
+    def _unknown(self, table: str, encoded: EncodedSchema) -> list[wire.Action]:
+        """The action that names a schema, unless the log or this transaction does.
+
+        Raises:
+            UsageError: There is no room for it.
+        """
         identity = (table, encoded.fingerprint)
         if identity in self._schemas or self._session.knows_schema(*identity):
-            return encoded.fingerprint
-        self._schemas.add(identity)
+            return []
         item = wire.Schema(
             table=table,
             fingerprint=encoded.fingerprint,
             arrow_schema=encoded.message,
             generations=[wire.Generation(column=n, generation=g) for n, g in encoded.generations],
         )
-        self._intent.actions.append(wire.Action(schema=item))
-        return encoded.fingerprint
+        actions = [wire.Action(schema=item)]
+        self._room.check(actions)
+        return actions
+
+    def _learn(self, schemas: Sequence[wire.Action]) -> None:
+        """Name schemas in this transaction."""
+        self._room.take(schemas)
+        self._schemas.update((each.schema.table, each.schema.fingerprint) for each in schemas)
+        self._intent.actions.extend(schemas)
 
     def _path(self, meta: FooterMetadata) -> str:
         return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)

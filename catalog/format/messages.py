@@ -29,11 +29,8 @@ def parse_message(message: Message, data: bytes, key: str) -> None:
     Raises:
         CorruptObject: No such message.
     """
-    if len(data) > MAX_TINY:
-        raw = np.frombuffer(data, np.uint8)
-        tiny = (raw[:-1] & 7 == 2) & (raw[1:] < 8)  # a tag with a length, and a length below 8
-        if int(np.count_nonzero(tiny)) > MAX_TINY:
-            raise CorruptObject(f"{key} holds too many empty messages", key=key)
+    if len(data) > MAX_TINY and tiny_places(data) > MAX_TINY:
+        raise CorruptObject(f"{key} holds too many empty messages", key=key)
     try:
         message.ParseFromString(data)
     except DecodeError as error:
@@ -44,6 +41,12 @@ def parse_message(message: Message, data: bytes, key: str) -> None:
         if _has_group(plain):
             raise CorruptObject(f"{key} holds a group, which no version writes", key=key)
         _fill_maps(message, plain)
+
+
+def tiny_places(data: bytes) -> int:
+    """Where a tag with a length may be, and a length below 8."""
+    raw = np.frombuffer(data, np.uint8)
+    return int(np.count_nonzero((raw[:-1] & 7 == 2) & (raw[1:] < 8)))
 
 
 def unknown_fields(message: Message) -> list[Any]:

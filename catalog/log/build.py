@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import UsageError
 from ..format.frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
+from ..format.messages import MAX_TINY, tiny_places
 from ..format.names import successor_uuid
 from ..format.objects import encode_transaction, generations_of
 from ..format.pieces import Attachments
@@ -106,7 +107,8 @@ def build_transaction(
     Returns:
         Bytes and digest.
     Raises:
-        UsageError: Too large for one transaction object.
+        UsageError: Too large for one transaction object, or of more very short names than a reader
+            takes.
     """
     message = wire.Transaction(
         revision=state.revision + 1,
@@ -134,18 +136,34 @@ def build_transaction(
         actions.insert(0, identity_action(state.writer, state.database))
         message.commit.members[0].action_count += 1
     message.actions.extend(actions)
-    if message.ByteSize() > MAX_MESSAGE_BYTES:
-        raise UsageError(
-            f"A transaction of {message.ByteSize()} bytes is too large",
-            hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes "
-            "over several transactions",
-        )
+    if (size_bytes := message.ByteSize()) > MAX_MESSAGE_BYTES:
+        raise too_large(size_bytes)
+    if size_bytes > MAX_TINY and (tiny := tiny_places(message.SerializeToString())) > MAX_TINY:
+        raise too_many_tiny(tiny)
     if attachments.length > MAX_ATTACHMENT_BYTES:
         raise UsageError(
             f"The statistics of the added files take {attachments.length} bytes",
             hint=f"At most {MAX_ATTACHMENT_BYTES} bytes fit: add fewer files per transaction",
         )
     return encode_transaction(log, message, attachments.joined())
+
+
+def too_large(size_bytes: int) -> UsageError:
+    """Of a transaction whose message takes so many bytes, or more."""
+    return UsageError(
+        f"A transaction of {size_bytes} bytes is too large",
+        hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes, or "
+        "the new tables, over several transactions",
+    )
+
+
+def too_many_tiny(tiny: int) -> UsageError:
+    """Of a transaction whose message no reader would take."""
+    return UsageError(
+        f"A transaction with {tiny} very short names is too large",
+        hint=f"At most {MAX_TINY} of under 8 bytes fit: split the removes over several "
+        "transactions",
+    )
 
 
 def identity_action(writer: str, database: str, begun_at_us: int = 0) -> wire.Action:

@@ -97,6 +97,21 @@ def test_one_bad_commit_of_a_group_harms_no_other(store):
     assert values(store) == kept
 
 
+@pytest.mark.parametrize("rows", [1, 0], ids=["a file", "a schema alone"])
+def test_one_transaction_from_many_threads_is_committed_once(store, rows):
+    """Of a file a second commit would be a duplicate; of a schema alone nothing shows it."""
+    writer = Catalog(SlowPuts(store)).writer("w", "db")
+    tx = writer.transaction()
+    tx.write("t", table(7).slice(0, rows))
+    infos = commit_from_threads(writer, 12, lambda *_: tx)
+    assert len({(info.revision, info.transaction_id) for info in infos}) == 1
+    with writer.transaction() as last:
+        last.write("t", table(8))
+    ids = Catalog(store).history("db").column("transaction_ids").to_pylist()
+    assert ids == [[tx.transaction_id], [last.transaction_id]]
+    assert values(store) == [7] * rows + [8]
+
+
 def test_one_application_version_from_many_threads_is_committed_once(store):
     writer = Catalog(SlowPuts(store)).writer("w", "db")
 

@@ -288,3 +288,11 @@ def lost_logs_of_adopted_files_begin_anew() -> Any:
     from lakelog.catalog.read import lost_log
 
     return mock.patch.object(lost_log, "segments_folder", return_value="nowhere/")
+
+
+@plant("tests/catalog/test_room.py")
+def room_without_end() -> Any:
+    """What doesn't fit into a transaction is found out at the commit, after the uploads."""
+    from lakelog.catalog.commit.room import Room
+
+    return mock.patch.object(Room, "check", return_value=(0, 0))

@@ -1,14 +1,18 @@
 """Random small tables, random conditions, and damaged files: Spark's own reader by both roads, the
-data source and `scan` give the same rows, or an error.
+data source, `scan`, and DuckDB over `scan` give the same rows, or an error.
 
-Lakes are others with each commit; a failure shows the seed.
+DuckDB's own Parquet reader gives them of sound files. It verifies no checksum, so of damaged files
+nothing is asked of it: `test_duckdb.py`. Lakes are others with each commit; a failure shows the
+seed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import random
+import re
 import shutil
+from decimal import Decimal
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ import lakelog.spark
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from duck import by_name, of_arrow
 from lakelog.spark import native
 from seeds import base_seed
 
@@ -28,6 +33,7 @@ DAMAGES = 2
 CONDITIONS = 5
 FLOATS = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 0.5, 1.0, 2.0)
 DAYS = tuple(dt.date(1969, 12, 30) + dt.timedelta(each) for each in range(5))
+TIMES = tuple(dt.datetime(1969, 12, 31, 23, each, tzinfo=dt.UTC) for each in (0, 30, 59))
 # By column: types that files may have of it, and values.
 COLUMNS: dict[str, tuple[tuple[pa.DataType, ...], tuple[Any, ...]]] = {
     "v": ((pa.float64(),), FLOATS),
@@ -39,6 +45,10 @@ COLUMNS: dict[str, tuple[tuple[pa.DataType, ...], tuple[Any, ...]]] = {
     "b": ((pa.bool_(),), (True, False)),
     "d": ((pa.date32(),), DAYS),
     "x": ((pa.struct({"y": pa.float64()}),), tuple({"y": each} for each in FLOATS)),
+    "e": ((pa.decimal128(6, 2), pa.decimal128(12, 4)), tuple(map(Decimal, ("-1.5", "0", "2.25")))),
+    "t": ((pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")), TIMES),
+    "l": ((pa.list_(pa.float64()),), ([], [None], [float("nan"), -0.0])),
+    "k": ((pa.map_(pa.string(), pa.int32()),), ([], [("a", 1), ("b", None)])),
 }
 
 
@@ -103,10 +113,10 @@ class Lake:
             join = self.draw.choice(["and", "or"])
             return f"({self.condition(depth - 1)}) {join} ({self.condition(depth - 1)})"
         name = self.draw.choice(list(COLUMNS))
-        values = [_literal(each) for each in COLUMNS[name][1]]
         column = "x.y" if name == "x" else name
-        if kind < 0.6:
+        if kind < 0.6 or name in {"l", "k"}:
             return f"{column} is {self.draw.choice(['', 'not '])}null"
+        values = [_literal(each) for each in COLUMNS[name][1]]
         if kind < 0.7:
             return f"{column} in ({', '.join(self.draw.sample(values, 2))})"
         operator = self.draw.choice(["<", "<=", "=", "<=>", ">=", ">", "<>"])
@@ -119,6 +129,19 @@ class Lake:
         lakelog.spark.register(spark)
         reader = spark.read.format("lakelog").option("database", "db").option("table", "t")
         return reader.load(self.url)
+
+    def by_duckdb(self) -> pa.Table:
+        return of_arrow(self.snapshot.scan("t"))
+
+    def duckdb_ids(self, conditions: list[str]) -> dict[str, list[int]]:
+        """What DuckDB's own reader finds for conditions in Spark's SQL."""
+        urls = self.snapshot.files("t")["url"].to_pylist()
+        found = {}
+        for text in conditions:
+            own = re.sub(r"double\('([^']*)'\)", r"'\1'::double", text)
+            own = own.replace("<=>", "is not distinct from").replace("timestamp '", "timestamptz '")
+            found[text] = sorted(by_name(urls, f"where {own}")["id"].to_pylist())
+        return found
 
     def damage(self) -> tuple[Path, str]:
         """Do something to one of the files: which, and what was done."""
@@ -145,6 +168,10 @@ def _literal(value: Any) -> str:
         value = value["y"]
     if isinstance(value, float):
         return f"double('{value}')"
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, dt.datetime):
+        return f"timestamp '{value.isoformat(' ')}'"
     return f"date '{value}'" if isinstance(value, dt.date) else repr(value)
 
 
@@ -168,17 +195,25 @@ def judged(frame: Any, conditions: list[str]) -> dict[str, list[int]]:
 
 
 def alike(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows in an order and a form in which NaN equals itself; integers may have become floats."""
+    """Rows in an order and a form in which NaN equals itself; integers may have become floats, and
+    decimals and times have more digits, or UTC another name."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: plain(each) for name, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(each) for each in value]
+        if isinstance(value, Decimal):
+            return f"{value:.9f}"
+        if isinstance(value, dt.datetime):
+            return value.astimezone(dt.UTC).isoformat()
         return float(value) if isinstance(value, (int, float)) else value
 
     texts = ({name: plain(value) for name, value in sorted(row.items())} for row in rows)
     return sorted(map(repr, texts))
 
 
+@pytest.mark.slow("four roads by Spark, each compiled for a table of its own; DuckDB takes 0.1 s")
 @pytest.mark.parametrize("number", range(LAKES))
 def test_all_roads_give_the_same_rows_or_an_error(spark, tmp_path, monkeypatch, settings, number):
     run(spark, tmp_path, monkeypatch, settings, base_seed() * LAKES + number)
@@ -202,6 +237,7 @@ def run(spark: Any, tmp_path: Path, monkeypatch: Any, settings: Any, seed: int) 
         "source": lambda: lake.by_source(spark).toArrow(),
         "file index": lambda: lake.by_read(spark).toArrow(),
         "paths": lambda: lake.by_read(spark).toArrow(),
+        "duckdb": lake.by_duckdb,
     }
     for name, road in roads.items():
         monkeypatch.setenv(native.FILE_INDEX_SWITCH, "off" if name == "paths" else "")
@@ -210,6 +246,8 @@ def run(spark: Any, tmp_path: Path, monkeypatch: Any, settings: Any, seed: int) 
             found = ids(lake.by_read(spark), conditions)
             wrong = {text: found[text] for text in conditions if found[text] != met[text]}
             assert not wrong, (seed, name, {text: met[text] for text in wrong})
+    assert alike(by_name(lake.snapshot.files("t")["url"].to_pylist()).to_pylist()) == want, seed
+    assert lake.duckdb_ids(conditions) == met, seed
     for _ in range(DAMAGES):
         shutil.copytree(lake.url, tmp_path / "copy")
         file, what = lake.damage()
