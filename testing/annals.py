@@ -50,6 +50,7 @@ class Entry(NamedTuple):
         ids: Of the transactions in it.
         live: Paths after it; None if that isn't known.
         adds: Paths that it adds.
+        previous: The digest of the one before.
         is_seal: Whether it seals its incarnation.
     """
 
@@ -58,6 +59,7 @@ class Entry(NamedTuple):
     ids: frozenset[bytes]
     live: frozenset[str] | None
     adds: frozenset[str]
+    previous: bytes
     is_seal: bool
 
 
@@ -82,7 +84,7 @@ class Annals:
         owed: Folded paths that were committed and not removed since.
         undecided: Folded paths that plans of a rebuild named as undecided.
         current: The incarnation that readers read.
-        bases: Of each data file: incarnation and head when its transaction was begun.
+        bases: Of each data file: the last transaction in the log when its own was begun.
         is_lossy: Whether objects of the log were lost.
         acknowledged: Transactions that their committers were told of.
         folds: Whether the store takes several spellings of a name for one.
@@ -94,7 +96,7 @@ class Annals:
     owed: dict[str, str] = field(default_factory=dict)
     undecided: set[str] = field(default_factory=set)
     current: int = 1
-    bases: dict[str, tuple[int, int]] = field(default_factory=dict)
+    bases: dict[str, bytes] = field(default_factory=dict)
     is_lossy: bool = False
     acknowledged: set[bytes] = field(default_factory=set)
     folds: bool = False
@@ -119,6 +121,8 @@ class Annals:
                 self._landed(body, key)
             elif item is not None and item.incarnation > self.current:
                 self._switched(item.incarnation)
+            elif item is not None and self.is_lossy:
+                self._forgive()  # a late checkpoint can make a lost log readable again
 
     def _data_changed(self, verb: str, key: str, body: bytes) -> None:
         path = self.fold(key[len(BASE) :])
@@ -151,7 +155,13 @@ class Annals:
             before = self.entries.get(message.previous_digest)
             live = before.live if before else None
             self.entries[frame.digest] = Entry(
-                seal.log.incarnation, seal.revision, frozenset(), live, frozenset(), is_seal=True
+                seal.log.incarnation,
+                seal.revision,
+                frozenset(),
+                live,
+                frozenset(),
+                message.previous_digest,
+                is_seal=True,
             )
             return
         found = decode_transaction(body, key)
@@ -162,7 +172,13 @@ class Annals:
         if live is not None:
             live = None if found.batches else (live - removes) | adds
         entry = Entry(
-            incarnation, message.revision, found.transaction_ids, live, adds, is_seal=False
+            incarnation,
+            message.revision,
+            found.transaction_ids,
+            live,
+            adds,
+            message.previous_digest,
+            is_seal=False,
         )
         self.entries[found.digest] = entry
         if incarnation > self.current:
@@ -193,24 +209,39 @@ class Annals:
     def lost(self, keys: Iterable[str]) -> None:
         """Objects of the log are gone from now on.
 
-        If they are the end of the log, and no data file was begun on any of them, nothing in the
-        store can tell that they ever were: their files are owed no longer.
+        If they are the end of the log, and no data file was begun on them, nothing in the store can
+        tell that they ever were: their files are owed no longer.
         """
         self.world.store.delete(keys)
         self.is_lossy = True
+        self._forgive()
+
+    def _forgive(self) -> None:
+        """Look what can be read, and what nothing in the store tells of any more."""
         log = LogReader(self.world.store, WRITER, DATABASE)
         try:
             state = log.load()
             live = {self.fold(path) for path in live_files(state)}
         except LakelogError:
-            return  # everybody will notice
+            return  # everybody notices
         self.current = log.names().incarnation or 1
-        head = (self.current, state.revision)
-        if max(self.bases.values(), default=head) <= head:
-            for entry in self.entries.values():
-                if (entry.incarnation, entry.revision) > head:
-                    for path in {self.fold(path) for path in entry.adds} - live:
-                        self.owed.pop(path, None)
+        standing = self._back_from(state.digest)
+        told: set[bytes] = set()
+        begun_on = set(self.bases.values())
+        for digest, entry in self.entries.items():
+            if entry.ids & begun_on:
+                told |= self._back_from(digest)
+        for digest in self.entries.keys() - standing - told:
+            for path in {self.fold(path) for path in self.entries[digest].adds} - live:
+                self.owed.pop(path, None)
+
+    def _back_from(self, digest: bytes) -> set[bytes]:
+        """A transaction, and all those that it stands on."""
+        found = set()
+        while digest in self.entries:
+            found.add(digest)
+            digest = self.entries[digest].previous
+        return found
 
     # --- What they are told -----------------------------------------------------------------------
 

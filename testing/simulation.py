@@ -181,9 +181,9 @@ class World:
 
     def request(self, name: str, what: str) -> None:
         """A request boundary: others may go on here, for long, and the process may die."""
+        self.note(f"{name}: {what}")
         if getcurrent() is self._main or self._main is None:
             return
-        self.note(f"{name}: {what}")
         if self.chance(self.faults.die):
             raise Crash
         nap_us = 0

@@ -18,6 +18,7 @@ import pyarrow as pa
 from ..catalog.commit.checkpointer import write_checkpoint
 from ..catalog.commit.writer import Writer
 from ..catalog.read.log_reader import LogReader
+from ..catalog.read.lost_tail import find_unnamed, refuse_lost_tail
 from ..errors import (
     CommitOutcomeUnknown,
     LakelogError,
@@ -27,7 +28,7 @@ from ..errors import (
 )
 from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
 from ..rebuild import execute_rebuild, plan_rebuild
-from .annals import DATABASE, FOLDER, WRITER, Annals, Meant
+from .annals import DATA, DATABASE, FOLDER, WRITER, Annals, Meant
 from .cast import MARGINS
 from .doubles import FoldingStore
 from .simulation import QUIET, Faults
@@ -110,7 +111,7 @@ class Upheaval:
         random, annals = self.world.random, self.annals
         app = ("job", random.randint(1, 4)) if random.random() < 0.3 else (None, None)
         tx = writer.transaction(*app)
-        base = tx._base[0]
+        base = tx._base[1]
         live = annals.live_at(writer._session._committer.state.digest)
         removes, adds = set(), set()
         if live and random.random() < 0.5:
@@ -127,7 +128,7 @@ class Upheaval:
         if random.random() < 0.9 or not (removes or adds):
             adds.update(tx.write(table, ROWS))
         for path in adds:
-            annals.bases.setdefault(annals.fold(path), (writer._session.log.incarnation, base))
+            annals.bases.setdefault(annals.fold(path), base)
         if random.random() < 0.15:
             return  # its files are left over
         meant = Meant(frozenset(adds), frozenset(removes))
@@ -322,17 +323,16 @@ class Upheaval:
         self.annals.end(log.load())
 
     def _works(self, store: Store) -> bool:
-        """Whether a new owner can commit, and gc finds nothing wrong with the log."""
+        """Whether a new owner can commit, and no file says that the log lost anything."""
         try:
             writer = self._open(store)
             tx = writer.transaction()
             (path,) = tx.write(TABLE, ROWS)
-            self.annals.bases[self.annals.fold(path)] = (
-                writer._session.log.incarnation,
-                tx._base[0],
-            )
+            self.annals.bases[self.annals.fold(path)] = tx._base[1]
             self._commit(tx, Meant(frozenset({path}), frozenset()))
-            plan_gc(store, WRITER, DATABASE, ambient=self.world.ambient(), margins=MARGINS)
+            infos = list(store.list(DATA))
+            state = LogReader(store, WRITER, DATABASE, self.world.ambient()).load()
+            refuse_lost_tail(store, state, find_unnamed(state, infos))
         except LakelogError as error:
             self.world.note(f"the log doesn't work: {error!r}")
             return False
