@@ -109,8 +109,8 @@ class Evidence:
 
 
 def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
-    """Files by transaction. Those that disagree with the first of theirs are undecided: each copy of
-    a process that was doubled may have written some."""
+    """Files by transaction. Those that disagree with the first of theirs are undecided: both copies
+    of a doubled process may have written some."""
     by_id: dict[TransactionId, list[OwnFile]] = defaultdict(list)
     for file in files:
         by_id[file.transaction_id].append(file)

@@ -312,6 +312,16 @@ class Upheaval:
                 hold(not self.annals.owed, "U3 files are owed, and there is nothing to rebuild")
                 return
         self.world.now_us += int(LONG_S * 1e6)
+        try:
+            self._maintain(store)
+        except LakelogError:
+            if not self.annals.is_lossy:  # else there may be a hole, which a checkpoint hides
+                raise
+        log = LogReader(store, WRITER, DATABASE, ambient)
+        self.annals.end(log.load())
+
+    def _maintain(self, store: Store) -> None:
+        ambient = self.world.ambient()
         if self.world.chance(0.5):
             pruned = plan_prune(
                 store, WRITER, DATABASE, ambient=ambient, margins=MARGINS, keep_revisions=1
@@ -319,8 +329,6 @@ class Upheaval:
             execute_prune(store, pruned, ambient=ambient, margins=MARGINS)
         found = plan_gc(store, WRITER, DATABASE, ambient=ambient, margins=MARGINS)
         execute_gc(store, found, ambient=ambient, margins=MARGINS)
-        log = LogReader(store, WRITER, DATABASE, ambient)
-        self.annals.end(log.load())
 
     def _works(self, store: Store) -> bool:
         """Whether a new owner can commit, and no file says that the log lost anything."""
