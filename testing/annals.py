@@ -10,7 +10,11 @@ Invariants (docs/reliability.md):
         nothing else if the old log was whole
     U4  a reader sees what stood at its revision, and its head never goes back
     U5  what is told to be committed stands as its committer meant it
-    U6  no data file is overwritten by another
+    U6  no object is overwritten by another
+
+On a store without put-if-absent two may commit one revision. There, instead of U2:
+    P1  one revision is acknowledged once
+    P2  what was acknowledged is in the log that readers read, or they are told of the fork
 """
 
 from __future__ import annotations
@@ -88,6 +92,7 @@ class Annals:
         is_lossy: Whether objects of the log were lost.
         acknowledged: Transactions that their committers were told of.
         folds: Whether the store takes several spellings of a name for one.
+        is_plain: Whether it ignores put-if-absent.
         changes: How many writing requests took effect.
     """
 
@@ -100,8 +105,10 @@ class Annals:
     is_lossy: bool = False
     acknowledged: set[bytes] = field(default_factory=set)
     folds: bool = False
+    is_plain: bool = False
     changes: int = 0
-    _data: dict[str, bytes] = field(default_factory=dict)
+    _objects: dict[str, bytes] = field(default_factory=dict)
+    _told: dict[int, str] = field(default_factory=dict)
     _whole: dict[int, bool] = field(default_factory=dict)
 
     def fold(self, path: str) -> str:
@@ -113,9 +120,14 @@ class Annals:
     def applied(self, verb: str, key: str, body: bytes) -> None:
         """A writing request took effect."""
         self.changes += 1
+        path = self.fold(key[len(BASE) :])
+        if verb == "PUT" and key.startswith(BASE):
+            hold(self._objects.setdefault(path, body) == body, f"U6 {key} is overwritten")
         if key.startswith(DATA):
-            self._data_changed(verb, key, body)
-        elif verb == "PUT" and key.startswith(FOLDER):
+            self._data_changed(verb, key, path)
+        elif verb == "DELETE":
+            self._objects.pop(path, None)
+        elif key.startswith(FOLDER):
             item = parse_log_object(key[len(FOLDER) :])
             if item is not None and item.kind == "transaction":
                 self._landed(body, key)
@@ -124,13 +136,11 @@ class Annals:
             elif item is not None and self.is_lossy:
                 self._forgive()  # a late checkpoint can make a lost log readable again
 
-    def _data_changed(self, verb: str, key: str, body: bytes) -> None:
-        path = self.fold(key[len(BASE) :])
+    def _data_changed(self, verb: str, key: str, path: str) -> None:
         if verb == "PUT":
-            hold(self._data.setdefault(path, body) == body, f"U6 {key} is overwritten")
             return
         hold(path not in self.owed, f"U1 {key} is deleted: committed, and never removed")
-        self._data.pop(path, None)
+        self._objects.pop(path, None)
         self.bases.pop(path, None)
         for entry in self._retained():
             named = {self.fold(one) for one in entry.live or ()}
@@ -183,14 +193,19 @@ class Annals:
         self.entries[found.digest] = entry
         if incarnation > self.current:
             return
+        if not self.is_plain:
+            self._fenced(entry, before)
         where = f"revision {message.revision} of incarnation {incarnation}"
-        hold(incarnation == self.current, f"U2 {where} is committed; {self.current} is current")
-        hold(before is None or not before.is_seal, f"U2 {where} is committed above a seal")
         for path in removes:
             self.owed.pop(self.fold(path), None)
         for path in adds:
-            hold(self.fold(path) in self._data, f"U1 {path} is committed, and isn't there")
+            hold(self.fold(path) in self._objects, f"U1 {path} is committed, and isn't there")
             self.owed[self.fold(path)] = where
+
+    def _fenced(self, entry: Entry, before: Entry | None) -> None:
+        where = f"revision {entry.revision} of incarnation {entry.incarnation}"
+        hold(entry.incarnation == self.current, f"U2 {where} is committed; {self.current} counts")
+        hold(before is None or not before.is_seal, f"U2 {where} is committed above a seal")
 
     def _switched(self, incarnation: int) -> None:
         log = LogReader(self.world.store, WRITER, DATABASE, self.world.ambient())
@@ -212,7 +227,9 @@ class Annals:
         If they are the end of the log, and no data file was begun on them, nothing in the store can
         tell that they ever were: their files are owed no longer.
         """
-        self.world.store.delete(keys)
+        for key in keys:
+            self.world.store.delete([key])
+            self._objects.pop(self.fold(key[len(BASE) :]), None)
         self.is_lossy = True
         self._forgive()
 
@@ -267,6 +284,9 @@ class Annals:
             for entry in places
         )
         hold(good, f"U5 revision {info.revision} isn't what its committer meant")
+        if self.is_plain:
+            first = self._told.setdefault(info.revision, info.uuid)
+            hold(first == info.uuid, f"P1 revision {info.revision} is acknowledged to two")
 
     def read(self, state: State, before: State | None = None) -> None:
         """A reader got a state, after another one."""
@@ -293,9 +313,13 @@ class Annals:
     def end(self, state: State) -> None:
         """After everything: what is owed is there, and live or known to be in doubt."""
         live = {self.fold(path) for path in live_files(state)}
-        there = {self.fold(info.key[len(BASE) :]) for info in self.world.store.list(DATA)}
-        gone = sorted(self.owed.keys() - there)
+        stored = {self.fold(info.key[len(BASE) :]) for info in self.world.store.list(DATA)}
+        gone = sorted(self.owed.keys() - stored)
         hold(not gone, f"U1 {gone} are gone")
+        if self.is_plain:
+            chain = self._back_from(state.digest)
+            there = {one for digest in chain for one in self.entries[digest].ids}
+            hold(self.acknowledged <= there, "P2 what was acknowledged isn't in the log")
         lost = sorted(self.owed.keys() - live - self.undecided)
         hold(not lost, f"U3 {lost} are live no more: {[self.owed[path] for path in lost]}")
 

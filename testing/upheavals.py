@@ -1,5 +1,5 @@
-"""Random histories of a log that is rebuilt while others go on, that loses objects, whose
-processes are doubled, and whose store folds names. What must hold is in `annals.py`.
+
+
 
 First owners, guests, readers, keepers and rebuilders run side by side, as in `histories.py`, and in
 many histories somebody deletes objects of the log. Then, one after the other and without faults,
@@ -21,6 +21,7 @@ from ..catalog.read.log_reader import LogReader
 from ..catalog.read.lost_tail import find_unnamed, refuse_lost_tail
 from ..errors import (
     CommitOutcomeUnknown,
+    ForkError,
     LakelogError,
     NotFoundError,
     RevisionNotFound,
@@ -32,7 +33,7 @@ from .annals import DATA, DATABASE, FOLDER, WRITER, Annals, Meant
 from .cast import MARGINS
 from .doubles import FoldingStore
 from .simulation import QUIET, Faults
-from .truth import hold
+from .truth import Violation, hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .simulation import World
 
 TABLE = "t"
+KEPT = ("gc", "gc", "prune", "rebuild")
 ROWS = pa.table({"n": [1]})
 LONG_S = 3 * MARGINS.gc_grace_s
 # Bodies come whole here: a footer that was damaged on its way is taken for a damaged file.
@@ -153,7 +155,8 @@ class Upheaval:
         state = session._committer.state
         if state.revision >= 0 and not state.sealed_for:
             salt = self.world.random.randbytes(16)
-            write_checkpoint(session._log, state.copy(), exclusive=True, salt=salt)
+            exclusive = not self.world.plain
+            write_checkpoint(session._log, state.copy(), exclusive=exclusive, salt=salt)
 
     # --- Readers and maintenance ------------------------------------------------------------------
 
@@ -189,7 +192,7 @@ class Upheaval:
     def plan(self, store: Store) -> None:
         """Make a plan of some kind."""
         random, ambient = self.world.random, self.world.ambient()
-        kind = random.choice(("gc", "gc", "prune", "rebuild"))
+        kind = random.choice(("gc", "gc", "prune") if self.world.plain else KEPT)
         if kind == "gc":
             found = plan_gc(store, WRITER, DATABASE, ambient=ambient, margins=MARGINS)
             self.plans.append((partial(execute_gc, margins=MARGINS), found))
@@ -251,7 +254,7 @@ class Upheaval:
         world.spawn("owner", partial(self.owner, shared=False))
         if random.random() < 0.5:
             world.spawn("rival", partial(self.owner, shared=random.random() < 0.5))
-        if random.random() < 0.3:
+        if random.random() < 0.3 and not world.plain:  # there a double's names are its own's
             ids, shared = random.randbytes(8), random.random() < 0.5
             world.spawn("original", partial(self.owner, shared=shared, ids=ids))
             world.spawn("double", partial(self.owner, shared=shared, ids=ids))
@@ -259,7 +262,7 @@ class Upheaval:
             world.spawn("reader", self.reader)
         for number in range(random.randint(0, 2)):
             world.spawn(f"keeper{number}", self.keeper)
-        if random.random() < 0.3:
+        if random.random() < 0.3 and not world.plain:
             world.spawn("loser", self.loser)
 
     def check(self) -> None:
@@ -296,7 +299,7 @@ class Upheaval:
         self.execute(store)
 
     def _loses(self, _: Store) -> None:
-        if self.world.chance(0.5):
+        if self.world.chance(0.5) and not self.world.plain:
             self.lose()
 
     def _end(self, store: Store) -> None:
@@ -305,6 +308,9 @@ class Upheaval:
         for _ in range(3):
             if self._works(store):
                 break
+            if self.world.plain:
+                self._told_of_the_fork(store)
+                return
             try:
                 self.plan_rebuild(store)
                 execute_rebuild(store, self.plans[-1][1], ambient=ambient)
@@ -319,6 +325,13 @@ class Upheaval:
                 raise
         log = LogReader(store, WRITER, DATABASE, ambient)
         self.annals.end(log.load())
+
+    def _told_of_the_fork(self, store: Store) -> None:
+        try:
+            LogReader(store, WRITER, DATABASE, self.world.ambient()).load()
+        except ForkError:
+            return
+        raise Violation("P2 nobody can commit, and readers are told of no fork")
 
     def _maintain(self, store: Store) -> None:
         ambient = self.world.ambient()
@@ -351,7 +364,8 @@ def begin_upheaval(world: World) -> Upheaval:
     """The processes of one history, on a store that may fold names."""
     random = world.random
     world.faults = random.choice(KINDS)
-    annals = Annals(world, folds=random.random() < 0.3)
+    world.plain = random.random() < 0.15
+    annals = Annals(world, folds=random.random() < 0.3, is_plain=world.plain)
     if annals.folds:
         world.store = FoldingStore(world.store)
     world.on_applied = annals.applied
