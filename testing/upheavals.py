@@ -1,5 +1,6 @@
-
-
+"""Random histories of a log that is rebuilt while others go on, that loses objects, whose
+processes are doubled, and whose store folds names or ignores put-if-absent. What must hold is in
+`annals.py`.
 
 First owners, guests, readers, keepers and rebuilders run side by side, as in `histories.py`, and in
 many histories somebody deletes objects of the log. Then, one after the other and without faults,
