@@ -88,7 +88,7 @@ class Annals:
         owed: Folded paths that were committed and not removed since.
         undecided: Folded paths that plans of a rebuild named as undecided.
         current: The incarnation that readers read.
-        bases: Of each data file: the last transaction in the log when its own was begun.
+        bases: Of each data file: the head when its transaction was begun, revision and id.
         is_lossy: Whether objects of the log were lost.
         acknowledged: Transactions that their committers were told of.
         folds: Whether the store takes several spellings of a name for one.
@@ -101,7 +101,7 @@ class Annals:
     owed: dict[str, str] = field(default_factory=dict)
     undecided: set[str] = field(default_factory=set)
     current: int = 1
-    bases: dict[str, bytes] = field(default_factory=dict)
+    bases: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     is_lossy: bool = False
     acknowledged: set[bytes] = field(default_factory=set)
     folds: bool = False
@@ -246,7 +246,7 @@ class Annals:
         told: set[bytes] = set()
         begun_on = set(self.bases.values())
         for digest, entry in self.entries.items():
-            if entry.ids & begun_on:
+            if any((entry.revision, one) in begun_on for one in entry.ids):
                 told |= self._back_from(digest)
         for digest in self.entries.keys() - standing - told:
             for path in {self.fold(path) for path in self.entries[digest].adds} - live:

@@ -114,7 +114,7 @@ class Upheaval:
         random, annals = self.world.random, self.annals
         app = ("job", random.randint(1, 4)) if random.random() < 0.3 else (None, None)
         tx = writer.transaction(*app)
-        base = tx._base[1]
+        base = tx._base[:2]
         live = annals.live_at(writer._session._committer.state.digest)
         removes, adds = set(), set()
         if live and random.random() < 0.5:
@@ -350,7 +350,7 @@ class Upheaval:
             writer = self._open(store)
             tx = writer.transaction()
             (path,) = tx.write(TABLE, ROWS)
-            self.annals.bases[self.annals.fold(path)] = tx._base[1]
+            self.annals.bases[self.annals.fold(path)] = tx._base[:2]
             self._commit(tx, Meant(frozenset({path}), frozenset()))
             infos = list(store.list(DATA))
             state = LogReader(store, WRITER, DATABASE, self.world.ambient()).load()
