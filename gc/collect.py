@@ -309,8 +309,10 @@ def _look(
     )
     rules = replace(rules, strangers=_strangers(context, state, rules, left))
     verdicts = {info.key: rules.judge(info, info.key[len(base) :]) for info in left}
-    orphans = (info for info in left if verdicts[info.key].goes and not verdicts[info.key].asked)
-    refuse_lost_tail(context.store, state, _unproven(orphans, rules))
+    if any(verdict.goes and not verdict.asked for verdict in verdicts.values()):
+        # Files that are too young to go prove as well that older ones were committed.
+        telling = (info for info in left if verdicts[info.key].tells)
+        refuse_lost_tail(context.store, state, _unproven(telling, rules))
     return _Found({info.key: info for info in listed}, retained, named, verdicts)
 
 

@@ -109,7 +109,8 @@ class Evidence:
 
 
 def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
-    """Files by transaction; those that disagree with the first of theirs are quarantined."""
+    """Files by transaction. Those that disagree with the first of theirs are undecided: both copies
+    of a doubled process may have written some."""
     by_id: dict[TransactionId, list[OwnFile]] = defaultdict(list)
     for file in files:
         by_id[file.transaction_id].append(file)
@@ -125,7 +126,7 @@ def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransactio
             else:
                 reason = f"its footer contradicts that of {members[0].path}, of one transaction"
                 left_out.append(
-                    LeftOut(file.path, file.size_bytes, "quarantined", reason, transaction_id.hex())
+                    LeftOut(file.path, file.size_bytes, "undecided", reason, transaction_id.hex())
                 )
         found[transaction_id] = _transaction(transaction_id, kept)
     return found, left_out

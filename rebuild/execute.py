@@ -20,14 +20,15 @@ Source: docs/format.md, sections 4.5 and 10.6.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.commit.checkpointer import put_segments
 from ..catalog.format.names import base_folder, name_prefix
 from ..catalog.format.seals import read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.log.listing import fork_error
+from ..catalog.parallel import AT_ONCE, each_in_parallel
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, CorruptObject, NotFoundError, ObjectNotFound, PlanOutdated
 from ..plans import check_source, open_source, refuse_refs
@@ -35,13 +36,12 @@ from ..store import probe
 from .begun import begun_error
 from .build import LogBytes, build_objects, compare
 from .plan import RebuildInfo, RebuildPlan, check_plan
-from .rebuild import data_digest
-from .scan import list_data
+from .scan import data_digest, list_data
 from .seal import seal_body, seal_key
 from .taken import put_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from ..store import Store
     from .values import SlotName
 
-_PARALLEL: Final = 16
-_T = TypeVar("_T")
+    # Does one thing to many items, several at a time, and gives each result when it is there.
+    _Many = Callable[[Callable[[Any], None], Iterable[Any]], Iterator[None]]
 
 
 def execute_rebuild(
@@ -94,11 +94,12 @@ def execute_rebuild(
         )
     refuse_refs(store)
     exclusive = probe(store, f"{plan.writer}/").put_if_absent
+    many = partial(each_in_parallel, at_once=AT_ONCE if ambient.in_background else 1)
     log = LogReader(store, plan.writer, plan.database, ambient)
     objects, state = build_objects(plan)
     _check(log, plan)
-    _seal(log, plan, exclusive=exclusive, now_us=ambient.now_us())
-    _put_all(log, plan, objects, exclusive=exclusive, progress=progress)
+    _seal(log, plan, many, exclusive=exclusive, now_us=ambient.now_us())
+    _put_all(log, plan, objects, many, exclusive=exclusive, progress=progress)
     _read_back(log, plan, state)
     # Not salted: a rebuild that is run again writes the same, and prune leaves a sealed log alone.
     encoded = encode_state(state)
@@ -157,7 +158,7 @@ def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
 # --- The seal -------------------------------------------------------------------------------------
 
 
-def _seal(log: LogReader, plan: RebuildPlan, *, exclusive: bool, now_us: int) -> None:
+def _seal(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusive: bool, now_us: int) -> None:
     """Take the names that a committer may still use in the present incarnation."""
     at = plan.seal.at
     if not _stands(log, plan):
@@ -172,7 +173,8 @@ def _seal(log: LogReader, plan: RebuildPlan, *, exclusive: bool, now_us: int) ->
             if listing.head > at.revision:
                 raise _outdated(plan, "its log")
     if exclusive:  # else names are random, and nothing is promised
-        _drain(plan.seal.others, lambda name: _take(log, plan, name, now_us))
+        for _ in many(lambda name: _take(log, plan, name, now_us), plan.seal.others):
+            pass
 
 
 def _take(log: LogReader, plan: RebuildPlan, name: SlotName, now_us: int) -> None:
@@ -198,6 +200,7 @@ def _put_all(
     log: LogReader,
     plan: RebuildPlan,
     objects: list[LogBytes],
+    many: _Many,
     *,
     exclusive: bool,
     progress: Progress | None,
@@ -212,16 +215,8 @@ def _put_all(
 
     put(objects[0])
     told(1)
-    _drain(objects[1:], put, lambda done: told(1 + done))
-
-
-def _drain(
-    items: Iterable[_T], work: Callable[[_T], None], told: Callable[[int], None] | None = None
-) -> None:
-    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="lakelog-rebuild") as pool:
-        for done, _ in enumerate(pool.map(work, items), 1):
-            if told is not None:
-                told(done)
+    for done, _ in enumerate(many(put, objects[1:]), 2):
+        told(done)
 
 
 def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
@@ -239,10 +234,19 @@ def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
 def _refuse_gone(log: LogReader, plan: RebuildPlan) -> None:
     folder = base_folder(plan.writer, plan.database)
     there = {info.key[len(folder) :] for info in list_data(log.store, plan.writer, plan.database)}
-    gone = sorted(plan.live.keys() - there)
+    # What isn't shown may be there under another spelling, on a store that folds names.
+    gone = [path for path in sorted(plan.live.keys() - there) if not _is_there(log, folder + path)]
     if gone:
         raise PlanOutdated(
             f"{len(gone)} data files were deleted while the log was rebuilt, {gone[0]} among them",
             key=gone[0],
             hint="Does gc run? Stop it, and plan the rebuild again",
         )
+
+
+def _is_there(log: LogReader, key: str) -> bool:
+    try:
+        log.store.head(key)
+    except ObjectNotFound:
+        return False
+    return True

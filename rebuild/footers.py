@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.data.footers.read import read_footer
+from ..catalog.parallel import AT_ONCE
 from ..errors import InvalidParquet, ObjectNotFound
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ..catalog.data.footers.parse import ParsedFooter
     from ..store import ObjectInfo, Store
 
-_PARALLEL: Final = 16
 _AHEAD: Final = 64
 
 
@@ -35,8 +35,10 @@ class FooterOf:
     problem: str = ""
 
 
-def read_footers(store: Store, infos: Sequence[ObjectInfo]) -> Iterator[FooterOf]:
-    """The footers of files, in order, a few ahead of the reader.
+def read_footers(
+    store: Store, infos: Sequence[ObjectInfo], *, at_once: int = AT_ONCE
+) -> Iterator[FooterOf]:
+    """The footers of files, in order, a few ahead of the reader if several are read at once.
 
     A file that can't be read is a result; a store that fails is an error, since a log rebuilt from
     half of the files would be taken for the whole.
@@ -45,9 +47,12 @@ def read_footers(store: Store, infos: Sequence[ObjectInfo]) -> Iterator[FooterOf
         StorageError: The store failed.
     Requests: 1 or 2 GET a file.
     """
+    if at_once < 2:
+        yield from (_read(store, info) for info in infos)
+        return
     waiting: deque[Future[FooterOf]] = deque()
     rest = iter(infos)
-    pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="lakelog-footers")
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="lakelog-footers")
     try:
         while True:
             while len(waiting) < _AHEAD and (info := next(rest, None)) is not None:

@@ -117,6 +117,19 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
     )
 
 
+def live_paths(state: State | None) -> list[str]:
+    """The live paths of a state; none if they can't be read, and `known_log` says so.
+
+    Requests: 1 GET a piece of the checkpoint that holds files.
+    """
+    if state is None:
+        return []
+    try:
+        return [path for paths in state.files.paths() for path in paths.to_pylist()]
+    except CorruptError:
+        return []
+
+
 def outgrown(
     state: State, history: Mapping[int, Collection[bytes]], own: Iterable[OwnFile]
 ) -> tuple[bool, list[int]]:

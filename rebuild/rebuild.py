@@ -7,13 +7,13 @@ Source: docs/format.md, sections 8 and 10.6.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
 from ..catalog.format.objects import MAX_TIME_US
+from ..catalog.parallel import AT_ONCE
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source, refuse_refs
@@ -21,7 +21,7 @@ from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import as_begun
 from .carried import carry_over
 from .evidence import Evidence, FoundTransaction, group, prove
-from .known_log import KnownLog, known_log, read_whole
+from .known_log import KnownLog, known_log, live_paths, read_whole
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
 from .old_state import close, prove_by_log
@@ -36,13 +36,13 @@ from .seal_names import plan_seal
 from .values import MAX_FILE_EPOCH, KnownSchema, LeftOut, LeftOutKind, derived_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
     from ..catalog.format.schema import EncodedSchema
     from ..plans import Progress
-    from ..store import ObjectInfo, Store
+    from ..store import Store
     from .scanned import Scan
 
 
@@ -87,7 +87,9 @@ def plan_rebuild(
         _check_incarnation(back_to)
     refuse_refs(store)
     old = read_old_log(store, writer, database, ambient)
-    scan = scan_data(store, writer, database, progress)
+    at_once = AT_ONCE if ambient.in_background else 1
+    named = live_paths(old.state)
+    scan = scan_data(store, writer, database, progress, named=named, at_once=at_once)
     if not scan.objects:
         raise NotFoundError(
             f"There is nothing to rebuild: {store.url} has no data files of {writer}/{database}",
@@ -237,7 +239,7 @@ def _plan(
         notes=known,
         seal=seal,
         old_objects=old.names,
-        data_digest=data_digest(scan.objects),
+        data_digest=scan.digest,
         is_whole=weighed.known is not None and weighed.known.is_whole,
         schemas=tuple(
             _known_schema(table, schema, weighed.known)
@@ -282,14 +284,6 @@ def _log_id(scan: Scan) -> bytes:
         default=None,
     )
     return b"" if newest is None else newest.log_id
-
-
-def data_digest(objects: Iterable[ObjectInfo]) -> bytes:
-    """A digest of the names and sizes of objects."""
-    digest = hashlib.sha256()
-    for info in objects:
-        digest.update(f"{info.key}\0{info.size_bytes}\n".encode())
-    return digest.digest()
 
 
 def _highest_epoch(scan: Scan) -> int:

@@ -9,6 +9,8 @@ Source: docs/format.md, section 8.
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import (
@@ -24,12 +26,16 @@ from ..catalog.format.names import (
 )
 from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
+from ..catalog.parallel import AT_ONCE
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
 from .scanned import ForeignFile, OwnFile, RenamedFile, Scan, micros
+from .spelling import Spelling
 from .values import MAX_FILE_EPOCH, LeftOut
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..catalog.data.footers.parse import ParsedFooter
     from ..catalog.format.footer import FooterMetadata
     from ..plans import Progress
@@ -48,28 +54,57 @@ def list_data(store: Store, writer: str, database: str) -> list[ObjectInfo]:
     return list(store.list(base_folder(writer, database) + "data/"))
 
 
-def scan_data(store: Store, writer: str, database: str, progress: Progress | None = None) -> Scan:
+def scan_data(
+    store: Store,
+    writer: str,
+    database: str,
+    progress: Progress | None = None,
+    *,
+    named: Iterable[str] = (),
+    at_once: int = AT_ONCE,
+) -> Scan:
     """List `data/` and read every footer.
 
+    Args:
+        named: Paths that the log knows: the store may show them in other spellings.
     Raises:
         StorageError: The store failed.
-    Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET an object.
+    Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET an object; 1 HEAD for each that is shown
+        in another spelling.
     """
     folder = base_folder(writer, database)
-    scan = Scan(list_data(store, writer, database))
+    listed = list_data(store, writer, database)
+    spelling = Spelling(store, folder, {info.key[len(folder) :] for info in listed})
+    spelling.learn(named)
+    scan = Scan(digest=data_digest(listed))
     candidates = []
-    for info in scan.objects:
+    for info in listed:
         path = info.key[len(folder) :]
         reason = _not_a_candidate(path)
         if reason:
             scan.left_out.append(LeftOut(path, info.size_bytes, "ignored", reason))
         else:
             candidates.append(info)
-    for done, footer in enumerate(read_footers(store, candidates), 1):
-        _sort_in(scan, footer, footer.info.key[len(folder) :], writer, database)
+    for done, footer in enumerate(read_footers(store, candidates, at_once=at_once), 1):
+        path = footer.info.key[len(folder) :]
+        if footer.parsed is not None and footer.parsed.meta is not None:
+            path = spelling.of(path, _own_path(footer.parsed.meta) or path)
+        _sort_in(scan, footer, spelling.logged.get(path, path), writer, database)
         if progress is not None:
             progress(done, len(candidates), "footers read")
+    logged = {folder + path: folder + name for path, name in spelling.logged.items()}
+    scan.objects = [
+        replace(info, key=logged[info.key]) if info.key in logged else info for info in listed
+    ]
     return scan
+
+
+def data_digest(listed: Iterable[ObjectInfo]) -> bytes:
+    """A digest of the names and sizes of objects, as the store shows them."""
+    digest = hashlib.sha256()
+    for info in listed:
+        digest.update(f"{info.key}\0{info.size_bytes}\n".encode())
+    return digest.digest()
 
 
 def _not_a_candidate(path: str) -> str:
@@ -156,17 +191,24 @@ def _misplaced(path: str, meta: FooterMetadata) -> str:
     problem = _out_of_range(meta)
     if problem:
         return f"its lakelog metadata can't be true: {problem}"
-    try:
-        own = data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
-        for _, replaced in meta.replaces:
-            check_path(replaced)
-    except (InvalidName, InvalidPath) as error:
-        return f"its lakelog metadata can't be true: {error.message}"
+    own = _own_path(meta)
+    if own is None:
+        return "its lakelog metadata can't be true: it names what can't be a path"
     if path == own:
         return ""
     if path.rsplit("/", 1)[0] == own.rsplit("/", 1)[0]:
         return f"it is a copy under another name: its footer says {own}"
     return f"it was copied here: its footer says table {meta.table!r}, partition {meta.partition!r}"
+
+
+def _own_path(meta: FooterMetadata) -> str | None:
+    """Where a footer says that its file lies; None if it names what can't be."""
+    try:
+        for _, replaced in meta.replaces:
+            check_path(replaced)
+        return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
+    except (InvalidName, InvalidPath):
+        return None
 
 
 def _out_of_range(meta: FooterMetadata) -> str:

@@ -79,7 +79,8 @@ class Scan:
     """All that lies below `data/` of one writer and database.
 
     Attributes:
-        objects: As listed.
+        digest: Of the names and sizes of all objects, as the store shows them.
+        objects: All, under the names that the log knows them by.
         own, foreign: Files that can be used.
         strays: Sound files that are not where their names and footers say, by path: only a log
             that names them makes them count.
@@ -89,6 +90,7 @@ class Scan:
         schemas: By table and fingerprint.
     """
 
+    digest: bytes = b""
     objects: list[ObjectInfo] = field(default_factory=list)
     own: list[OwnFile] = field(default_factory=list)
     foreign: list[ForeignFile] = field(default_factory=list)

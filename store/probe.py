@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _FIRST = b"lakelog probe: first"
 _SECOND = b"lakelog probe: second"
+_THIRD = b"lakelog probe: third"
 _GOOD = "a second put-if-absent on one key was refused and left the first body alone"
 
 
@@ -54,7 +55,8 @@ def probe(
     Raises:
         AccessDenied: Writing or reading is not allowed here.
         StorageError: The store failed, or said three times what can't be; nothing is known.
-    Requests: 2 PUT, 1 GET, 1 DELETE; none if this store object was probed before.
+    Requests: 2 PUT, 1 GET, 1 DELETE, and 1 PUT more where put-if-absent is ignored; none if this
+        store object was probed before.
     """
     for _ in range(_TRIES):
         if store.probed is None:
@@ -162,20 +164,31 @@ def _try(store: Store, key: str) -> Capabilities | None:
 
 
 def _deviation(store: Store, key: str) -> str | None:
-    """Put the second body; what the store did wrong, in words, or None."""
-    try:
-        store.put(key, _SECOND, if_absent=True)
-        refused = False
-    except ObjectExists:
-        refused = True
+    """Put the second body, and a third if that was taken; what the store did wrong, in words, or
+    None.
+
+    One put alone that is taken proves nothing: a process and its double draw the same key, and the
+    other one removes it when it is done.
+    """
+    refused = not _takes(store, key, _SECOND)
+    if not refused and not _takes(store, key, _THIRD):
+        return _UNCLEAR
     try:
         body = store.get(key)
     except ObjectNotFound:
         return _UNCLEAR
     if body == _FIRST:
         return None if refused else "a second put-if-absent on one key reports success"
-    if body == _SECOND and not refused:
+    if body == _THIRD and not refused:
         return "put-if-absent is ignored: a second one on one key replaced the first body"
-    if body == _SECOND:
+    if body == _SECOND and refused:
         return "a put-if-absent that was refused replaced the first body all the same"
     return _UNCLEAR
+
+
+def _takes(store: Store, key: str, body: bytes) -> bool:
+    try:
+        store.put(key, body, if_absent=True)
+    except ObjectExists:
+        return False
+    return True

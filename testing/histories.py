@@ -1,194 +1,18 @@
-"""Random histories of one log, and what must hold after every step of them.
-
-Owners, zombies of the same writer, guests, readers, checkpoint makers, prune and gc run the real
-code; whatever takes effect, whatever they are told and whatever they read is held against the
-truth (`truth.py`) at once. In one history of a hundred the whole store is read and compared after
-each change.
-
-The invariants are those of `truth.py`, and here:
-    I4, I12  once faults stop, a new owner opens, and commits at the first attempt
-    I5       a reader's head never goes back
-    I7       damage on the way to a reader is an error or a retry, never another result
-"""
+"""Random histories, each from its seed: of one log whose processes fail (`cast.py`); and, one in
+ten, of a log that is rebuilt and loses objects (`upheavals.py`)."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
-import pyarrow as pa
+from .cast import Cast, begin_log
+from .simulation import QUIET, World
+from .truth import Violation
+from .upheavals import Upheaval, begin_upheaval
 
-from ..catalog.commit.writer import Writer
-from ..catalog.format.names import data_path
-from ..catalog.format.schema import encode_schema
-from ..catalog.margins import Margins
-from ..catalog.read.log_reader import LogReader
-from ..catalog.wire import lakelog_transaction_pb2 as wire
-from ..errors import (
-    CommitOutcomeUnknown,
-    ConflictError,
-    CorruptError,
-    DuplicateFile,
-    FencedError,
-    FileNotLive,
-    LakelogError,
-    RevisionNotFound,
-    SnapshotPruned,
-    StorageError,
-)
-from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
-from .doubles import PassingStore
-from .simulation import QUIET, Faults, World
-from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold
-
-if TYPE_CHECKING:
-    from ..catalog.log.state import State
-    from ..store.base import Store
-
-_ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
-FINGERPRINT, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
-MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
-# A little of everything goes wrong; or much sleep, of paused machines too, much death, much
-# damage; or long sleep and listings that miss; or nothing.
-KINDS = (
-    Faults(),
-    Faults(nap=0.08),
-    Faults(nap=0.08, freeze=0.5),
-    Faults(die=0.04),
-    Faults(damage=0.1, miss=0.4),
-    Faults(0, 0, 0, 0, miss=0.5, die=0.02, nap=0.15, jump_s=900_000.0),
-    QUIET,
-)
+UPHEAVAL_EACH, AT = 10, 5  # seeds that end with 5
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
-
-
-@dataclass(slots=True)
-class Cast:
-    """The processes of one history.
-
-    Attributes:
-        rest_s: How long a process does nothing between two pieces of work, at the most.
-        freeze_share: How often its clocks stand still meanwhile.
-        checkpoint_every: One of these numbers of commits; 0: never.
-        trim_share: How often an owner ends with a checkpoint that leaves out what was pruned.
-        prune_share: How often a keeper prunes, instead of collecting garbage.
-        keep_revisions: What prune keeps, at the most.
-    """
-
-    world: World
-    truth: Truth
-    rest_s: float = 0.0
-    freeze_share: float = 0.0
-    checkpoint_every: tuple[int, ...] = (0, 2, 3)
-    trim_share: float = 0.1
-    prune_share: float = 0.5
-    keep_revisions: int = 3
-
-    def rest(self) -> None:
-        """Do nothing for a while; others go on."""
-        if self.rest_s and self.world.chance(0.5):
-            rest_s = self.world.random.random() * self.rest_s
-            if self.world.chance(self.freeze_share):
-                self.world.freeze(int(rest_s * 1e6))
-            else:
-                self.world.ambient().sleep_s(rest_s)
-
-    def owner(self, store: Store, *, shared: bool, rounds: int) -> None:
-        """Opens the writer again and again; commits, retries what is in doubt, or gives up."""
-        random = self.world.random
-        for _ in range(rounds):
-            try:
-                writer = Writer(
-                    store, WRITER, DATABASE, shared=shared, margins=MARGINS,
-                    checkpoint_every=random.choice(self.checkpoint_every),
-                    ambient=self.world.ambient(),
-                )  # fmt: skip
-                for _ in range(random.randint(1, 3)):
-                    self.rest()
-                    self.transaction(store, writer)
-                if random.random() < self.trim_share:
-                    writer.checkpoint()
-            except (StorageError, CorruptError, ConflictError):
-                continue
-
-    def transaction(self, store: Store, writer: Writer, *, adds: int = 0) -> None:
-        """One transaction, of at least so many added files."""
-        random = self.world.random
-        tx = writer.transaction()
-        transaction_id = tx._intent.transaction_id
-        self.truth.openings[transaction_id] = writer
-        actions = tx._intent.actions
-        if not writer._session.knows_schema(TABLE, FINGERPRINT):
-            schema = wire.Schema(table=TABLE, fingerprint=FINGERPRINT, arrow_schema=SCHEMA)
-            actions.append(wire.Action(schema=schema))
-        paths = self.truth.live_at(writer._session._committer.state.revision)
-        if paths and random.random() < 0.4:
-            path = random.choice(paths)
-            actions.append(wire.Action(remove=wire.Remove(path=path, table=TABLE)))
-        for number in range(random.randint(adds if paths else 1, 2)):
-            path = data_path("", TABLE, tx._intent.epoch, transaction_id, number)
-            store.put(BASE + path, b"rows")
-            add = wire.Add(path=path, table=TABLE, size_bytes=4, schema_fingerprint=FINGERPRINT)
-            actions.append(wire.Action(add=add))
-        for _ in range(3):
-            try:
-                info = tx.commit()
-            except CommitOutcomeUnknown:
-                if random.random() < 0.3:
-                    return  # given up: it may stand or not, and nobody asks
-                continue
-            except (DuplicateFile, FileNotLive) as error:
-                self.truth.refused(transaction_id, error)
-                raise
-            if info is not None:
-                self.truth.told(transaction_id, info)
-            return
-
-    def reader(self, store: Store, *, rounds: int) -> None:
-        """Opens, refreshes, travels in time; holds each state against the truth."""
-        random = self.world.random
-        log = LogReader(store, WRITER, DATABASE, self.world.ambient())
-        state: State | None = None
-        for _ in range(rounds):
-            self.rest()
-            try:
-                if state is None or random.random() < 0.3:
-                    fresh = log.load()
-                    self.truth.read(fresh)
-                    if state is None or fresh.revision > state.revision:
-                        state = fresh
-                elif random.random() < 0.7:
-                    newer = log.advance(state)
-                    hold(newer.revision >= state.revision, "I5 a reader's head went back")
-                    state = newer
-                    self.truth.read(state)
-                elif state.revision >= 0:
-                    self.truth.read(log.load(random.randint(0, state.revision)))
-            except (RevisionNotFound, SnapshotPruned):
-                continue
-            except (StorageError, CorruptError, ConflictError):
-                continue
-
-    def keeper(self, store: Store, *, rounds: int) -> None:
-        """Prunes and collects garbage, with plans that may be old when they are executed."""
-        random = self.world.random
-        ambient = self.world.ambient()
-        for _ in range(rounds):
-            self.rest()
-            try:
-                if random.random() < self.prune_share:
-                    plan = plan_prune(
-                        store, WRITER, DATABASE, ambient=ambient, margins=MARGINS,
-                        keep_revisions=random.randint(1, self.keep_revisions),
-                    )  # fmt: skip
-                    execute_prune(store, plan, ambient=ambient, margins=MARGINS)
-                else:
-                    plan = plan_gc(store, WRITER, DATABASE, ambient=ambient, margins=MARGINS)
-                    execute_gc(store, plan, ambient=ambient, margins=MARGINS)
-            except LakelogError:
-                continue
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,101 +34,28 @@ class Outcome:
     violation: str = ""
 
 
-def _spawn_some(world: World, cast: Cast) -> None:
-    """A few of each kind."""
-    random = world.random
-    for number in range(random.randint(1, 2)):
-        rounds = random.randint(1, 2)
-        world.spawn(f"owner{number}", partial(cast.owner, shared=False, rounds=rounds))
-    for number in range(random.randint(0, 2)):
-        world.spawn(f"guest{number}", partial(cast.owner, shared=True, rounds=1))
-    if random.random() < 0.6:
-        world.spawn("reader", partial(cast.reader, rounds=4))
-    if random.random() < 0.6:
-        world.spawn("keeper", partial(cast.keeper, rounds=3))
-
-
-def _spawn_rivals(world: World, truth: Truth) -> None:
-    """Two owners of one epoch that rest for long, or just not long enough to look again, while
-    guests commit and the log is pruned."""
-    world.faults = QUIET
-    patience = world.random.choice((12, 0.9)) * MARGINS.prune_floor_s
-    freeze_share = world.random.choice((0.0, 0.0, 0.7))  # then they believe that they were quick
-    patient = Cast(world, truth, rest_s=patience, freeze_share=freeze_share)
-    busy = Cast(
-        world, truth, rest_s=patience / 6, checkpoint_every=(1, 2), trim_share=1.0,
-        prune_share=0.9, keep_revisions=1,
-    )  # fmt: skip
-    for number in range(2):
-        world.spawn(f"owner{number}", partial(patient.owner, shared=False, rounds=1))
-    world.spawn("guest", partial(busy.owner, shared=True, rounds=3))
-    world.spawn("keeper", partial(busy.keeper, rounds=7))
-
-
-def _step(truth: Truth, seen: list[int]) -> None:
-    """After a step: if it changed anything, everything in the store is read and compared."""
-    if truth.changes > seen[0] and truth.slots:
-        truth.whole()
-    seen[0] = truth.changes
-
-
-def run_history(
-    seed: int, *, faults: Faults | None = None, trace: list[str] | None = None
-) -> Outcome:
+def run_history(seed: int, *, trace: list[str] | None = None) -> Outcome:
     """One history, from its seed alone.
 
     Args:
-        faults: Those of the seed if not given.
         trace: Filled with a line a request.
     """
     world = World(seed, trace=trace)
-    truth = Truth(world)
-    world.on_applied = truth.applied
-    random = world.random
-    world.faults = faults or random.choice(KINDS)
-    if random.random() < 0.06:
-        _spawn_rivals(world, truth)
+    stage: Cast | Upheaval
+    if seed % UPHEAVAL_EACH == AT:
+        stage = begin_upheaval(world)
     else:
-        rest_s = random.choice((0.0, 3 * MARGINS.prune_floor_s))
-        _spawn_some(world, Cast(world, truth, rest_s))
+        stage = begin_log(world, is_watched=seed % WATCHED_EACH == 0)
     violation = ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            watched = seed % WATCHED_EACH == 0
-            world.run(partial(_step, truth, [0]) if watched else lambda: None)
+            world.run(stage.check)
             world.faults = QUIET
-            _recover(world, truth)
-            truth.whole(sample=not watched)
+            stage.afterwards()
         except Violation as error:
             violation = str(error)
         except Exception as error:  # an error without a type is a finding too
             violation = f"I4 {type(error).__name__}: {error}"
-    return Outcome(seed, world.steps, len(truth.slots), len(truth.acknowledged), violation)
-
-
-def _recover(world: World, truth: Truth) -> None:
-    """I4 and I12: once faults stop, a new owner opens and commits at the first attempt."""
-    world.now_us += 1_000_000
-    cast, before = Cast(world, truth), len(truth.slots)
-    store = _Watched(world)
-    writer = Writer(
-        store, WRITER, DATABASE, margins=MARGINS, checkpoint_every=2, ambient=world.ambient()
-    )
-    try:
-        cast.transaction(store, writer, adds=1)
-    except FencedError as error:
-        raise Violation(f"I12 a new owner is fenced at once: {error}") from error
-    hold(len(truth.slots) > before, "I12 a new owner's commit doesn't stand")
-
-
-class _Watched(PassingStore):
-    """The bare store, with its writes shown to the truth."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world.store)
-        self._world = world
-
-    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
-        super().put(key, body, if_absent=if_absent)
-        self._world.on_applied("PUT", key, body)
+    commits, acknowledged = stage.counts()
+    return Outcome(seed, world.steps, commits, acknowledged, violation)

@@ -102,7 +102,7 @@ class World:
     trace: list[str] | None = None
     now_us: int = START_US
     steps: int = 0
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: Store = field(default_factory=MemoryStore)
     processes: list[Process] = field(default_factory=list)
     _late: list[_LatePut] = field(default_factory=list)
     random: random.Random = field(default_factory=random.Random)
@@ -112,9 +112,14 @@ class World:
         self.random.seed(self.seed)
         self.store = _ClockedMemory(self)
 
-    def ambient(self) -> Ambient:
+    def ambient(self, ids: bytes = b"") -> Ambient:
         """Clocks, identities and sleep of the process that asks. All share one true clock, as far
-        as theirs didn't stand still."""
+        as theirs didn't stand still.
+
+        Args:
+            ids: What identities are drawn from: equal for a process and its double.
+        """
+        drawn = random.Random(ids) if ids else self.random
         process = self._running() or Process("nobody", greenlet(lambda: None))
 
         def now_us() -> int:
@@ -126,7 +131,7 @@ class World:
 
         return Ambient(
             now_us,
-            lambda: self.random.randbytes(16),
+            lambda: drawn.randbytes(16),
             lambda: (self.now_us - process.lost_us) / 1e6,
             sleep_s,
         )
@@ -170,11 +175,15 @@ class World:
         """True so often."""
         return share > 0 and self.random.random() < share
 
+    def bare(self) -> Store:
+        """The store without faults, for what comes after all processes."""
+        return SimulatedStore(self, "afterwards")
+
     def request(self, name: str, what: str) -> None:
         """A request boundary: others may go on here, for long, and the process may die."""
+        self.note(f"{name}: {what}")
         if getcurrent() is self._main or self._main is None:
             return
-        self.note(f"{name}: {what}")
         if self.chance(self.faults.die):
             raise Crash
         nap_us = 0

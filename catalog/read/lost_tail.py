@@ -49,6 +49,8 @@ def refuse_lost_tail(store: Store, state: State, infos: Iterable[ObjectInfo]) ->
             continue
         if meta.log_id != state.log.log_id:
             raise _another_log(state, info, meta)
+        if meta.incarnation > state.log.incarnation:
+            raise _rebuilt(state, info, meta)
         if meta.incarnation == state.log.incarnation:
             own.append((info, meta))
     rows = state.history.of_transactions({meta.base_transaction_id for _, meta in own})
@@ -128,6 +130,18 @@ def _lost(state: State, info: ObjectInfo, base: int) -> LostTail:
         hint="Nothing was deleted. Restore the lost transactions from a copy, or plan `lakelog "
         f"rebuild URL {state.database} --writer {state.writer}`: its plan shows what the data "
         "files say",
+    )
+
+
+def _rebuilt(state: State, info: ObjectInfo, meta: FooterMetadata) -> LostTail:
+    assert state.log is not None
+    where = f"{state.writer}/{state.database}"
+    return LostTail(
+        f"The log of {where} was rebuilt, and that one is lost: {info.key} was written in its "
+        f"incarnation {meta.incarnation}, and what is there is {state.log.incarnation}",
+        key=info.key,
+        hint="Nothing was deleted. Restore the lost objects from a copy, or plan `lakelog rebuild "
+        f"URL {state.database} --writer {state.writer}`: its plan shows what the data files say",
     )
 
 

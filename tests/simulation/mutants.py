@@ -16,7 +16,7 @@ from unittest import mock
 sys.path.append(str(Path(__file__).parents[1] / "running"))
 
 from decoded_once import decoded_once
-from lakelog.catalog.commit import committer
+from lakelog.catalog.commit import committer, standing, transaction
 from lakelog.catalog.commit.committer import Committer
 from lakelog.catalog.commit.publish import Publisher
 from lakelog.catalog.format import frame
@@ -25,8 +25,11 @@ from lakelog.catalog.log.moments import Moment
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
 from lakelog.gc import collect, prune, prune_choice, prune_select, retained
-from lakelog.gc.rules import Verdict
-from lakelog.testing.histories import Outcome, run_history
+from lakelog.gc.rules import Rules, Verdict
+from lakelog.rebuild import execute
+from lakelog.rebuild.spelling import Spelling
+from lakelog.store.probe import _takes
+from lakelog.testing.histories import AT, UPHEAVAL_EACH, Outcome, run_history
 
 LIMIT = 6_000
 Patch = Callable[[], Any]
@@ -208,6 +211,75 @@ def gc_believes_a_listing() -> Iterator[None]:
         yield
 
 
+def gc_compares_exactly() -> Any:
+    """gc takes what a store shows in another spelling for a file that nobody names."""
+    return mock.patch.object(retained, "fold", lambda path: path)
+
+
+def gc_sees_no_lost_end() -> Any:
+    """gc doesn't ask the files whether the log was longer."""
+    return mock.patch.object(collect, "refuse_lost_tail", return_value=None)
+
+
+def gc_asks_only_what_goes() -> Any:
+    """gc asks only the files that it would delete whether the log was longer."""
+    real = Rules.judge
+
+    def judge(self: Rules, info: Any, path: str) -> Any:
+        found = real(self, info, path)
+        return found._replace(tells=found.goes and found.tells)
+
+    return mock.patch.object(Rules, "judge", judge)
+
+
+def gc_takes_what_is_undecided() -> Any:
+    """gc takes what may have been committed in a life of the log that nobody can read."""
+    return mock.patch.object(Rules, "_doubt", return_value="")
+
+
+@contextmanager
+def rebuild_seals_nothing() -> Iterator[None]:
+    """A rebuild leaves the names free that committers may still use."""
+    with (
+        mock.patch.object(execute, "_seal", return_value=None),
+        mock.patch.object(execute, "_check", return_value=None),
+    ):
+        yield
+
+
+def rebuild_spells_as_shown() -> Any:
+    """A rebuild takes the spelling of a folder that the store shows for the log's."""
+    return mock.patch.object(Spelling, "of", lambda self, path, name: path)
+
+
+def late_checkpoints_count() -> Any:
+    """A checkpoint counts beside another transaction than its own."""
+    return mock.patch.object(log_reader, "refuse_other_history", return_value=None)
+
+
+def doubles_are_told_alike() -> Any:
+    """A double is told that its transaction stands, where that of the other one does."""
+    return mock.patch.object(standing, "stands_for", return_value=True)
+
+
+def data_files_overwrite() -> Any:
+    """Data files are put whether or not there is one of their name."""
+
+    def put(session: Any, key: str, body: bytes) -> None:
+        session.store.put(key, body)
+
+    return mock.patch.object(transaction, "put_data", put)
+
+
+def one_put_proves_a_plain_store() -> Any:
+    """The probe takes one put that was accepted for a proof."""
+
+    def deviation(store: Any, key: str) -> str | None:
+        return None if not _takes(store, key, b"second") else "put-if-absent is ignored"
+
+    return mock.patch("lakelog.store.probe._deviation", deviation)
+
+
 MUTANTS: dict[str, Patch] = {
     function.__name__: function
     for function in (
@@ -229,6 +301,24 @@ MUTANTS: dict[str, Patch] = {
         digest_unchecked,
     )
 }
+# Those that only show where a log is rebuilt or loses objects, processes are doubled, or names are
+# folded: in histories of that kind.
+UPHEAVALS: dict[str, Patch] = {
+    function.__name__: function
+    for function in (
+        gc_compares_exactly,
+        gc_sees_no_lost_end,
+        gc_asks_only_what_goes,
+        gc_takes_what_is_undecided,
+        rebuild_seals_nothing,
+        rebuild_spells_as_shown,
+        late_checkpoints_count,
+        doubles_are_told_alike,
+        data_files_overwrite,
+        one_put_proves_a_plain_store,
+    )
+}
+MUTANTS |= UPHEAVALS
 
 
 @contextmanager
@@ -252,7 +342,8 @@ LAST_CAUGHT = {
 def first_violation(name: str, limit: int = LIMIT) -> Outcome | None:
     """A history in which the planted bug shows, or None."""
     with planted(name), decoded_once():
-        for seed in (LAST_CAUGHT.get(name, 0), *range(limit)):
+        seeds = range(AT, limit, UPHEAVAL_EACH) if name in UPHEAVALS else range(limit)
+        for seed in (LAST_CAUGHT.get(name, seeds[0]), *seeds):
             outcome = run_history(seed)
             if outcome.violation:
                 return outcome

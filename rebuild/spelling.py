@@ -1,0 +1,69 @@
+"""Names of data files as the log spells them, on a store that shows them in another spelling.
+
+A file system that folds case or normal forms shows each folder as it was first spelled; the log and
+the footers know the spelling that was asked for. A rebuild goes by the latter.
+
+Source: docs/format.md, sections 2 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..catalog.format.folding import fold
+from ..errors import ObjectNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from ..store import Store
+
+
+@dataclass(slots=True)
+class Spelling:
+    """Who knows which file by which name.
+
+    Attributes:
+        store: Where they lie.
+        folder: What the paths are relative to.
+        listed: All paths, as the store shows them.
+        logged: The spelling of the log, by that of the store, where it is another one.
+    """
+
+    store: Store
+    folder: str
+    listed: Collection[str]
+    logged: dict[str, str] = field(default_factory=dict)
+
+    def learn(self, named: Iterable[str]) -> None:
+        """Find the files of a log among those that are listed.
+
+        Args:
+            named: Paths that the log knows.
+        Requests: 1 HEAD for each that is listed in another spelling.
+        """
+        missing = set(named) - set(self.listed)
+        if missing:
+            shown = {fold(path): path for path in self.listed}
+            for path in missing:
+                if fold(path) in shown:
+                    self.of(shown[fold(path)], path)
+
+    def of(self, path: str, name: str) -> str:
+        """The name of a listed file: `name`, if that is another spelling of its path to the store.
+
+        Requests: 1 HEAD if it may be.
+        """
+        if path == name or path in self.logged or name in self.listed:
+            return self.logged.get(path, path)
+        if fold(path) == fold(name) and self._is_there(name):
+            self.logged[path] = name
+        return self.logged.get(path, path)
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self.store.head(self.folder + name)
+        except ObjectNotFound:
+            return False
+        return True

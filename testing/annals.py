@@ -1,0 +1,339 @@
+"""What must hold of a log that is rebuilt, loses objects, or lies on a store that folds names.
+
+The truth is what took effect in the store, object by object: each transaction that stood, whatever
+became of it, and which files were committed and are owed to the users since.
+
+Invariants (docs/reliability.md):
+    U1  no file that was committed and not removed is ever deleted, whatever happened to the log
+    U2  nothing is committed above a seal, nor in an incarnation that has ended
+    U3  a rebuilt log has every file that is owed, or its plan named it as undecided; and it has
+        nothing else if the old log was whole
+    U4  a reader sees what stood at its revision, and its head never goes back
+    U5  what is told to be committed stands as its committer meant it
+    U6  no object is overwritten by another
+
+On a store without put-if-absent two may commit one revision. There, instead of U2:
+    P1  one revision is acknowledged once
+    P2  what was acknowledged is in the log that readers read, or they are told of the fork
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..catalog.format.folding import fold
+from ..catalog.format.frame import FrameKind, decode_frame
+from ..catalog.format.names import base_folder, log_folder, parse_log_object
+from ..catalog.format.objects import decode_transaction
+from ..catalog.format.seals import read_seal
+from ..catalog.read.log_reader import LogReader
+from ..catalog.wire import lakelog_transaction_pb2 as wire
+from ..errors import LakelogError
+from .truth import hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.log.outcome import CommitInfo
+    from ..catalog.log.state import State
+    from ..rebuild import RebuildPlan
+    from .simulation import World
+
+WRITER, DATABASE = "w", "db"
+BASE, FOLDER = base_folder(WRITER, DATABASE), log_folder(WRITER, DATABASE)
+DATA = f"{BASE}data/"
+
+
+class Entry(NamedTuple):
+    """A transaction object that stood.
+
+    Attributes:
+        incarnation, revision: Its place.
+        ids: Of the transactions in it.
+        live: Paths after it; None if that isn't known.
+        adds: Paths that it adds.
+        previous: The digest of the one before.
+        is_seal: Whether it seals its incarnation.
+    """
+
+    incarnation: int
+    revision: int
+    ids: frozenset[bytes]
+    live: frozenset[str] | None
+    adds: frozenset[str]
+    previous: bytes
+    is_seal: bool
+
+
+class Meant(NamedTuple):
+    """What a committer wants with one transaction: files that come, and files that go."""
+
+    adds: frozenset[str]
+    removes: frozenset[str]
+
+
+def live_files(state: State) -> frozenset[str]:
+    """All live paths of a state."""
+    return frozenset(path for paths in state.files.paths() for path in paths.to_pylist())
+
+
+@dataclass(slots=True)
+class Annals:
+    """What has taken effect, by watching the store.
+
+    Attributes:
+        entries: Transaction objects that stood, by digest.
+        owed: Folded paths that were committed and not removed since.
+        undecided: Folded paths that plans of a rebuild named as undecided.
+        current: The incarnation that readers read.
+        bases: Of each data file: the head when its transaction was begun, revision and id.
+        is_lossy: Whether objects of the log were lost.
+        acknowledged: Transactions that their committers were told of.
+        folds: Whether the store takes several spellings of a name for one.
+        is_plain: Whether it ignores put-if-absent.
+        changes: How many writing requests took effect.
+    """
+
+    world: World
+    entries: dict[bytes, Entry] = field(default_factory=dict)
+    owed: dict[str, str] = field(default_factory=dict)
+    undecided: set[str] = field(default_factory=set)
+    current: int = 1
+    bases: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    is_lossy: bool = False
+    acknowledged: set[bytes] = field(default_factory=set)
+    folds: bool = False
+    is_plain: bool = False
+    changes: int = 0
+    _objects: dict[str, bytes] = field(default_factory=dict)
+    _told: dict[int, str] = field(default_factory=dict)
+    _whole: dict[int, bool] = field(default_factory=dict)
+
+    def fold(self, path: str) -> str:
+        """What is equal for all paths that the store takes for this one."""
+        return fold(path) if self.folds else path
+
+    # --- What takes effect ------------------------------------------------------------------------
+
+    def applied(self, verb: str, key: str, body: bytes) -> None:
+        """A writing request took effect."""
+        self.changes += 1
+        path = self.fold(key[len(BASE) :])
+        if verb == "PUT" and key.startswith(BASE):
+            hold(self._objects.setdefault(path, body) == body, f"U6 {key} is overwritten")
+        if key.startswith(DATA):
+            self._data_changed(verb, key, path)
+        elif verb == "DELETE":
+            self._objects.pop(path, None)
+        elif key.startswith(FOLDER):
+            item = parse_log_object(key[len(FOLDER) :])
+            if item is not None and item.kind == "transaction":
+                self._landed(body, key)
+            elif item is not None and item.incarnation > self.current:
+                self._switched(item.incarnation)
+            elif item is not None and self.is_lossy:
+                self._forgive()  # a late checkpoint can make a lost log readable again
+
+    def _data_changed(self, verb: str, key: str, path: str) -> None:
+        if verb == "PUT":
+            return
+        hold(path not in self.owed, f"U1 {key} is deleted: committed, and never removed")
+        self._objects.pop(path, None)
+        self.bases.pop(path, None)
+        for entry in self._retained():
+            named = {self.fold(one) for one in entry.live or ()}
+            hold(path not in named, f"U1 {key} is deleted: revision {entry.revision} needs it")
+
+    def _retained(self) -> list[Entry]:
+        if self.is_lossy:
+            return []  # then the log itself is in doubt, and `owed` tells all that counts
+        names = LogReader(self.world.store, WRITER, DATABASE).names(self.current)
+        oldest = names.oldest_readable()
+        return [
+            entry
+            for entry in self.entries.values()
+            if entry.incarnation == self.current and entry.revision >= oldest
+        ]
+
+    def _landed(self, body: bytes, key: str) -> None:
+        seal = read_seal(body, key)
+        if seal is not None:  # it may lie where no chain leads to
+            frame = decode_frame(body, FrameKind.TRANSACTION, key)
+            message = wire.Transaction.FromString(frame.message)
+            before = self.entries.get(message.previous_digest)
+            live = before.live if before else None
+            self.entries[frame.digest] = Entry(
+                seal.log.incarnation,
+                seal.revision,
+                frozenset(),
+                live,
+                frozenset(),
+                message.previous_digest,
+                is_seal=True,
+            )
+            return
+        found = decode_transaction(body, key)
+        message, incarnation = found.message, found.log.incarnation
+        before = self.entries.get(message.previous_digest)
+        live = (before.live if before else None) if message.revision else frozenset[str]()
+        adds, removes = _changes(found)
+        if live is not None:
+            live = None if found.batches else (live - removes) | adds
+        entry = Entry(
+            incarnation,
+            message.revision,
+            found.transaction_ids,
+            live,
+            adds,
+            message.previous_digest,
+            is_seal=False,
+        )
+        self.entries[found.digest] = entry
+        if incarnation > self.current:
+            return
+        if not self.is_plain:
+            self._fenced(entry, before)
+        where = f"revision {message.revision} of incarnation {incarnation}"
+        for path in removes:
+            self.owed.pop(self.fold(path), None)
+        for path in adds:
+            hold(self.fold(path) in self._objects, f"U1 {path} is committed, and isn't there")
+            self.owed[self.fold(path)] = where
+
+    def _fenced(self, entry: Entry, before: Entry | None) -> None:
+        where = f"revision {entry.revision} of incarnation {entry.incarnation}"
+        hold(entry.incarnation == self.current, f"U2 {where} is committed; {self.current} counts")
+        hold(before is None or not before.is_seal, f"U2 {where} is committed above a seal")
+
+    def _switched(self, incarnation: int) -> None:
+        log = LogReader(self.world.store, WRITER, DATABASE, self.world.ambient())
+        live = {self.fold(path) for path in live_files(log.load(incarnation=incarnation))}
+        self.current = incarnation
+        lost = self.owed.keys() - live - self.undecided
+        hold(not lost, f"U3 the rebuilt log has not {sorted(lost)}, and calls none undecided")
+        if self._whole.get(incarnation) and not self.is_lossy:
+            more = live ^ self.owed.keys()
+            hold(not more, f"U3 a rebuild of a whole log changes what is live: {sorted(more)}")
+        self.owed |= dict.fromkeys(live, f"incarnation {incarnation}")
+        self.is_lossy = self.is_lossy and bool(self.undecided)
+
+    # --- What is lost -----------------------------------------------------------------------------
+
+    def lost(self, keys: Iterable[str]) -> None:
+        """Objects of the log are gone from now on.
+
+        If they are the end of the log, and no data file was begun on them, nothing in the store can
+        tell that they ever were: their files are owed no longer.
+        """
+        for key in keys:
+            self.world.store.delete([key])
+            self._objects.pop(self.fold(key[len(BASE) :]), None)
+        self.is_lossy = True
+        self._forgive()
+
+    def _forgive(self) -> None:
+        """Look what can be read, and what nothing in the store tells of any more."""
+        log = LogReader(self.world.store, WRITER, DATABASE)
+        try:
+            state = log.load()
+            live = {self.fold(path) for path in live_files(state)}
+        except LakelogError:
+            return  # everybody notices
+        self.current = log.names().incarnation or 1
+        standing = self._back_from(state.digest)
+        told: set[bytes] = set()
+        begun_on = set(self.bases.values())
+        for digest, entry in self.entries.items():
+            if any((entry.revision, one) in begun_on for one in entry.ids):
+                told |= self._back_from(digest)
+        for digest in self.entries.keys() - standing - told:
+            for path in {self.fold(path) for path in self.entries[digest].adds} - live:
+                self.owed.pop(path, None)
+
+    def _back_from(self, digest: bytes) -> set[bytes]:
+        """A transaction, and all those that it stands on."""
+        found = set()
+        while digest in self.entries:
+            found.add(digest)
+            digest = self.entries[digest].previous
+        return found
+
+    # --- What they are told -----------------------------------------------------------------------
+
+    def planned(self, plan: RebuildPlan) -> None:
+        """A rebuild was planned: what it won't take in, and was committed, it must doubt."""
+        for item in plan.left_out:
+            owed = self.fold(item.path) in self.owed
+            doubted = item.kind == "undecided" or item.path in plan.undecided
+            hold(not owed or doubted, f"U3 a plan calls {item.path} {item.kind}: {item.reason}")
+        self.undecided |= {self.fold(path) for path in plan.undecided}
+        self._whole[plan.incarnation] = plan.is_whole
+
+    def told(self, transaction_id: bytes, info: CommitInfo, meant: Meant) -> None:
+        """A committer was told of success."""
+        if info.skipped:
+            return
+        self.acknowledged.add(transaction_id)
+        places = [entry for entry in self.entries.values() if transaction_id in entry.ids]
+        hold(bool(places), f"U5 told of revision {info.revision}, and it never stood")
+        good = any(
+            entry.live is None
+            or (meant.adds <= entry.live and not (meant.removes - meant.adds) & entry.live)
+            for entry in places
+        )
+        hold(good, f"U5 revision {info.revision} isn't what its committer meant")
+        if self.is_plain:
+            first = self._told.setdefault(info.revision, info.uuid)
+            hold(first == info.uuid, f"P1 revision {info.revision} is acknowledged to two")
+
+    def read(self, state: State, before: State | None = None) -> None:
+        """A reader got a state, after another one."""
+        if state.revision < 0:
+            return
+        entry = self.entries.get(state.digest)
+        hold(entry is not None, f"U4 a reader sees a revision {state.revision} that never stood")
+        assert entry is not None
+        assert state.log is not None
+        here = (state.log.incarnation, state.revision)
+        hold(here == (entry.incarnation, entry.revision), f"U4 a reader takes {entry} for {here}")
+        hold(
+            entry.live is None or live_files(state) == entry.live,
+            f"U4 a reader of revision {state.revision} sees other files than are live",
+        )
+        if before is not None and before.log is not None and not self.is_lossy:
+            hold(here >= (before.log.incarnation, before.revision), "U4 a reader's head went back")
+
+    def live_at(self, digest: bytes) -> list[str]:
+        """Live paths after a transaction, sorted."""
+        entry = self.entries.get(digest)
+        return sorted(entry.live) if entry is not None and entry.live else []
+
+    def end(self, state: State) -> None:
+        """After everything: what is owed is there, and live or known to be in doubt."""
+        live = {self.fold(path) for path in live_files(state)}
+        stored = {self.fold(info.key[len(BASE) :]) for info in self.world.store.list(DATA)}
+        gone = sorted(self.owed.keys() - stored)
+        hold(not gone, f"U1 {gone} are gone")
+        if self.is_plain:
+            chain = self._back_from(state.digest)
+            there = {one for digest in chain for one in self.entries[digest].ids}
+            hold(self.acknowledged <= there, "P2 what was acknowledged isn't in the log")
+        lost = sorted(self.owed.keys() - live - self.undecided)
+        hold(not lost, f"U3 {lost} are live no more: {[self.owed[path] for path in lost]}")
+
+
+def _changes(found: DecodedTransaction) -> tuple[frozenset[str], frozenset[str]]:
+    """Paths that a transaction adds and removes, in the end."""
+    adds: set[str] = set()
+    removes: set[str] = set()
+    for action in found.message.actions:
+        kind = action.WhichOneof("kind")
+        if kind == "add":
+            adds.add(action.add.path)
+            removes.discard(action.add.path)
+        elif kind == "remove":
+            removes.add(action.remove.path)
+            adds.discard(action.remove.path)
+    return frozenset(adds), frozenset(removes)
