@@ -19,7 +19,6 @@ import pyarrow as pa
 from ...errors import InvalidParquet, LostTail, ObjectNotFound
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.frame import LogIdentity
 from ..format.names import base_folder, parse_data_file
 
 if TYPE_CHECKING:
@@ -53,16 +52,18 @@ def refuse_lost_tail(
     """
     assert state.log is not None
     footers = [(info, read_meta(store, info)) for info in newest(infos, each_epoch=each_epoch)]
-    own = []
     for info, meta in footers:
-        if meta is None or meta.base_revision < 0:
-            continue
-        if meta.log_id != state.log.log_id:
+        if meta is not None and meta.base_revision >= 0 and meta.log_id != state.log.log_id:
             raise _another_log(state, info, meta)
-        own.append((info, meta))
-    more = ((info, read_meta(store, info)) for info in newest(others))
-    own += [(info, meta) for info, meta in more if meta is not None and meta.base_revision >= 0]
-    here = [item for item in own if LogIdentity(item[1].log_id, item[1].incarnation) == state.log]
+    footers += [(info, read_meta(store, info)) for info in newest(others)]
+    here = []
+    for info, meta in footers:
+        if meta is None or meta.base_revision < 0 or meta.log_id != state.log.log_id:
+            continue
+        if meta.incarnation > state.log.incarnation:
+            raise _lost_incarnation(state, info, meta)
+        if meta.incarnation == state.log.incarnation:
+            here.append((info, meta))
     rows = state.history.of_transactions({meta.base_transaction_id for _, meta in here})
     for info, meta in here:
         row, base = rows.get(meta.base_transaction_id), meta.base_revision
@@ -145,6 +146,19 @@ def _lost(state: State, info: ObjectInfo, base: int) -> LostTail:
         hint="Nothing was deleted. Restore the lost transactions from a copy, or plan `lakelog "
         f"rebuild URL {state.database} --writer {state.writer}`: its plan shows what the data "
         "files say",
+    )
+
+
+def _lost_incarnation(state: State, info: ObjectInfo, meta: FooterMetadata) -> LostTail:
+    assert state.log is not None
+    where = f"{state.writer}/{state.database}"
+    return LostTail(
+        f"The log of {where} has lost what it was last: {info.key} was written in its "
+        f"incarnation {meta.incarnation}, and it is in incarnation {state.log.incarnation}",
+        key=info.key,
+        hint="Nothing was deleted. If the log was set back to a copy from before a rebuild, put "
+        f"back what it was after that, or plan `lakelog rebuild URL {state.database} --writer "
+        f"{state.writer}`: its plan shows what the data files say",
     )
 
 

@@ -82,6 +82,25 @@ def test_jobs_of_an_epoch_each_lose_the_end(lake):
     assert "has lost its end" in refused(lake).message
 
 
+def test_a_log_that_was_set_back_to_a_copy_from_before_a_rebuild(five):
+    """Of its last transaction then nothing tells but that the log has been rebuilt since."""
+    lake = five
+    folder = f"{BASE}transactions/"
+    copy = {info.key: lake.store.get(info.key) for info in lake.store.list(folder)}
+    take_over(lake, 5)
+    lake.rebuild()
+    for value in (6, 7):
+        take_over(lake, value)
+    lake.store.delete([info.key for info in lake.store.list(folder)])
+    for key, body in copy.items():
+        lake.store.put(key, body)
+    for value in range(3):
+        take_over(lake, value)
+    error = refused(lake)
+    assert "written in its incarnation 2, and it is in incarnation 1" in error.message
+    assert not doctor(lake)[0]
+
+
 def test_the_proof_is_found_below_many_epochs_of_leftovers(five):
     lake = five
     lose(lake, 3, 4)
