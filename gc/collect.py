@@ -51,9 +51,9 @@ the incarnation's first revision; and what was not written since the incarnation
 isn't lakelog's, or its footer doesn't say that it was written for this log and incarnation. So what
 a rebuild left out is never taken by itself, nor what lay here when a lost log was begun anew.
 
-The log itself may have lost its end, or be another's. Of the files that would go the footers of the
-newest are read: one that was begun on a revision that the log doesn't have stops everything
-(`LostTail`).
+The log itself may have lost its end, or be another's. Of the files that would go, and of others
+that no revision names, the footers of the newest of each epoch are read: one that was begun on a
+revision that the log doesn't have stops everything (`LostTail`).
 
 All this holds for committers only. A rebuild writes a whole log, of files of any epoch and age: so
 a log that is sealed for one is left alone. What lower incarnations name stays as long as they are
@@ -68,23 +68,21 @@ import datetime as dt
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import base_folder, parse_data_file
 from ..catalog.nesting import logs_below, refuse_outer_log
-from ..catalog.read.lost_tail import newest, read_meta, refuse_lost_tail
 from .context import EPOCH, MaintenanceContext, open_context, open_execution, outdated
 from .deleted import Deleted
+from .footers import refuse_by_footers, strangers
 from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
-    from ..catalog.log.state import State
     from ..catalog.margins import Margins
     from ..plans import Progress
     from ..store import ObjectInfo, Store
@@ -125,7 +123,7 @@ def plan_gc(
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
         segments, each later transaction, and all of other incarnations; 1 or 2 GET for each of up
-        to 64 transactions whose files may be orphans.
+        to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -307,43 +305,10 @@ def _look(
         undecided,
         logs_below(paths),
     )
-    rules = replace(rules, strangers=_strangers(context, state, rules, left))
+    rules = replace(rules, strangers=strangers(context, state, rules, left))
     verdicts = {info.key: rules.judge(info, info.key[len(base) :]) for info in left}
-    if any(verdict.goes and not verdict.asked for verdict in verdicts.values()):
-        # Files that are too young to go prove as well that older ones were committed.
-        telling = (info for info in left if verdicts[info.key].tells)
-        refuse_lost_tail(context.store, state, _unproven(telling, rules))
+    refuse_by_footers(context, state, rules, left, verdicts)
     return _Found({info.key: info for info in listed}, retained, named, verdicts)
-
-
-def _strangers(
-    context: MaintenanceContext, state: State, rules: Rules, left: Sequence[ObjectInfo]
-) -> set[bytes]:
-    """Transaction ids of files that are older than the incarnation, and of which no footer says
-    that they were written for it.
-
-    Requests: 1 or 2 GET a transaction, up to 32.
-    """
-    older = [info for info in _unproven(left, rules) if rules.is_older(info)]
-    found = {name.transaction_id for info in older if (name := parse_data_file(info.key))}
-    for info in newest(older):
-        meta = read_meta(context.store, info)
-        if meta is not None and LogIdentity(meta.log_id, meta.incarnation) == state.log:
-            found.discard(meta.transaction_id)
-    return found
-
-
-def _unproven(infos: Iterable[ObjectInfo], rules: Rules) -> Iterator[ObjectInfo]:
-    """Files of names that lakelog made, of epochs that this incarnation has come to, and of no
-    transaction that the history knows."""
-    for info in infos:
-        name = parse_data_file(info.key)
-        if (
-            name is not None
-            and rules.first_epoch <= name.epoch <= rules.epoch + 1
-            and name.transaction_id not in rules.committed
-        ):
-            yield info
 
 
 def _committed(retained: Retained, keys: Iterable[str]) -> dict[bytes, int]:

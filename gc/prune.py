@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.format.names import parse_log_object
 from .context import MaintenanceContext, is_old, open_context, open_execution, outdated, span_text
 from .deleted import Deleted
+from .footers import refuse_to_forget
 from .log_names import LogNames, check_names, with_listing
 from .plan import Facts, Kept, Plan
 from .prune_choice import Retention, choose, floor_revision
@@ -90,9 +91,12 @@ def plan_prune(
         WriterNotFound: There is no such log.
         ForkError, MissingTransaction, CorruptError: What would survive is not in order.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
+        LostTail: Data files prove that the log was longer. Nothing else would, once the history of
+            what is pruned is gone.
     Requests: 2 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
         segment of the one that the log will begin with; where segments may go, 1 GET for each
-        revision that stays without a checkpoint. keep_days also reads the newest state.
+        revision that stays without a checkpoint. keep_days also reads the newest state. If there is
+        something to delete, those of `footers.refuse_to_forget`.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -123,6 +127,7 @@ def execute_prune(
         UsageError, InvalidPath: Not a plan for this.
         ForkError, MissingTransaction, CorruptError: What would survive is not in order. Nothing was
             deleted.
+        LostTail: As of `plan_prune`. Nothing was deleted.
         StorageError: Part was deleted; execute again.
     Requests: as `plan_prune`, then 1 PUT, 1 HEAD and 1 DELETE for the clock, 1 DELETE an object.
     """
@@ -161,6 +166,8 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
         proof = prove(context, names, first)
         state, needed, note = proof.state, proof.needed, proof.note
     selection = select(names, Limits(first, needed, now, context.margins, retention.days))
+    if selection.actions:
+        refuse_to_forget(context, state)
     facts = Facts(
         head=listing.head,
         head_digest=state.digest.hex(),
@@ -212,4 +219,5 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     if not is_old(names.infos[first.name], now, context.margins.prune_floor_s):
         why = f"checkpoint {first.revision} was written within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
+    refuse_to_forget(context, proof.state)
     return _Fresh(names, select(names, Limits(first, proof.needed, now, context.margins)))

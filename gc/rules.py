@@ -36,13 +36,11 @@ class Verdict(NamedTuple):
         goes: Whether it is to be deleted.
         why: In words.
         asked: Whether it goes only because undecided files were asked for.
-        tells: Whether its footer can tell how long this log was: it goes, or is only too young.
     """
 
     goes: bool
     why: str
     asked: bool = False
-    tells: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +92,14 @@ class Rules:
             return Verdict(False, doubt + _ASK)
         if not doubt and self.exclusive and name is not None and name.epoch < self.epoch:
             when = f"written under epoch {name.epoch}, superseded by {self.epoch}"
-            return Verdict(True, self._reason(name, when), tells=True)
+            return Verdict(True, self._reason(name, when))
         grace = span_text(self.margins.gc_grace_s)
         if not is_old(info, self.now, self.margins.gc_grace_s):
             young = f"young: written within the grace period of {grace}, or at a time not known"
-            return Verdict(False, young, tells=not doubt)
+            return Verdict(False, young)
         if doubt:
             return Verdict(True, f"asked for: {doubt}", asked=True)
-        return Verdict(True, self._reason(name, f"written at least {grace} ago"), tells=True)
+        return Verdict(True, self._reason(name, f"written at least {grace} ago"))
 
     def is_older(self, info: ObjectInfo) -> bool:
         """Whether a file may be older than the incarnation: it was not surely written since."""

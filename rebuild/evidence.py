@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from .values import LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from .scanned import OwnFile
     from .values import FileName
@@ -165,7 +165,7 @@ def prove(transactions: Mapping[TransactionId, FoundTransaction]) -> Evidence:
     """What the footers of all transactions prove. Nothing is ruled out yet (`rivals`)."""
     evidence = Evidence()
     _find_splits(transactions, evidence)
-    _prove_by_bases(transactions, evidence)
+    _find_falls(transactions, _prove_by_bases(transactions, evidence), evidence)
     _prove_by_replaced(transactions, evidence)
     return evidence
 
@@ -181,9 +181,29 @@ def _find_splits(
             evidence.split_at(*where)
 
 
+def _find_falls(
+    transactions: Mapping[TransactionId, FoundTransaction],
+    revisions: Mapping[TransactionId, Collection[int]],
+    evidence: Evidence,
+) -> None:
+    """Where a revision has a higher epoch than a later one of its incarnation. Along a log epochs
+    never fall: so one of the two was lost when the other was committed."""
+    known: dict[tuple[bytes, int], list[tuple[int, int]]] = defaultdict(list)
+    for transaction_id, numbers in revisions.items():
+        item = transactions[transaction_id]
+        known[item.log_id, item.incarnation] += ((number, item.epoch) for number in numbers)
+    for where, places in known.items():
+        least = max(epoch for _, epoch in places)  # of the later ones
+        for revision, epoch in sorted(places, reverse=True):
+            if epoch > least:
+                evidence.split_at(*where, revision)
+            least = min(least, epoch)
+
+
 def _prove_by_bases(
     transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
-) -> None:
+) -> dict[TransactionId, set[int]]:
+    """Returns what footers of their own incarnation call the revisions of transactions."""
     near: dict[TransactionId, set[int]] = defaultdict(set)  # of the same incarnation: one count
     far: dict[TransactionId, set[int]] = defaultdict(set)
     for claimant in transactions.values():
@@ -209,6 +229,7 @@ def _prove_by_bases(
             )
         if numbers:
             evidence.revisions[transaction_id] = min(numbers)
+    return near
 
 
 def _prove_by_replaced(

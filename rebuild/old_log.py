@@ -14,6 +14,7 @@ from ..catalog.format.seals import StandingSeal, read_seal
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.outcome import foreign_error
 from ..catalog.read.log_reader import LogReader
+from ..catalog.read.losses import is_of_a_rebuild
 from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
 from .believed import believed_state
 
@@ -65,7 +66,7 @@ def read_old_log(
     """What is left of a log.
 
     Args:
-        incarnation: The highest that footers name.
+        incarnation: The highest that footers name. One that commits stand in counts likewise.
     Raises:
         ForeignLog: It is that of another writer or database.
         UnsupportedFeature: A later version wrote it.
@@ -74,6 +75,10 @@ def read_old_log(
     """
     log = LogReader(store, writer, database, ambient)
     listing = log.names()
+    incarnation = max(incarnation, _committed_in(log, listing))
+    is_sure = incarnation > 0 or listing.head >= 0 or not listing.others
+    if not is_sure:  # what a rebuild wrote, and nothing of what it replaced
+        incarnation = max(item.incarnation for item in listing.others)
     if incarnation > max(1, listing.incarnation):
         listing = log.names(incarnation)
     present = max(1, listing.incarnation)
@@ -85,7 +90,7 @@ def read_old_log(
     taken = frozenset((item.revision, item.uuid8) for item in listed)
     old = OldLog(present, highest, len(every), taken, listing.head)
     if listing.head >= 0:
-        state = _whole(log, listing, present, None, old.doubts)
+        state = _whole(log, listing, present, None, old.doubts) if is_sure else None
         if state is None:
             _look_at_the_top(log, listing, old)
         elif state.sealed_for:
@@ -98,6 +103,31 @@ def read_old_log(
         if state is not None:
             _take_state(old, state)
     return old
+
+
+def _committed_in(log: LogReader, listing: Listing) -> int:
+    """The highest incarnation above that in use in which somebody has committed: it was in use, and
+    has lost its checkpoint; 0 if there is none.
+
+    Requests: none if no transaction stands in a higher one; else 1 GET for each, up to 64.
+    """
+    above = [
+        item
+        for item in listing.others
+        if item.incarnation > max(1, listing.incarnation) and item.kind == "transaction"
+    ]
+    above.sort(key=lambda item: (item.incarnation, item.revision), reverse=True)
+    for item in above[:_LOOKED_AT]:
+        key = listing.key(item)
+        try:
+            found = decode_transaction(log.store.get(key), key)
+        except UnsupportedFeature:
+            raise
+        except (CorruptError, NotFoundError):
+            continue
+        if not is_of_a_rebuild(found):
+            return item.incarnation
+    return 0
 
 
 def last_state(

@@ -314,6 +314,19 @@ class Session:
 
         return self._ask(asked) or self._ask_anew(asked)
 
+    def has_committed(self, transaction_id: bytes) -> bool:
+        """Whether the history knows a transaction: as far back as it goes, so of an old one it may
+        not.
+
+        Requests: none but for pieces of a checkpoint; 1 LIST, and 1 GET for each new transaction,
+            before it says no.
+        """
+
+        def asked(state: State) -> bool:
+            return transaction_id in state.history.of_transactions({transaction_id})
+
+        return self._ask(asked) or self._ask_anew(asked)
+
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
         return self._ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
 from ..data.parquet import FILE_BYTES, encode_files
+from ..format.folding import fold
 from ..format.footer import FooterMetadata
 from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
 from ..format.schema import encode_schema
@@ -159,13 +160,14 @@ class Transaction:
             path: Relative to `<writer>/<database>/`, beginning with `data/`.
         Raises:
             InvalidName: A table or partition name that can't be.
-            InvalidPath: Outside the writer's prefix, or the leftover of another transaction.
+            InvalidPath: Outside the writer's prefix, or of another transaction, which left it over
+                or may commit it yet; one that the log knows, and took out again, can be added.
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file, or one with INT96 timestamps.
             DuplicateFile (at the commit): The store takes it for a live file of another spelling.
         Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer those of
-            `store.probe_names`.
+            `store.probe_names`. Of a file of lakelog's making those of `Session.has_committed`.
         """
         from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_new_footer
@@ -312,6 +314,15 @@ class Transaction:
                 hint="It is the leftover of another transaction, and gc may take it at any time: "
                 "copy it under a name of your own, and add the copy",
             )
+        id_in_name = self._id_in_name(path)
+        if id_in_name is not None and not self._session.has_committed(id_in_name):
+            raise InvalidPath(
+                f"{path} was written by transaction {id_in_name.hex()}, which is in no revision "
+                "that the log still tells of: it may commit the file yet",
+                key=path,
+                hint="If it failed, write the rows anew, or copy the file under a name of your own "
+                "and add the copy",
+            )
         if info.modified_at is None:
             return
         written = self._session.clocks.written(info.modified_at)
@@ -324,6 +335,13 @@ class Transaction:
         # The commit asks once more for the age of the oldest file.
         begun = self._intent.begun
         self._intent.begun = written if begun is None else written.or_before(begun)
+
+    def _id_in_name(self, path: str) -> bytes | None:
+        """Of another transaction, in a file name as any store may spell it."""
+        name = parse_data_file(fold(path))
+        if name is None or name.transaction_id == self._intent.transaction_id:
+            return None
+        return name.transaction_id
 
     def _check_open(self) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""

@@ -15,6 +15,7 @@ from ..format.objects import decode_transaction
 
 if TYPE_CHECKING:
     from ...store import ObjectInfo, Store
+    from ..format.objects import DecodedTransaction
     from ..log.listing import Listing
     from ..log.state import State
     from .log_folder import LogFolder
@@ -117,7 +118,7 @@ def lost_incarnation(log: LogFolder, listing: Listing) -> str | None:
                 tops[item.incarnation] = item
     for incarnation in sorted(tops, reverse=True):
         key = listing.key(tops[incarnation])
-        if not _is_of_a_rebuild(log.store, key):
+        if not _is_left_by_a_rebuild(log.store, key):
             where = f"{listing.writer}/{listing.database}"
             return (
                 f"{where} has commits in incarnation {incarnation}, up to {key}, and no checkpoint "
@@ -129,14 +130,19 @@ def lost_incarnation(log: LogFolder, listing: Listing) -> str | None:
     return None
 
 
-def _is_of_a_rebuild(store: Store, key: str) -> bool:
+def _is_left_by_a_rebuild(store: Store, key: str) -> bool:
     """Whether a rebuild wrote it, or it is gone by now. One that is damaged may be anybody's."""
     try:
-        message = decode_transaction(store.get(key), key).message
+        return is_of_a_rebuild(decode_transaction(store.get(key), key))
     except ObjectNotFound:
         return True
     except CorruptError:
         return False
+
+
+def is_of_a_rebuild(transaction: DecodedTransaction) -> bool:
+    """Whether a rebuild wrote a transaction, and no committer."""
+    message = transaction.message
     return bool(message.uuid == rebuilt_slot_uuid(message.commit.slot_seed, message.revision))
 
 

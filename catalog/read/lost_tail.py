@@ -32,29 +32,40 @@ MOST_FOOTERS: Final = 32
 _AT_ONCE: Final = 1 << 20
 
 
-def refuse_lost_tail(store: Store, state: State, infos: Iterable[ObjectInfo]) -> None:
+def refuse_lost_tail(
+    store: Store,
+    state: State,
+    infos: Iterable[ObjectInfo],
+    others: Iterable[ObjectInfo] = (),
+    *,
+    each_epoch: bool = False,
+) -> None:
     """Raise if files that the log doesn't name prove that it is not all there was.
 
     Args:
         infos: Those files; of names that lakelog did not make nothing is asked.
+        others: More of them, of which only this log's own footers count: others may lie here.
+        each_epoch: Read one of `infos` of every epoch, however many there are.
     Raises:
         LostTail: Names one that proves it.
-    Requests: 1 or 2 GET a transaction, up to 32.
+    Requests: 1 or 2 GET a transaction, up to 32 of each; with `each_epoch` 1 an epoch at least.
     """
     assert state.log is not None
-    footers = [(info, read_meta(store, info)) for info in newest(infos)]
-    own = []
+    footers = [(info, read_meta(store, info)) for info in newest(infos, each_epoch=each_epoch)]
     for info, meta in footers:
-        if meta is None or meta.base_revision < 0:
-            continue
-        if meta.log_id != state.log.log_id:
+        if meta is not None and meta.base_revision >= 0 and meta.log_id != state.log.log_id:
             raise _another_log(state, info, meta)
+    footers += [(info, read_meta(store, info)) for info in newest(others)]
+    here = []
+    for info, meta in footers:
+        if meta is None or meta.base_revision < 0 or meta.log_id != state.log.log_id:
+            continue
         if meta.incarnation > state.log.incarnation:
-            raise _rebuilt(state, info, meta)
+            raise _lost_incarnation(state, info, meta)
         if meta.incarnation == state.log.incarnation:
-            own.append((info, meta))
-    rows = state.history.of_transactions({meta.base_transaction_id for _, meta in own})
-    for info, meta in own:
+            here.append((info, meta))
+    rows = state.history.of_transactions({meta.base_transaction_id for _, meta in here})
+    for info, meta in here:
         row, base = rows.get(meta.base_transaction_id), meta.base_revision
         stands = row is not None and row["revision"] == base
         if base > state.revision or (state.history.holds(base) and not stands):
@@ -81,9 +92,13 @@ def find_unnamed(state: State, infos: Sequence[ObjectInfo]) -> Iterator[ObjectIn
         yield from (info for info in left if ids[info.key] not in known)
 
 
-def newest(infos: Iterable[ObjectInfo]) -> list[ObjectInfo]:
+def newest(infos: Iterable[ObjectInfo], *, each_epoch: bool = False) -> list[ObjectInfo]:
     """One file for each of some transactions: of each epoch the newest, then of each the second
-    newest, and so on."""
+    newest, and so on, up to 32.
+
+    Args:
+        each_epoch: Of each epoch the newest, even if these are more.
+    """
     one_each: dict[bytes, tuple[int, ObjectInfo]] = {}
     for info in infos:
         name = parse_data_file(info.key)
@@ -101,7 +116,8 @@ def newest(infos: Iterable[ObjectInfo]) -> list[ObjectInfo]:
         for rank, info in enumerate(sorted(found, key=_time, reverse=True))
     ]
     ranked.sort(key=lambda item: item[:2])
-    return [info for _, _, info in ranked[:MOST_FOOTERS]]
+    most = max(MOST_FOOTERS, len(by_epoch)) if each_epoch else MOST_FOOTERS
+    return [info for _, _, info in ranked[:most]]
 
 
 def read_meta(store: Store, info: ObjectInfo) -> FooterMetadata | None:
@@ -133,15 +149,16 @@ def _lost(state: State, info: ObjectInfo, base: int) -> LostTail:
     )
 
 
-def _rebuilt(state: State, info: ObjectInfo, meta: FooterMetadata) -> LostTail:
+def _lost_incarnation(state: State, info: ObjectInfo, meta: FooterMetadata) -> LostTail:
     assert state.log is not None
     where = f"{state.writer}/{state.database}"
     return LostTail(
-        f"The log of {where} was rebuilt, and that one is lost: {info.key} was written in its "
-        f"incarnation {meta.incarnation}, and what is there is {state.log.incarnation}",
+        f"The log of {where} has lost what it was last: {info.key} was written in its "
+        f"incarnation {meta.incarnation}, and it is in incarnation {state.log.incarnation}",
         key=info.key,
-        hint="Nothing was deleted. Restore the lost objects from a copy, or plan `lakelog rebuild "
-        f"URL {state.database} --writer {state.writer}`: its plan shows what the data files say",
+        hint="Nothing was deleted. If the log was set back to a copy from before a rebuild, put "
+        f"back what it was after that, or plan `lakelog rebuild URL {state.database} --writer "
+        f"{state.writer}`: its plan shows what the data files say",
     )
 
 

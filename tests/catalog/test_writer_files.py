@@ -124,6 +124,35 @@ def test_add_of_what_is_no_parquet_is_refused(catalog, store):
             assert tx.commit() is None
 
 
+def test_a_file_of_a_transaction_under_way_is_not_added_by_another(catalog, store):
+    """Both could commit it, and the table would hold it twice."""
+    with catalog.writer("w", "db") as writer:
+        tx = writer.transaction()
+        (path,) = tx.write("t", table(1))
+        spelled = f"data/mine/{path.rpartition('/')[2].upper()}"  # as some stores take names
+        store.put(f"w/db/{spelled}", store.get(f"w/db/{path}"))
+        other = writer.transaction()
+        for name in (path, spelled):
+            with pytest.raises(InvalidPath, match="may commit the file yet"):
+                other.add("t", name)
+        tx.commit()
+        with pytest.raises(DuplicateFile), writer.transaction() as again:
+            again.add("t", path)
+    assert values(catalog) == [1]
+
+
+def test_a_file_that_another_process_wrote_and_removed_is_added_again(catalog):
+    with catalog.writer("w", "db", shared=True) as guest:
+        other = catalog.writer("w", "db", shared=True)
+        with other.transaction() as tx:
+            (path,) = tx.write("t", table(1))
+        with other.transaction() as tx:
+            tx.remove(path)
+        with guest.transaction() as tx:
+            tx.add("t", path)
+    assert values(catalog) == [1]
+
+
 @pytest.mark.parametrize("path", ["x", "data/../../other/db/data/x", "/data/x", "s3://b/x", ""])
 def test_add_and_remove_stay_inside_the_writers_prefix(catalog, path):
     with catalog.writer("w", "db") as writer:

@@ -71,6 +71,78 @@ def test_a_revision_that_stands_anew_is_another_one(five):
     assert not doctor(lake)[0]
 
 
+def test_jobs_of_an_epoch_each_lose_the_end(lake):
+    """Of the first lost one only files of later epochs tell, which are young or above the head's:
+    it is the only one that would go."""
+    for value in range(6):
+        take_over(lake, value)
+    lose(lake, 3, 4, 5)
+    for value in (10, 11):
+        take_over(lake, value)
+    assert "has lost its end" in refused(lake).message
+
+
+def test_a_log_that_was_set_back_to_a_copy_from_before_a_rebuild(five):
+    """Of its last transaction then nothing tells but that the log has been rebuilt since."""
+    lake = five
+    folder = f"{BASE}transactions/"
+    copy = {info.key: lake.store.get(info.key) for info in lake.store.list(folder)}
+    take_over(lake, 5)
+    lake.rebuild()
+    for value in (6, 7):
+        take_over(lake, value)
+    lake.store.delete([info.key for info in lake.store.list(folder)])
+    for key, body in copy.items():
+        lake.store.put(key, body)
+    for value in range(3):
+        take_over(lake, value)
+    error = refused(lake)
+    assert "written in its incarnation 2, and it is in incarnation 1" in error.message
+    assert not doctor(lake)[0]
+
+
+def test_the_proof_is_found_below_many_epochs_of_leftovers(five):
+    lake = five
+    lose(lake, 3, 4)
+    for value in range(MOST_FOOTERS + 2):
+        with lake.writer() as writer:
+            lake.orphan(writer)
+            lake.commit(writer, value)
+    assert "another revision 3 stood" in refused(lake).message
+
+
+def test_prune_does_not_take_the_proof(five):
+    """Once the history is gone that says what stands there instead, nothing tells that it was
+    lost, and the files would be orphans."""
+    lake = five
+    lose(lake, 3, 4)
+    for value in range(3):
+        take_over(lake, value)
+    with lake.writer() as writer:
+        writer.checkpoint()
+    lake.pass_time(2 * DAY_S)
+    with pytest.raises(LostTail):
+        plan_prune(lake.catalog, W, D, keep_revisions=1)
+
+
+def test_the_end_may_be_lost_after_a_prune_was_planned(five):
+    lake = five
+    with lake.writer() as writer:
+        writer.checkpoint()
+        lake.pass_time(2 * DAY_S)
+        plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+        assert plan.objects
+        for value in (7, 8):
+            lake.commit(writer, value)
+    lose(lake, 5, 6)
+    for value in (10, 11):
+        take_over(lake, value)
+    oldest = lake.log_key("t0")
+    with pytest.raises(LostTail):
+        execute_prune(lake.catalog, plan)
+    assert lake.store.head(oldest).key == oldest
+
+
 def test_the_end_may_be_lost_after_the_plan(five):
     lake = five
     with lake.writer() as writer:

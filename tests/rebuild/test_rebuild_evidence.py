@@ -9,7 +9,18 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.rebuild import execute_rebuild
-from rebuild_cases import BASE, commit, described, kinds, lose_the_log, reasons, replacing, rows
+from rebuild_cases import (
+    BASE,
+    LOG,
+    commit,
+    described,
+    item_of,
+    kinds,
+    lose_the_log,
+    reasons,
+    replacing,
+    rows,
+)
 
 
 def test_all_but_the_last_are_proven_and_have_their_old_numbers(catalog, plan_of):
@@ -67,6 +78,29 @@ def test_a_predecessors_last_commit_is_not_ruled_out_by_the_owner_that_it_overto
     assert not plan.left_out
     assert plan.transactions[1].files[0].path == overtaking
     assert plan.transactions[1].proof == "unproven"
+
+
+def test_of_two_histories_a_later_owner_of_one_rules_nothing_of_the_other_out(
+    catalog, store, plan_of
+):
+    """The end was lost, and another owner went on. No footer names what stood on revision 1
+    before; but after that owner's epoch no lower one can have come."""
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 1)
+        begun = [writer.transaction() for _ in range(2)]
+        (path,), _ = [tx.write("hourly", rows(n)) for n, tx in enumerate(begun, 2)]
+        for tx in begun:
+            tx.commit()
+        commit(writer, 4)
+    names = [info.key for info in store.list(LOG)]
+    store.delete([key for key in names if item_of(key).revision])
+    with catalog.writer("EWR", "weather") as writer:
+        commit(writer, 5)
+        commit(writer, 6)
+    lose_the_log(store)
+    plan = plan_of()
+    assert path in plan.live or path in plan.undecided
+    assert kinds(plan) == {path: "undecided"}
 
 
 def test_two_replacements_of_one_file_cant_both_have_been_committed(catalog, plan_of):

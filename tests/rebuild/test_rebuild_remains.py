@@ -259,3 +259,40 @@ def test_a_damaged_log_of_another_name_is_refused(writer, store, fake):
             store.put(info.key, store.get(info.key)[:-1])
     with pytest.raises(ForeignLog):
         plan_rebuild(store, "JFK", "weather", ambient=fake.ambient)
+
+
+def lose_the_checkpoint_of_a_rebuilt_log(catalog, what):
+    """Paths that were live before."""
+    store = catalog.store
+    with catalog.writer("EWR", "weather") as writer:
+        paths = [commit(writer, value) for value in range(3)]
+    execute_rebuild(catalog, plan_rebuild(catalog, "EWR", "weather"))
+    with catalog.writer("EWR", "weather") as writer:
+        if what == "adopt":
+            sink = io.BytesIO()
+            pq.write_table(pa.table({"n": [7]}), sink)
+            store.put("EWR/weather/data/in/landed.parquet", sink.getvalue())
+            with writer.transaction() as tx:
+                tx.add("hourly", "data/in/landed.parquet")
+            paths.append("data/in/landed.parquet")
+        else:
+            remove(writer, paths.pop())
+    keys = [info.key for info in store.list(LOG)]
+    store.delete([key for key in keys if key.endswith("checkpoint")])
+    return set(paths)
+
+
+@pytest.mark.parametrize("what", ["adopt", "remove"])
+@pytest.mark.parametrize("lower_too", [False, True])
+def test_commits_that_left_no_file_count_where_the_checkpoint_is_lost(what, lower_too):
+    catalog = Catalog(MemoryStore("remains"))
+    paths = lose_the_checkpoint_of_a_rebuilt_log(catalog, what)
+    if lower_too:
+        keys = [info.key for info in catalog.store.list(LOG)]
+        items = {key: parse_log_object(key.removeprefix(LOG)) for key in keys}
+        catalog.store.delete([key for key in keys if items[key].incarnation == 1])
+    plan = plan_rebuild(catalog, "EWR", "weather")
+    assert plan.live.keys() == paths
+    assert plan.incarnation == 3
+    execute_rebuild(catalog, plan)
+    assert set(catalog.snapshot("weather").files("hourly")["path"].to_pylist()) == paths
