@@ -54,9 +54,9 @@ def gc_compares_names_exactly() -> Any:
 @plant("tests/gc/test_gc_lost_tail.py")
 def gc_believes_a_short_log() -> Any:
     """Gc deletes the files of the transactions that a log has lost."""
-    from lakelog.gc import collect
+    from lakelog.gc import footers
 
-    return mock.patch.object(collect, "refuse_lost_tail", return_value=None)
+    return mock.patch.object(footers, "refuse_lost_tail", return_value=None)
 
 
 @plant(
@@ -88,7 +88,7 @@ def gc_takes_a_lost_first_commit() -> Any:
     """Files of a lost first commit are orphans of the log that was begun anew."""
     from lakelog.gc import collect
 
-    return mock.patch.object(collect, "_strangers", return_value=set())
+    return mock.patch.object(collect, "strangers", return_value=set())
 
 
 @plant("tests/gc/test_gc_foreign_log.py")

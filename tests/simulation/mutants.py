@@ -24,7 +24,7 @@ from lakelog.catalog.log import checkpoint, listing, replay
 from lakelog.catalog.log.moments import Moment
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
-from lakelog.gc import collect, prune, prune_choice, prune_select, retained
+from lakelog.gc import collect, footers, prune, prune_choice, prune_select, retained
 from lakelog.gc.rules import Rules, Verdict
 from lakelog.rebuild import execute
 from lakelog.rebuild.spelling import Spelling
@@ -218,18 +218,17 @@ def gc_compares_exactly() -> Any:
 
 def gc_sees_no_lost_end() -> Any:
     """gc doesn't ask the files whether the log was longer."""
-    return mock.patch.object(collect, "refuse_lost_tail", return_value=None)
+    return mock.patch.object(footers, "refuse_lost_tail", return_value=None)
 
 
 def gc_asks_only_what_goes() -> Any:
     """gc asks only the files that it would delete whether the log was longer."""
-    real = Rules.judge
+    real = footers.refuse_lost_tail
 
-    def judge(self: Rules, info: Any, path: str) -> Any:
-        found = real(self, info, path)
-        return found._replace(tells=found.goes and found.tells)
+    def refuse(store: Any, state: Any, infos: Any, others: Any, **rest: Any) -> None:
+        real(store, state, infos, others if infos == () else (), **rest)
 
-    return mock.patch.object(Rules, "judge", judge)
+    return mock.patch.object(footers, "refuse_lost_tail", refuse)
 
 
 def gc_takes_what_is_undecided() -> Any:
