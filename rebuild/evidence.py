@@ -103,9 +103,9 @@ class Evidence:
         self.splits[log_id, incarnation] = min(known, revision)
 
     def is_split(self, item: FoundTransaction) -> bool:
-        """Whether a transaction may belong to another history than its rivals."""
-        lowest = self.splits.get((item.log_id, item.incarnation))
-        return lowest is not None and item.base_revision + 1 >= lowest
+        """Whether a transaction may belong to another history than its rivals. Where a footer shows
+        that there were two, it shows one revision: they may have parted long before."""
+        return (item.log_id, item.incarnation) in self.splits
 
 
 def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:

@@ -193,8 +193,10 @@ class Annals:
         self.entries[found.digest] = entry
         if incarnation > self.current:
             return
-        if not self.is_plain:
+        if not self.is_plain and not self.is_lossy:  # what is lost leaves its name free
             self._fenced(entry, before)
+        if incarnation < self.current:
+            return
         where = f"revision {message.revision} of incarnation {incarnation}"
         for path in removes:
             self.owed.pop(self.fold(path), None)
@@ -217,7 +219,6 @@ class Annals:
             more = live ^ self.owed.keys()
             hold(not more, f"U3 a rebuild of a whole log changes what is live: {sorted(more)}")
         self.owed |= dict.fromkeys(live, f"incarnation {incarnation}")
-        self.is_lossy = self.is_lossy and bool(self.undecided)
 
     # --- What is lost -----------------------------------------------------------------------------
 

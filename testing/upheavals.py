@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ..catalog.commit.checkpointer import write_checkpoint
 from ..catalog.commit.writer import Writer
+from ..catalog.format.names import name_prefix
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.lost_tail import find_unnamed, refuse_lost_tail
 from ..errors import (
@@ -25,6 +26,7 @@ from ..errors import (
     ForkError,
     LakelogError,
     NotFoundError,
+    PlanOutdated,
     RevisionNotFound,
     SnapshotPruned,
 )
@@ -315,6 +317,8 @@ class Upheaval:
             try:
                 self.plan_rebuild(store)
                 execute_rebuild(store, self.plans[-1][1], ambient=ambient)
+            except PlanOutdated:
+                self._take_away(self.plans[-1][1].incarnation)
             except NotFoundError:
                 hold(not self.annals.owed, "U3 files are owed, and there is nothing to rebuild")
                 return
@@ -326,6 +330,11 @@ class Upheaval:
                 raise
         log = LogReader(store, WRITER, DATABASE, ambient)
         self.annals.end(log.load())
+
+    def _take_away(self, incarnation: int) -> None:
+        """By hand, as the error says: what a rebuild began that died."""
+        begun = self.world.store.list(FOLDER + name_prefix(incarnation))
+        self.world.bare().delete([info.key for info in begun])
 
     def _told_of_the_fork(self, store: Store) -> None:
         try:

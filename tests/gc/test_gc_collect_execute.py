@@ -163,9 +163,8 @@ def test_a_log_replaced_between_batches_is_read_anew(lake, hooked, monkeypatch):
         if request == "delete" and "/data/" in key and not done:
             done.append(key)
             lose_log(lake)
-            with careless(lake) as writer:
-                with writer.transaction() as tx:
-                    tx.add("hourly", paths[2])
+            with careless(lake) as writer, writer.transaction() as tx:
+                tx.add("hourly", paths[2])
 
     report = execute_gc(hooked(lake.store, replace_log), plan, ambient=lake.clock.ambient())
     assert report.deleted_objects == 2

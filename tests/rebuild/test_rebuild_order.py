@@ -152,13 +152,14 @@ def test_footers_that_lead_in_a_circle_are_all_placed_and_said():
     assert result.circular
 
 
-def test_files_that_disagree_about_their_transaction_are_quarantined():
+def test_files_that_disagree_about_their_transaction_are_undecided():
+    """Both copies of a doubled process have written some."""
     transactions, left_out = group(
         [footer("a"), footer("a", number=1), footer("a", number=2, base=7)]
     )
     assert [file.number for file in transactions[id_of("a")].files] == [0, 1]
     assert [item.path for item in left_out] == ["a/2"]
-    assert left_out[0].kind == "quarantined"
+    assert left_out[0].kind == "undecided"
 
 
 def test_two_numbers_for_one_transaction_are_said():
