@@ -140,3 +140,23 @@ def test_the_finding_is_kept_per_store_object(tmp_path):
     store.put = None  # a second probe would now fail
     assert probe(store, "other/") is found
     assert open_store(tmp_path).probed is None
+
+
+class RemovedByItsDouble(MemoryStore):
+    """A doubled process probes with the same names, and has just removed the object."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def put(self, key, body, *, if_absent=False):
+        if body != b"lakelog probe: first" and self.times:
+            self.times -= 1
+            self.delete([key])
+        super().put(key, body, if_absent=if_absent)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_double_that_removes_the_object_is_no_proof_against_the_store(times):
+    """Two writes in a row are: the double removes it once."""
+    assert probe(RemovedByItsDouble(times), "").put_if_absent is (times == 1)
