@@ -108,6 +108,7 @@ class Annals:
     is_plain: bool = False
     changes: int = 0
     _objects: dict[str, bytes] = field(default_factory=dict)
+    _standing: dict[tuple[int, int], bytes] = field(default_factory=dict)
     _told: dict[int, str] = field(default_factory=dict)
     _whole: dict[int, bool] = field(default_factory=dict)
 
@@ -127,6 +128,9 @@ class Annals:
             self._data_changed(verb, key, path)
         elif verb == "DELETE":
             self._objects.pop(path, None)
+            item = parse_log_object(key[len(FOLDER) :]) if key.startswith(FOLDER) else None
+            if item is not None and item.kind == "transaction":
+                self._standing.pop((item.incarnation, item.revision), None)
         elif key.startswith(FOLDER):
             item = parse_log_object(key[len(FOLDER) :])
             if item is not None and item.kind == "transaction":
@@ -191,6 +195,7 @@ class Annals:
             is_seal=False,
         )
         self.entries[found.digest] = entry
+        self._standing[incarnation, message.revision] = found.digest
         if incarnation > self.current:
             return
         if not self.is_plain and not self.is_lossy:  # what is lost leaves its name free
@@ -230,6 +235,9 @@ class Annals:
         """
         for key in keys:
             self.world.store.delete([key])
+            item = parse_log_object(key[len(FOLDER) :])
+            if item is not None and item.kind == "transaction":
+                self._standing.pop((item.incarnation, item.revision), None)
             self._objects.pop(self.fold(key[len(BASE) :]), None)
         self.is_lossy = True
         self._forgive()
@@ -289,8 +297,12 @@ class Annals:
             first = self._told.setdefault(info.revision, info.uuid)
             hold(first == info.uuid, f"P1 revision {info.revision} is acknowledged to two")
 
-    def read(self, state: State, before: State | None = None) -> None:
-        """A reader got a state, after another one."""
+    def read(self, state: State, before: State | None = None, *, is_fresh: bool = False) -> None:
+        """A reader got a state, after another one.
+
+        Args:
+            is_fresh: Whether it was read from the store alone, and not from what was known before.
+        """
         if state.revision < 0:
             return
         entry = self.entries.get(state.digest)
@@ -299,6 +311,9 @@ class Annals:
         assert state.log is not None
         here = (state.log.incarnation, state.revision)
         hold(here == (entry.incarnation, entry.revision), f"U4 a reader takes {entry} for {here}")
+        now = self._standing.get(here, state.digest)
+        is_known = now == state.digest or not is_fresh or self.is_plain  # there two may stand
+        hold(is_known, f"U4 {here} is read as what stood there before")
         hold(
             entry.live is None or live_files(state) == entry.live,
             f"U4 a reader of revision {state.revision} sees other files than are live",

@@ -171,11 +171,12 @@ class Upheaval:
         for _ in range(4):
             self.rest()
             try:
-                newer = log.load() if state is None or random.random() < 0.3 else log.advance(state)
-                self.annals.read(newer, state)
+                is_fresh = state is None or random.random() < 0.3
+                newer = log.load() if state is None or is_fresh else log.advance(state)
+                self.annals.read(newer, state, is_fresh=is_fresh)
                 state = newer
                 if state.revision > 0 and random.random() < 0.3:
-                    self.annals.read(log.load(random.randint(0, state.revision)))
+                    self.annals.read(log.load(random.randint(0, state.revision)), is_fresh=True)
             except (RevisionNotFound, SnapshotPruned):
                 continue
             except LakelogError:
@@ -281,7 +282,15 @@ class Upheaval:
         for _ in range(random.randint(2, 6)):
             self.world.now_us += int(random.choice((1.0, 1.0, LONG_S)) * 1e6)
             act = random.choice(
-                (self._commits, self._commits, self._zombie, self._keeps, self._keeps, self._loses)
+                (
+                    self._commits,
+                    self._commits,
+                    self._zombie,
+                    self._keeps,
+                    self._keeps,
+                    self._loses,
+                    self._reads,
+                )
             )
             try:
                 act(store)
@@ -296,6 +305,10 @@ class Upheaval:
         if self.handles:
             writer = self.world.random.choice(self.handles)
             (self.late_checkpoint if self.world.chance(0.5) else self.transaction)(writer)
+
+    def _reads(self, store: Store) -> None:
+        log = LogReader(store, WRITER, DATABASE, self.world.ambient())
+        self.annals.read(log.load(), is_fresh=True)
 
     def _keeps(self, store: Store) -> None:
         self.plan(store)
