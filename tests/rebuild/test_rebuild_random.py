@@ -74,14 +74,16 @@ class World:
 
     def begin(self, owner, draw, *, replace: bool):
         """An open transaction with a file or more; maybe in place of others. In place of an owner
-        that knows that it is fenced a new one begins it."""
+        that knows that it is fenced, or finds out, a new one begins it."""
         self.fake.move(0.001)
         try:
-            tx = owner.transaction()
+            return self._begin(owner, draw, replace=replace)
         except FencedError:
-            owner = self.open()
-            self.owners.append(owner)
-            tx = owner.transaction()
+            self.owners.append(self.open())
+            return self._begin(self.owners[-1], draw, replace=replace)
+
+    def _begin(self, owner, draw, *, replace: bool):
+        tx = owner.transaction()
         gone = []
         if replace:
             known = sorted(path for path in self.live if owner._session.tables_of(path))

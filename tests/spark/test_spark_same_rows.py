@@ -94,11 +94,13 @@ class Lake:
         return table
 
     def _foreign(self, path: Path, table: pa.Table) -> None:
+        # Of lists in pages of one value Arrow 26 can't read back what it wrote itself.
+        is_plain = not {"l", "k"} & {*table.column_names}
         pq.write_table(
             table,
             path,
             row_group_size=self.draw.randint(1, 20),
-            data_page_size=self.draw.choice([1, 1 << 20]),
+            data_page_size=self.draw.choice([1 if is_plain else 1 << 20, 1 << 20]),
             use_dictionary=self.draw.random() < 0.5,
             write_page_index=self.draw.random() < 0.5,
             write_page_checksum=True,
