@@ -151,13 +151,13 @@ def last_state(
     """
     log = LogReader(store, writer, database, ambient)
     listing = log.names(incarnation)
-    if listing.head < 0:
+    state = log.load(None, listing, incarnation) if listing.head >= 0 else None
+    if state is None or state.log is None:
         raise NotFoundError(
             f"{writer}/{database} has no incarnation {incarnation}: it never had, or it was pruned",
             key=log.folder,
             hint="`lakelog doctor` shows which incarnations are there",
         )
-    state = log.load(None, listing, incarnation)
     end = state.revision - 1 if state.sealed_for else state.revision
     state = believed_state(log, listing, incarnation, end, doubts)
     if state.is_foreign:
@@ -169,11 +169,12 @@ def _whole(
     log: LogReader, listing: Listing, incarnation: int, target: int | None, doubts: list[str]
 ) -> State | None:
     try:
-        return believed_state(log, listing, incarnation, target, doubts)
+        state = believed_state(log, listing, incarnation, target, doubts)
     except UnsupportedFeature:
         raise
     except (CorruptError, ForkError, NotFoundError):
         return None
+    return None if state.log is None else state  # all of it went since it was listed
 
 
 def _take_state(old: OldLog, state: State) -> None:

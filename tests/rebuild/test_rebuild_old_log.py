@@ -13,11 +13,37 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from rebuild_cases import BASE, commit, kinds, lose_the_log, parquet, reasons, replacing, rows
+from lakelog.store.base import PAGE_KEYS
+from lakelog.testing.doubles import PassingStore
+from rebuild_cases import BASE, LOG, commit, kinds, lose_the_log, parquet, reasons, replacing, rows
 
 
 def live_in(catalog, table="hourly") -> set[str]:
     return set(catalog.snapshot("weather").files(table)["path"].to_pylist())
+
+
+class LosesItsLog(PassingStore):
+    """All of the log goes right after it was listed first."""
+
+    def list(self, prefix, *, after=None, first_page=PAGE_KEYS):
+        found = list(self.inner.list(prefix, after=after, first_page=first_page))
+        if prefix == LOG and found:
+            self.inner.delete([info.key for info in found])
+        return iter(found)
+
+
+@pytest.mark.parametrize("back_to", [None, 1])
+def test_a_log_that_goes_while_it_is_read_is_a_lost_one(catalog, store, fake, back_to):
+    with catalog.writer("EWR", "weather", checkpoint_every=2) as writer:
+        paths = {commit(writer, number)[0] for number in range(3)}
+    losing = LosesItsLog(store)
+    if back_to is not None:
+        with pytest.raises(NotFoundError, match="no incarnation 1"):
+            plan_rebuild(losing, "EWR", "weather", back_to=back_to, ambient=fake.ambient)
+        return
+    plan = plan_rebuild(losing, "EWR", "weather", ambient=fake.ambient)
+    assert not plan.is_whole
+    assert plan.live.keys() == paths
 
 
 def test_a_healthy_log_becomes_its_next_incarnation_with_the_same_files(catalog, store, fake):
