@@ -38,6 +38,7 @@ from .build import LogBytes, build_objects, compare
 from .plan import RebuildInfo, RebuildPlan, check_plan
 from .scan import data_digest, list_data
 from .seal import seal_body, seal_key
+from .spelling import is_there
 from .taken import put_once
 
 if TYPE_CHECKING:
@@ -235,18 +236,11 @@ def _refuse_gone(log: LogReader, plan: RebuildPlan) -> None:
     folder = base_folder(plan.writer, plan.database)
     there = {info.key[len(folder) :] for info in list_data(log.store, plan.writer, plan.database)}
     # What isn't shown may be there under another spelling, on a store that folds names.
-    gone = [path for path in sorted(plan.live.keys() - there) if not _is_there(log, folder + path)]
+    missing = sorted(plan.live.keys() - there)
+    gone = [path for path in missing if not is_there(log.store, folder + path)]
     if gone:
         raise PlanOutdated(
             f"{len(gone)} data files were deleted while the log was rebuilt, {gone[0]} among them",
             key=gone[0],
             hint="Does gc run? Stop it, and plan the rebuild again",
         )
-
-
-def _is_there(log: LogReader, key: str) -> bool:
-    try:
-        log.store.head(key)
-    except ObjectNotFound:
-        return False
-    return True

@@ -9,6 +9,7 @@ Source: docs/format.md, section 8.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -88,7 +89,8 @@ def scan_data(
     for done, footer in enumerate(read_footers(store, candidates, at_once=at_once), 1):
         path = footer.info.key[len(folder) :]
         if footer.parsed is not None and footer.parsed.meta is not None:
-            path = spelling.of(path, _own_path(footer.parsed.meta) or path)
+            with contextlib.suppress(InvalidName, InvalidPath):  # `_misplaced` says so
+                path = spelling.of(path, _own_path(footer.parsed.meta))
         _sort_in(scan, footer, spelling.logged.get(path, path), writer, database)
         if progress is not None:
             progress(done, len(candidates), "footers read")
@@ -191,9 +193,10 @@ def _misplaced(path: str, meta: FooterMetadata) -> str:
     problem = _out_of_range(meta)
     if problem:
         return f"its lakelog metadata can't be true: {problem}"
-    own = _own_path(meta)
-    if own is None:
-        return "its lakelog metadata can't be true: it names what can't be a path"
+    try:
+        own = _own_path(meta)
+    except (InvalidName, InvalidPath) as error:
+        return f"its lakelog metadata can't be true: {error.message}"
     if path == own:
         return ""
     if path.rsplit("/", 1)[0] == own.rsplit("/", 1)[0]:
@@ -201,14 +204,16 @@ def _misplaced(path: str, meta: FooterMetadata) -> str:
     return f"it was copied here: its footer says table {meta.table!r}, partition {meta.partition!r}"
 
 
-def _own_path(meta: FooterMetadata) -> str | None:
-    """Where a footer says that its file lies; None if it names what can't be."""
-    try:
-        for _, replaced in meta.replaces:
-            check_path(replaced)
-        return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
-    except (InvalidName, InvalidPath):
-        return None
+def _own_path(meta: FooterMetadata) -> str:
+    """Where a footer says that its file lies.
+
+    Raises:
+        InvalidName, InvalidPath: It names what can't be.
+    """
+    own = data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
+    for _, replaced in meta.replaces:
+        check_path(replaced)
+    return own
 
 
 def _out_of_range(meta: FooterMetadata) -> str:

@@ -57,13 +57,18 @@ class Spelling:
         """
         if path == name or path in self.logged or name in self.listed:
             return self.logged.get(path, path)
-        if fold(path) == fold(name) and self._is_there(name):
+        if fold(path) == fold(name) and is_there(self.store, self.folder + name):
             self.logged[path] = name
         return self.logged.get(path, path)
 
-    def _is_there(self, name: str) -> bool:
-        try:
-            self.store.head(self.folder + name)
-        except ObjectNotFound:
-            return False
-        return True
+
+def is_there(store: Store, key: str) -> bool:
+    """Whether a store finds an object under a key, however it shows it.
+
+    Requests: 1 HEAD.
+    """
+    try:
+        store.head(key)
+    except ObjectNotFound:
+        return False
+    return True

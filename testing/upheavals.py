@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .simulation import World
 
 TABLE = "t"
-KEPT = ("gc", "gc", "prune", "rebuild")
+PLANNED = ("gc", "gc", "prune", "rebuild")
 ROWS = pa.table({"n": [1]})
 LONG_S = 3 * MARGINS.gc_grace_s
 # Bodies come whole here: a footer that was damaged on its way is taken for a damaged file.
@@ -196,7 +196,7 @@ class Upheaval:
     def plan(self, store: Store) -> None:
         """Make a plan of some kind."""
         random, ambient = self.world.random, self.world.ambient()
-        kind = random.choice(("gc", "gc", "prune") if self.world.plain else KEPT)
+        kind = random.choice(("gc", "gc", "prune") if self.world.plain else PLANNED)
         if kind == "gc":
             found = plan_gc(store, WRITER, DATABASE, ambient=ambient, margins=MARGINS)
             self.plans.append((partial(execute_gc, margins=MARGINS), found))
