@@ -1,0 +1,1 @@
+"""Predicates: what `where=` says, held against rows, statistics and engines. Pure."""
