@@ -4,8 +4,10 @@ Two transactions are rivals if both replace one file (a file is removed once), o
 version of one application (the second would be skipped); unless one of them was begun on a head
 that held the other: then the file was added again, or the application forgotten, in between.
 
-- A rival of a proven one can't have been committed. So can't one of a lower epoch than a proven one
-  that stands directly on the same base.
+- A rival of a proven one can't have been committed, if what both did can't have been done again: a
+  file whose name carries an epoch is added in that epoch only, so one of an earlier epoch than both
+  rivals was removed once. Otherwise it is undecided. Neither can one of a lower epoch than a proven
+  one that stands directly on the same base.
 - Of attempts at one version that nothing proves the fullest stands, by rows, then by files, then
   the one begun last: a committed one is whole, and a dead one may have been cut short. The others
   are undecided, and left out: the rows of one batch must not count twice.
@@ -22,6 +24,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
+
+from ..catalog.format.names import parse_data_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,11 +98,17 @@ def _weigh(
 ) -> None:
     """What becomes of an unproven transaction with rivals that stand."""
     for matter, other in rivals:
+        if other.transaction_id not in evidence.proofs:
+            continue
+        why = f"{_in_words(matter)}, this one and {other.transaction_id.hex()}, which was committed"
+        split = evidence.is_split(item)
         again = any(_stood_below(third, other, evidence) for third in standing[matter])
-        if other.transaction_id in evidence.proofs and not again and not evidence.is_split(item):
-            evidence.disproofs[item.transaction_id] = (
-                f"{_in_words(matter)}, this one and {other.transaction_id.hex()}, "
-                "which was committed"
+        if not again and not split and _is_once(matter, item, other):
+            evidence.disproofs[item.transaction_id] = why
+            return
+        if matter[0] == _REPLACE and not split and not again:
+            evidence.undecided[item.transaction_id] = (
+                f"{why}; but the file may have been added again between the two"
             )
             return
     for matter, other in sorted(rivals, key=lambda rival: rival[0][0] != _VERSION)[:1]:
@@ -110,6 +120,15 @@ def _weigh(
                 f"{why}, this one and {other.transaction_id.hex()}, which is {which}; nothing "
                 "tells whether this one was committed"
             )
+
+
+def _is_once(matter: _Matter, item: FoundTransaction, other: FoundTransaction) -> bool:
+    """Whether only one of two rivals can have been committed."""
+    kind, _, path = matter
+    if kind != _REPLACE:
+        return True
+    name = parse_data_file(path)
+    return name is not None and name.epoch < min(item.epoch, other.epoch)
 
 
 def _note_contradictions(

@@ -180,6 +180,8 @@ class Annals:
             return
         found = decode_transaction(body, key)
         message, incarnation = found.message, found.log.incarnation
+        if self._standing.get((incarnation, message.revision)) == found.digest:
+            return  # its very bytes once more: a late put on a plain store
         before = self.entries.get(message.previous_digest)
         live = (before.live if before else None) if message.revision else frozenset[str]()
         adds, removes = _changes(found)

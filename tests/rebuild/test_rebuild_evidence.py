@@ -103,9 +103,12 @@ def test_of_two_histories_a_later_owner_of_one_rules_nothing_of_the_other_out(
     assert kinds(plan) == {path: "undecided"}
 
 
-def test_two_replacements_of_one_file_cant_both_have_been_committed(catalog, plan_of):
+def test_two_replacements_of_a_file_of_an_earlier_epoch_cant_both_have_been_committed(
+    catalog, plan_of
+):
     with catalog.writer("EWR", "weather") as writer:
         first, _ = commit(writer, 1)
+    with catalog.writer("EWR", "weather") as writer:
         failed, _ = replacing(writer, first, 2, done=False)
         good, _ = replacing(writer, first, 3)
         commit(writer, 4)
@@ -114,6 +117,23 @@ def test_two_replacements_of_one_file_cant_both_have_been_committed(catalog, pla
     assert "which was committed" in reasons(plan)[failed]
     assert good in plan.live
     assert first not in plan.live
+
+
+def test_a_replacement_of_a_file_that_may_have_been_added_again_is_undecided(catalog, plan_of):
+    """In its own epoch a file can be removed, added again, and removed again: both count."""
+    with catalog.writer("EWR", "weather") as writer:
+        begun = writer.transaction()
+        begun.write("hourly", rows(1))
+        first, _ = commit(writer, 1)
+        early, _ = replacing(writer, first, 2)  # no file was begun on it
+        begun.add("hourly", first)
+        begun.commit()
+        late, _ = replacing(writer, first, 3)
+        commit(writer, 4)
+    plan = plan_of()
+    assert kinds(plan) == {early: "undecided"}
+    assert "added again" in reasons(plan)[early]
+    assert late in plan.live
 
 
 def test_of_two_unproven_replacements_both_stand_until_one_is_excluded(catalog, plan_of):
