@@ -71,9 +71,11 @@ def _with_sets(flat: list[Predicate]) -> list[Predicate]:
             values.setdefault(item.column, []).extend(item.values)
         elif isinstance(item, Compare) and item.operator == "=":
             values.setdefault(item.column, []).append(item.value)
+    sets = {column: one_of(column, several) for column, several in values.items()}
     found: dict[Predicate, None] = {}
     for item in flat:
         if isinstance(item, In) or (isinstance(item, Compare) and item.operator == "="):
-            item = one_of(item.column, values[item.column])
-        found[item] = None
+            found[sets[item.column]] = None
+        else:
+            found[item] = None
     return list(found)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from .kinds import Steps, compared, family, float_form, steps
-from .tree import Column, Compare, In, Operator, StartsWith, Value
+from .tree import Compare, In, StartsWith
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from .tree import Predicate
+    from .tree import Column, Operator, Predicate, Value
 
 # An exact number, or an infinity.
 Exact = Fraction | float
@@ -132,7 +132,7 @@ def neighbours(kind: pa.DataType, number: Fraction) -> tuple[float, float]:
     return _rounded(kind, number, math.floor), _rounded(kind, number, math.ceil)
 
 
-def _rounded(kind: pa.DataType, number: Fraction, rule: object) -> float:
+def _rounded(kind: pa.DataType, number: Fraction, rule: Callable[[Fraction], int]) -> float:
     form = float_form(compared(kind))
     if not number:
         return 0.0
@@ -141,12 +141,12 @@ def _rounded(kind: pa.DataType, number: Fraction, rule: object) -> float:
     if size < Fraction(2) ** exponent:
         exponent -= 1  # now 2**exponent <= size < 2**(exponent + 1)
     last = max(exponent - form.digits + 1, form.least_exponent)
-    found = rule(number / Fraction(2) ** last) * Fraction(2) ** last  # type: ignore[operator]
+    found = rule(number / Fraction(2) ** last) * Fraction(2) ** last
     if abs(found) <= form.greatest:
-        return float(found) + 0.0
+        return float(found)
     if rule is round or (rule is math.ceil) == (found > 0):
-        return math.copysign(math.inf, found)
-    return math.copysign(form.greatest, found)
+        return math.inf if found > 0 else -math.inf
+    return form.greatest if found > 0 else -form.greatest
 
 
 def compare_bytes(column: Column, operator: Operator, value: bytes) -> Predicate:
