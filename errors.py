@@ -101,6 +101,11 @@ class UnknownSchema(UsageError):
     """A file was added with a schema that neither the log nor its transaction names before it."""
 
 
+class InvalidPredicate(UsageError):
+    """A `where=` that is not in the language of predicates, doesn't fit the table, or can't be told
+    exactly to an engine."""
+
+
 class MissingDependency(UsageError):
     """An optional package is needed for this call; the hint names the extra to install."""
 

@@ -14,6 +14,7 @@ Source: docs/reading.md, "Predicates".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 # bool; int for integers, dates (days) and for times and timestamps (in the unit of the type, since
 # 1970 UTC); float, as the type rounds it, never NaN; Decimal; str; bytes.
-Value = "bool | int | float | Decimal | str | bytes"
+Value = bool | int | float | Decimal | str | bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Column:
 
     Attributes:
         name: As the schema spells it.
-        kind: The type it is compared in: its own in the cut, or a wider one that a cast asks for.
+        kind: The type it is compared in: its own in the cut. A cast to a wider one is worked into
+            the value, by `normal.py`, so that it can neither overflow nor hide statistics.
     """
 
     name: str

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.data.unify import conform, widen
+from lakelog.catalog.data.unify import conform
 from lakelog.catalog.format.schema import (
     GENERATION,
 )
+from lakelog.catalog.format.widening import widen
 from schema_types import INTS, TYPES, UINTS
 
 PAIRS = list(itertools.combinations_with_replacement(TYPES, 2))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from lakelog.catalog import margins
-from lakelog.catalog.data.unify import widen
 from lakelog.catalog.format import (
     bound_keys,
     cut,
@@ -24,6 +23,7 @@ from lakelog.catalog.format import (
 )
 from lakelog.catalog.format.footer import FLOATS, FooterMetadata, encode_footer
 from lakelog.catalog.format.statistics import MAX_BOUND_BYTES, bound_type
+from lakelog.catalog.format.widening import widen
 from lakelog.catalog.log import merge, piece_sink
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 

@@ -26,9 +26,10 @@ from independent_table import Part, part_of
 from independent_verdict import describe
 from independent_wire import Damaged, Refusal
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.data.unify import FileSchema, unify, widen
+from lakelog.catalog.data.unify import FileSchema, unify
 from lakelog.catalog.format.cut import parse_token
 from lakelog.catalog.format.schema import encode_schema, generation
+from lakelog.catalog.format.widening import widen
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import InvalidToken, LakelogError, NotFoundError
 from lakelog.store import open_store

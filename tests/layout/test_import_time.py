@@ -9,7 +9,7 @@ import sys
 BUDGET_S = 0.3
 HEAVY = {
     "pyarrow", "numpy", "pandas", "polars", "google.protobuf", "fsspec", "s3fs", "botocore",
-    "pyspark", "py4j", "hypothesis",
+    "pyspark", "py4j", "hypothesis", "sqlglot",
 }  # fmt: skip
 SCRIPT = """
 import json, sys, time
@@ -62,7 +62,7 @@ print(json.dumps(sorted(sys.modules)))
 NOT_FOR_AN_APPEND = {
     "pandas", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyarrow.dataset", "fsspec",
     "asyncio", "concurrent.futures", "email", "secrets", "lakelog.catalog.log.checkpoint",
-    "lakelog.catalog.snapshot",
+    "lakelog.catalog.snapshot", "sqlglot",
 }  # fmt: skip
 
 

@@ -25,13 +25,14 @@ ROOMS = {
     "log": 2,
     "data": 2,
     "nesting": 2,
+    "where": 2,
     "read": 3,
     "commit": 4,
     "snapshot": 4,
     "catalog": 5,
 }
 # No store, no clock, no randomness, no threads: values in, values out.
-PURE = ("format", "log")
+PURE = ("format", "log", "where")
 PURE_MAY_KNOW = {"wire", *PURE}
 # What gives two runs different results, or reaches outside the process.
 IMPURE_MODULES = {

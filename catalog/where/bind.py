@@ -1,0 +1,312 @@
+"""The syntax tree of a predicate bound to the schema of a table. Pure.
+
+Each kind of node is looked at for exactly what it may hold: what sqlglot knows and this language
+doesn't is refused by name, never left out.
+
+Source: docs/reading.md, "Predicates".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from ..format.widening import widen
+from . import literals as lit
+from .build import all_of, any_of, negation
+from .casts import arrow_type, as_family, cast_literal
+from .grammar import Source, parse_expression
+from .kinds import CALLED, family
+from .literals import Clock, Literal, Moment, NotThis, Null, Number, Text
+from .names import find_column
+from .normal import FLIPPED, Exact, compare, compare_bytes, nearest, starts_with
+from .patterns import prefix_of
+from .tree import Column, Compare, Constant, IsNull, Operator, Predicate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OPERATORS: Final[dict[type[exp.Expr], Operator]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+# The parts that a node of each type may have; whatever else sqlglot hangs on it is refused.
+_PARTS: Final[dict[type[exp.Expr], set[str]]] = {
+    **dict.fromkeys((*_OPERATORS, exp.And, exp.Or, exp.Is, exp.Escape), {"this", "expression"}),
+    **dict.fromkeys((exp.Paren, exp.Not, exp.Neg, exp.Boolean, exp.Column), {"this"}),
+    exp.In: {"this", "expressions"},
+    exp.Between: {"this", "low", "high"},
+    exp.Like: {"this", "expression", "negate"},
+    exp.Cast: {"this", "to"},
+    exp.Null: set(),
+    exp.Literal: {"this", "is_string"},
+    exp.HexString: {"this"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A column as a comparison sees it.
+
+    Attributes:
+        column: The column.
+        kind: The type that literals for it are read as: its own, or that of a cast.
+        node: Where it stands.
+    """
+
+    column: Column
+    kind: pa.DataType
+    node: exp.Expr
+
+
+def bind(source: Source, schema: pa.Schema) -> Predicate:
+    """The tree of a predicate, bound to a schema."""
+    parsed = parse_expression(source)
+    try:
+        return _Binder(source, schema).condition(parsed)
+    except RecursionError as error:
+        raise source.error("it is nested too deeply for Python's stack") from error
+
+
+class _Binder:
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        self._source = source
+        self._schema = schema
+        self._names = schema.names
+
+    def condition(self, node: exp.Expr) -> Predicate:
+        """A node that must be true, false or null."""
+        node = self._bare(node)
+        kind = type(node)
+        if kind in (exp.And, exp.Or):
+            items = map(self.condition, self._operands(node))
+            return all_of(items) if kind is exp.And else any_of(items)
+        if kind is exp.Not:
+            return negation(self.condition(node.this))
+        if kind in _OPERATORS:
+            return self._comparison(node, _OPERATORS[kind])
+        if kind is exp.In:
+            return self._in(node)
+        if kind is exp.Between:
+            operand = self._operand(node.this, node)
+            low, high = (self._literal_of(node.args[name], operand) for name in ("low", "high"))
+            return all_of([self._compare(operand, ">=", *low), self._compare(operand, "<=", *high)])
+        if kind is exp.Is:
+            if type(self._bare(node.expression)) is not exp.Null:
+                hint = "Write b or NOT b of a boolean column, and IS [NOT] NULL of any"
+                raise self._source.error("IS is for NULL only", node, hint)
+            return IsNull(self._operand(node.this, node).column)
+        if kind in (exp.Like, exp.Escape):
+            return self._like(node)
+        if kind is exp.Boolean:
+            return Constant(bool(node.this))
+        if kind is exp.Null:
+            return Constant(None)
+        return self._alone(node)
+
+    def _bare(self, node: exp.Expr) -> exp.Expr:
+        """A node without the parentheses around it; none that has parts which nobody reads."""
+        while True:
+            known = _PARTS.get(type(node))
+            parts = {name for name, part in node.args.items() if part not in (None, False, [])}
+            if known is None or not parts <= known:
+                raise self._refused(node, sorted(parts - known) if known is not None else [])
+            if type(node) is not exp.Paren:
+                return node
+            node = node.this
+
+    def _refused(self, node: exp.Expr, parts: list[str]) -> Exception:
+        name = type(node).__name__
+        if type(node) is exp.Column:
+            hint = "Only whole columns can be compared; a name with a dot needs double quotes"
+            return self._source.error("a nested field or a name with dots", node, hint)
+        what = {"Anonymous": "a function", "Placeholder": "a parameter", "Tuple": "a row"}.get(name)
+        if what is None:
+            what = f"a function ({name})" if isinstance(node, exp.Func) else f"an operation ({name})"
+        return self._source.error(f"{what} with {parts[0]!r}" if parts else what, node)
+
+    def _operands(self, node: exp.Expr) -> list[exp.Expr]:
+        """What a chain of AND or of OR joins, in order, however long it is."""
+        kind, found, left = type(node), [], [node]
+        while left:
+            item = self._bare(left.pop())
+            if type(item) is kind:
+                left += [item.expression, item.this]
+            else:
+                found.append(item)
+        return found
+
+    def _alone(self, node: exp.Expr) -> Predicate:
+        if not self._is_column(node):
+            raise self._source.error("a literal where a condition must be", node)
+        operand = self._operand(node, node)
+        if family(operand.kind) == "null":
+            return Constant(None)
+        if family(operand.kind) != "bool":
+            what = f"column {operand.column.name!r} alone is no condition: it is {operand.kind}"
+            raise self._source.error(what, node, "Compare it with something")
+        return Compare(operand.column, "=", True)
+
+    def _is_column(self, node: exp.Expr) -> bool:
+        node = self._bare(node)
+        while type(node) in (exp.Cast, exp.Neg):
+            node = self._bare(node.this)
+        return type(node) is exp.Column
+
+    def _comparison(self, node: exp.Expr, operator: Operator) -> Predicate:
+        left, right = self._is_side(node.this), self._is_side(node.expression)
+        if left and right:
+            hint = "Compare a column with a literal; compare columns in the query itself"
+            raise self._source.error("a column is compared with a column", node, hint)
+        if not left and not right:
+            raise self._source.error("two literals are compared", node, "Write TRUE or FALSE")
+        ours, other = (node.this, node.expression) if left else (node.expression, node.this)
+        operand = self._operand(ours, node)
+        literal = self._literal_of(other, operand)
+        return self._compare(operand, operator if left else FLIPPED[operator], *literal)
+
+    def _is_side(self, node: exp.Expr) -> bool:
+        """Whether a side of a comparison is a column; one that is no literal either is refused."""
+        if self._is_column(node):
+            return True
+        self._literal(node)
+        return False
+
+    def _operand(self, node: exp.Expr, around: exp.Expr) -> _Operand:
+        """A column, or a cast of one."""
+        node = self._bare(node)
+        if type(node) is exp.Cast:
+            inner = self._operand(node.this, around)
+            to = self._type(node)
+            if widen(inner.kind, to) != to:
+                hint = "Casts of a column may only widen it; compare it as it is"
+                what = f"a cast of {inner.column.name!r} from {inner.kind} to {to} can lose values"
+                raise self._source.error(what, node, hint)
+            return _Operand(inner.column, to, node)
+        if type(node) is not exp.Column:
+            raise self._source.error("something else stands where a column must be", around)
+        name = self._bare_name(node)
+        found = find_column(name.this, self._names, quoted=bool(name.args.get("quoted")))
+        if isinstance(found, str):
+            hint = "Use a column of the table, in double quotes if it is spelled unusually"
+            raise self._source.error(found, node, hint)
+        field = self._schema.field(found)
+        return _Operand(Column(field.name, field.type), field.type, node)
+
+    def _bare_name(self, node: exp.Expr) -> exp.Identifier:
+        name = node.this
+        if type(name) is not exp.Identifier:
+            raise self._source.error("something else stands where a column must be", node)
+        return name
+
+    def _type(self, node: exp.Expr) -> pa.DataType:
+        kind = arrow_type(node.args["to"])
+        if kind is None:
+            hint = "Use a type like BIGINT, DOUBLE, DECIMAL(10, 2), VARCHAR, DATE or TIMESTAMP"
+            raise self._source.error("a cast to a type that is not known here", node, hint)
+        return kind
+
+    def _literal(self, node: exp.Expr) -> Literal:
+        """A literal: what it says by itself."""
+        node = self._bare(node)
+        kind = type(node)
+        try:
+            if kind is exp.Literal:
+                return Text(node.this) if node.args["is_string"] else lit.number(node.this)
+            if kind is exp.Neg:
+                inner = self._literal(node.this)
+                if isinstance(inner, Number):
+                    return Number(-inner.value, inner.whole)
+                if isinstance(inner, Null):
+                    return inner
+            elif kind is exp.Null:
+                return Null()
+            elif kind is exp.Boolean:
+                return bool(node.this)
+            elif kind is exp.HexString:
+                return bytes.fromhex(node.this)
+            elif kind is exp.Cast:
+                return cast_literal(self._literal(node.this), node.args["to"], self._type(node))
+        except NotThis as error:
+            raise self._source.error(f"a literal can't be taken: {error}", node) from error
+        except ValueError as error:
+            raise self._source.error("bytes need two digits each, like X'00ff'", node) from error
+        raise self._source.error("something else stands where a literal must be", node)
+
+    def _literal_of(self, node: exp.Expr, operand: _Operand) -> tuple[Literal, exp.Expr]:
+        """A literal that a column is compared with, read as the column's type needs it."""
+        literal, wanted = self._literal(node), family(operand.kind)
+        if isinstance(literal, Null) and wanted != "other":
+            return literal, node
+        try:
+            return as_family(literal, wanted), node
+        except NotThis as error:
+            column, takes = CALLED[wanted]
+            why = f": {error}" if str(error) else ""
+            what = f"{column}, {operand.column.name!r} ({operand.kind}), is compared with this{why}"
+            raise self._source.error(what, node, f"It can be compared with {takes}") from error
+
+    def _compare(
+        self, operand: _Operand, operator: Operator, literal: Literal, node: exp.Expr
+    ) -> Predicate:
+        column = operand.column
+        if isinstance(literal, Null) or family(operand.column.kind) == "null":
+            return Constant(None)
+        if isinstance(literal, Number):
+            return self._compare_number(operand, operator, literal.value)
+        if isinstance(literal, Moment | Clock):
+            return compare(column, operator, literal.seconds)
+        if isinstance(literal, bytes):
+            return compare_bytes(column, operator, literal)
+        return Compare(column, operator, literal.value if isinstance(literal, Text) else literal)
+
+    def _compare_number(self, operand: _Operand, operator: Operator, number: Exact) -> Predicate:
+        """Of a column that is cast to a floating-point type, the literal becomes one of that."""
+        column, kind = operand.column, operand.kind
+        if kind is column.kind or family(kind) != "float" or isinstance(number, float):
+            return compare(column, operator, number)
+        near = nearest(kind, number)
+        return compare(column, operator, Fraction(near) if isfinite(near) else number, exact=True)
+
+    def _in(self, node: exp.Expr) -> Predicate:
+        operand = self._operand(node.this, node)
+        if not node.expressions:
+            raise self._source.error("IN needs a list of literals in parentheses", node)
+        items = [self._compare(operand, "=", *self._literal_of(i, operand)) for i in node.expressions]
+        return any_of(items)
+
+    def _like(self, node: exp.Expr) -> Predicate:
+        escape = None
+        if type(node) is exp.Escape:
+            said = self._literal(node.expression)
+            if not isinstance(said, Text) or len(said.value) != 1:
+                raise self._source.error("ESCAPE needs one character", node)
+            escape, node = said.value, self._bare(node.this)
+            if type(node) is not exp.Like:
+                raise self._source.error("ESCAPE belongs to LIKE only", node)
+        operand = self._operand(node.this, node)
+        if family(operand.kind) not in ("text", "null"):
+            what = f"LIKE is for text, and {operand.column.name!r} is {operand.kind}"
+            raise self._source.error(what, node, "Use comparisons")
+        pattern = self._literal(node.expression)
+        if isinstance(pattern, Null) or family(operand.column.kind) == "null":
+            return Constant(None)
+        if not isinstance(pattern, Text):
+            raise self._source.error("the pattern of LIKE is no text", node.expression)
+        try:
+            prefix, open_end = prefix_of(pattern.value, escape)
+        except NotThis as error:
+            hint = "Use a prefix, like 'abc%', or a whole text"
+            raise self._source.error(f"a pattern can't be used: {error}", node, hint) from error
+        found = Compare(operand.column, "=", prefix)
+        result = starts_with(operand.column, prefix) if open_end else found
+        return negation(result) if node.args.get("negate") else result
+
