@@ -154,14 +154,14 @@ class Upheaval:
 
     def late_checkpoint(self, writer: Writer) -> None:
         """A checkpoint of what a handle last knew, whatever became of the log since; also by a
-        process that stood still just before its put, unless objects were lost: a log begun anew may
-        then be hidden by it, as docs/reliability.md says."""
+        process that stood still just before its put, as long as the log has all that it had: a lost
+        or pruned one may be hidden by it, or show a gap, as docs/reliability.md says."""
         session = writer._session
-        if self.annals.is_lossy:
-            session.checkpoint()
-            return
         state = session._committer.state
-        if state.revision >= 0 and not state.sealed_for:
+        names = session._log.names()
+        if self.annals.is_lossy or names.oldest_readable() > state.revision:
+            session.checkpoint()
+        elif state.revision >= 0 and not state.sealed_for:
             salt = self.world.random.randbytes(16)
             exclusive = not self.world.plain
             write_checkpoint(session._log, state.copy(), exclusive=exclusive, salt=salt)
