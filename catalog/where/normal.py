@@ -172,3 +172,13 @@ def one_of(column: Column, values: Iterable[Value]) -> Predicate:
 
 def starts_with(column: Column, prefix: str) -> Predicate:
     return StartsWith(column, prefix) if prefix else always(column)
+
+
+def settled(predicate: Compare) -> bool | None:
+    """What a comparison is for all that is not null, if `never` or `always` made it; else None.
+
+    Engines are told so in so many words: some don't have the least value of a type.
+    """
+    if predicate.operator not in ("<", ">=") or predicate.value != least(predicate.column.kind):
+        return None
+    return predicate.operator == ">="
