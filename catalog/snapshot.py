@@ -5,45 +5,51 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import TableNotFound, UsageError, some_names
-from .data.scan import FilePart, scan_files
-from .data.unify import FileSchema, distinct, unify
+from .data.scan import scan_files
+from .data.unify import column_names, unify
 from .format import compute as pc
-from .format.columns import column
+from .format.columns import array, column
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
-from .format.names import base_folder, is_text
+from .format.names import base_folder
+from .log.files import in_partition
 from .log.state import SMALL_BYTES
 from .parallel import parallel
 from .read.cut_checks import refuse_twins
+from .read.cut_tables import CutTables
 from .read.file_order import by_commit
+from .read.file_parts import checked, file_parts, projected
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..store import Store
     from .ambient import Ambient
+    from .data.scan import FilePart
     from .log.files import Files
-    from .log.known_schemas import KnownSchemas, SchemaEntry
+    from .log.known_schemas import KnownSchemas
     from .log.state import State
+    from .read.row_filter import RowFilter
 
+    _Held = tuple[Files, KnownSchemas]
+
+Where: TypeAlias = Any  # SQL text, or a pyarrow.compute.Expression, which takes long to import
 _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
-_PART = [
-    "path",
-    "size_bytes",
-    "row_count",
-    "schema_fingerprint",
-    "footer_bytes",
-    "footer_digest",
-]
-_ORDER = ["revision", "first_clock"]
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
+
+
+class _Asked(NamedTuple):
+    """What of a table is asked for: rows that meet a filter, of one partition, of one writer; None:
+    of any."""
+
+    table: str
+    found: RowFilter | None
+    partition: str | None
+    writer: str | None
 
 
 class Snapshot:
@@ -62,11 +68,10 @@ class Snapshot:
         self.database = database
         self._store = store
         self._ambient = ambient
-        self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
-        self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
         self._states = sorted(
             (state for state in states if state.revision >= 0), key=lambda s: s.writer
         )
+        self._tables = CutTables(database, self._states)
         self.cut = Cut(
             database,
             {
@@ -116,9 +121,7 @@ class Snapshot:
         Raises:
             CorruptError: None can be listed.
         """
-        from .read.tables import table_names
-
-        return sorted({name for state in self._states for name in table_names(state)})
+        return self._tables.names()
 
     def schema(self, table: str) -> pa.Schema:
         """The schema that rows of a table have: that of all its live files, unified.
@@ -126,7 +129,7 @@ class Snapshot:
         Raises:
             TableNotFound, SchemaConflict.
         """
-        return unify(self._file_schemas(table), table)
+        return unify(self._tables.file_schemas(table), table)
 
     def column_names(self, table: str) -> list[str]:
         """Names of the columns of a table, in order; also where types of a column conflict.
@@ -134,41 +137,72 @@ class Snapshot:
         Raises:
             TableNotFound.
         """
-        return _names(self._file_schemas(table))
+        return column_names(self._tables.file_schemas(table))
 
-    def _file_schemas(self, table: str) -> list[FileSchema]:
-        """The schemas of the live files of a table; those of former ones where there are none."""
-        self._check_table(table)
-
-        def found(*, live: bool) -> list[FileSchema]:
-            return [i for s in self._states for i in self._file_schemas_in(s, table, live=live)]
-
-        return distinct(found(live=True) or found(live=False))
-
-    def files(self, table: str, *, partition: str | None = None, details: bool = False) -> pa.Table:
+    def files(
+        self,
+        table: str,
+        *,
+        where: Where | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+        details: bool = False,
+    ) -> pa.Table:
         """The live files of a table.
 
         Args:
+            where: Only files that may hold rows which meet this predicate, by the log's statistics:
+                SQL text (docs/reading.md, "Predicates"), or a pyarrow expression.
             partition: Only files of this one (`""`: of none); pieces of a checkpoint without any
                 are not read.
+            writer: Only files of this one.
             details: Also first_clock, last_clock, footer_bytes, row_groups and schema_fingerprint.
         Returns:
             writer, path (relative to `<writer>/<database>/`), url (as an engine opens it),
             partition, size_bytes (exact), row_count, revision (that added it). In order of writer;
             within one the order is not specified.
         Raises:
-            TableNotFound: The cut doesn't know the table.
+            TableNotFound, WriterNotFound: The cut doesn't know the table, or the writer.
+            InvalidPredicate: No predicate over this table.
+            SchemaConflict: Files disagree about the type of a column that it looks at.
             CorruptObject: The files of the table can't be told.
         Requests: 1 GET for each piece of a checkpoint that may hold the table, the first time, or
             the partition, each time until all of the table was asked for; with details 1 GET for
-            each of files.
+            each of files; with `where` 1 GET for each piece of statistics of its columns.
         """
-        self._check_table(table, partition)
-        parts = []
-        for state in self._states:
-            files = self._files_of(state, table, partition)
-            rows = files.table(table, whole=details, partition=partition)
-            parts.append(self._output(state, rows, details))
+        asked = self._asked(table, where, partition, writer)
+        parts = [
+            self._output(state, _rows(state, asked, held, whole=details), details)
+            for state, held in self._held(asked)
+        ]
+        return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+
+    def explain(
+        self,
+        table: str,
+        where: Where,
+        *,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> pa.Table:
+        """Which files a predicate leaves, and why each other one is skipped.
+
+        Args:
+            where, partition, writer: As for `files`.
+        Returns:
+            writer, path, size_bytes, row_count, kept (bool), reason: which part of the predicate no
+            row can meet, and by what the log knows; empty for files that are kept. In the order of
+            `files`.
+        Raises, Requests: As for `files`.
+        """
+        from .read.explain import explained
+
+        asked = self._asked(table, where, partition, writer)
+        assert asked.found is not None, "there is something to explain"
+        parts = [
+            explained(state, table, held, asked.found, partition)
+            for state, held in self._held(asked)
+        ]
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def statistics(
@@ -189,10 +223,10 @@ class Snapshot:
         """
         from .read.statistics import table_statistics
 
-        self._check_table(table, partition)
+        self._tables.check(table, partition)
         parts = []
         for state in self._states:
-            held = self._table_of(state, table, partition)
+            held = self._tables.table_of(state, table, partition)
             found = table_statistics(
                 state, table, partition=partition, row_groups=row_groups, of=held
             )
@@ -201,104 +235,98 @@ class Snapshot:
             parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
         return pa.concat_tables(parts)
 
-    def scan(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: Where | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> pa.RecordBatchReader:
         """The rows of a table, as a stream: files are read ahead, and memory stays bounded.
 
         Args:
             columns: Names, in the order wanted; all if not given. Types need to agree in these
-                alone.
+                alone, and in those that `where` looks at.
+            where: Only rows that meet this predicate, as for `files`. Files and row groups that
+                can't hold any are not read.
+            partition, writer: Only rows of files of these.
         Returns:
             Batches of `schema(table)` (or the columns asked for); a column that a file lacks is
             null there. In order of writer; of one writer in the order of its commits, and within a
             commit by logical clock, then as written.
         Raises:
-            TableNotFound, SchemaConflict.
+            TableNotFound, WriterNotFound, SchemaConflict, InvalidPredicate.
             UsageError: No such column, or one twice.
             ObjectNotFound, CorruptObject: While reading: a data file is gone or not what the log
                 says.
-        Requests: 1 GET for each piece of a checkpoint that holds files of the table; 1 or more GET
-            a file.
+        Requests: those of `files`; with `where` also 1 GET for each piece of row groups, and of
+            their statistics; 1 or more GET a file.
         """
-        schemas = self._file_schemas(table)
-        if columns is None:
-            unified = unify(schemas, table)
-        else:
-            names = _checked(columns, _names(schemas), table)
-            chosen = [
-                replace(item, schema=pa.schema([f for f in item.schema if f.name in names]))
-                for item in schemas
-            ]
-            unified = unify(chosen, table)
-            unified = pa.schema([unified.field(name) for name in names])
-        return scan_files(self._store, self.file_parts(table), unified)
+        asked = self._asked(table, where, partition, writer)
+        schemas = self._tables.file_schemas(table, writer)
+        names = column_names(schemas) if columns is None else checked(columns, schemas, table)
+        projection = projected(schemas, table, names, asked.found)
+        return scan_files(self._store, self._parts(asked), projection)
 
-    def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+    def to_arrow(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: Where | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> pa.Table:
         """`scan` as one table in memory."""
-        return self.scan(table, columns).read_all()
+        found = self.scan(table, columns, where=where, partition=partition, writer=writer)
+        return found.read_all()
 
-    def file_parts(self, table: str) -> list[FilePart]:
+    def file_parts(
+        self,
+        table: str,
+        *,
+        where: Where | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> list[FilePart]:
         """The live files with what reading them needs: for engines that read Parquet themselves.
 
+        Args:
+            where, partition, writer: As for `files`; row groups that `where` rules out are left
+                out.
         Returns:
             In the order of `scan`: see `read.file_order`.
-        Requests: 1 GET for each piece of a checkpoint that holds files of the table.
+        Requests: those of `scan`, without those for files.
         """
-        self._check_table(table)
-        parts = []
-        for state in self._states:
-            files = self._files_of(state, table)
-            known = {entry.fingerprint: entry for entry in self._schemas_of(state, table)}
+        return self._parts(self._asked(table, where, partition, writer))
+
+    def _parts(self, asked: _Asked) -> list[FilePart]:
+        parts: list[FilePart] = []
+        for state, held in self._held(asked):
+            rows = by_commit(_rows(state, asked, held, whole=True))
             folder = base_folder(state.writer, self.database)
-            rows = by_commit(files.table(table, whole=True).select([*_PART, *_ORDER]))
-            schemas: dict[bytes, pa.Schema] = {}
-            columns = (rows.column(name).to_pylist() for name in _PART)
-            for path, size, count, fingerprint, *footer in zip(*columns, strict=True):
-                if fingerprint not in schemas:
-                    schemas[fingerprint] = known[fingerprint].schema
-                schema = schemas[fingerprint]
-                parts.append(FilePart(folder + path, size, count, schema, fingerprint, *footer))
+            groups = _row_groups(state, asked, held)
+            parts += file_parts(rows, asked.table, folder, held[1], groups)
         return parts
 
-    def _check_table(self, table: str, partition: str | None = None) -> None:
-        for what, name in (("table", table), ("partition", "" if partition is None else partition)):
-            if not is_text(name):
-                raise UsageError(
-                    f"The name of a {what} is text, not {name!r}",
-                    hint="Give it as valid Unicode",
-                )
-        if any(self._schemas_of(state, table) for state in self._states):
-            return
-        for state in self._states:  # it may have files: such a table is there, and can't be used
-            self._files_of(state, table)
-        if not any(self._schemas_of(state, table) for state in self._states):
-            raise TableNotFound(
-                f"Database {self.database!r} has no table {table!r} at this point in time",
-                key=table,
-                hint=f"It has: {some_names(self.tables())}",
-            )
+    def _held(self, asked: _Asked) -> Iterator[tuple[State, _Held]]:
+        """What each log that is asked has of a table."""
+        for state in self._tables.of_writer(asked.writer):
+            yield state, self._tables.table_of(state, asked.table, asked.partition)
 
-    def _files_of(self, state: State, table: str, partition: str | None = None) -> Files:
-        return self._table_of(state, table, partition)[0]
+    def _asked(
+        self, table: str, where: Where | None, partition: str | None, writer: str | None
+    ) -> _Asked:
+        self._tables.check(table, partition)
+        self._tables.of_writer(writer)
+        if where is None:
+            return _Asked(table, None, partition, writer)
+        from .read.row_filter import row_filter
 
-    def _table_of(
-        self, state: State, table: str, partition: str | None = None
-    ) -> tuple[Files, KnownSchemas]:
-        """The files and schemas of a table in one log, of one base, read once; those of a partition
-        are not kept."""
-        key = (state.writer, table)
-        if key not in self._tables:
-            if partition is not None:
-                return state.table_of(table, partition)
-            self._tables[key] = state.table_of(table)
-            self._schemas[key] = self._tables[key][1].of_table(table)
-        return self._tables[key]
-
-    def _schemas_of(self, state: State, table: str) -> list[SchemaEntry]:
-        """What one log knows of a table, oldest first, read once."""
-        key = (state.writer, table)
-        if key not in self._schemas:
-            self._schemas[key] = state.schemas_of(table).of_table(table)
-        return self._schemas[key]
+        found = row_filter(where, self._tables.file_schemas(table, writer), table)
+        return _Asked(table, found, partition, writer)
 
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
         folder = base_folder(state.writer, state.database)
@@ -310,25 +338,6 @@ class Snapshot:
         }
         columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
-
-    def _file_schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
-        """A log's schemas of a table, oldest first; only those of live files, if so asked."""
-        used = self._files_of(state, table).fingerprints(table) if live else None
-        entries = self._schemas_of(state, table)
-        if used is not None:
-            entries = [entry for entry in entries if entry.fingerprint in used]
-        return [
-            FileSchema(
-                entry.schema, state.writer, partial(self._example, state, table, entry.fingerprint)
-            )
-            for entry in entries
-        ]
-
-    def _example(self, state: State, table: str, fingerprint: bytes) -> str:
-        """The path of a live file with a schema; nothing if there is none."""
-        rows = self._files_of(state, table).table(table)
-        same = pc.equal(rows.column("schema_fingerprint"), column([fingerprint], pa.binary(16))[0])
-        return min(rows.filter(same).column("path").to_pylist(), default="")
 
 
 def _scalar(text: str) -> pa.Scalar:
@@ -347,27 +356,26 @@ def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(parallel(joined, paths.chunks, at_once=at_once), pa.string())
 
 
-def _names(schemas: Sequence[FileSchema]) -> list[str]:
-    return list(dict.fromkeys(name for item in schemas for name in item.schema.names))
+def _rows(state: State, asked: _Asked, held: _Held, *, whole: bool) -> pa.Table:
+    """Of the live files of a table in one log those that are asked for.
+
+    Args:
+        held: What the log has of it.
+        whole: All columns of FILES, instead of the core ones.
+    """
+    rows = held[0].table(asked.table, whole=whole)
+    if asked.found is not None:
+        from .read.skipping import kept_files
+
+        rows = rows.filter(array(kept_files(state, asked.table, held, asked.found)))
+    if asked.partition is None:
+        return rows
+    return pc.filter(rows, in_partition(rows, asked.partition))
 
 
-def _checked(columns: Sequence[str], names: Sequence[str], table: str) -> Sequence[str]:
-    """The columns asked for, if they can be."""
-    if isinstance(columns, str):
-        raise UsageError(
-            f"Columns are a list of names, not {columns!r}", hint=f"Give [{columns!r}]"
-        )
-    seen: set[str] = set()
-    for name in columns:
-        if name not in names:
-            raise UsageError(
-                f"Table {table!r} has no column {name!r}",
-                key=str(name),
-                hint=f"It has: {some_names(names)}",
-            )
-        if name in seen:
-            raise UsageError(
-                f"Column {name!r} is asked for twice", key=name, hint="Name each column once"
-            )
-        seen.add(name)
-    return columns
+def _row_groups(state: State, asked: _Asked, held: _Held) -> dict[str, tuple[int, ...]]:
+    if asked.found is None:
+        return {}
+    from .read.skipping import kept_row_groups
+
+    return kept_row_groups(state, asked.table, held, asked.found)

@@ -210,7 +210,7 @@ class LakelogReader(DataSourceReader):
         """
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from ..catalog.data.scan import scan_files
+        from ..catalog.data.scan import Projection, scan_files
         from ..catalog.format.schema import unpack_schema
 
         if not isinstance(partition, _Share):
@@ -219,7 +219,7 @@ class LakelogReader(DataSourceReader):
         schemas = [unpack_schema(packed) for packed in partition.schemas]
         parts = [replace(part, schema=schemas[number]) for part, number in partition.files]
         store = self._access.open().store
-        for batch in scan_files(store, parts, unpack_schema(self._target)):
+        for batch in scan_files(store, parts, Projection(unpack_schema(self._target))):
             yield as_spark(batch, wanted)
 
 

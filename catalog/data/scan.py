@@ -16,7 +16,7 @@ from .parquet import UNKNOWN_DIGEST, footer_digest
 from .unify import conform, readable_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from ...store import Store
@@ -37,6 +37,7 @@ class FilePart:
         schema: Its own, with column identity.
         fingerprint: Of the schema, as the log keeps it.
         footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
+        row_groups: Those to be read, in order; None: all.
     """
 
     key: str
@@ -46,20 +47,52 @@ class FilePart:
     fingerprint: bytes = b""
     footer_bytes: int = 0
     footer_digest: bytes = UNKNOWN_DIGEST
+    row_groups: tuple[int, ...] | None = None
 
 
-def scan_files(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> pa.RecordBatchReader:
-    """Batches of all files, in order, conformed to `target`.
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What becomes of the rows of files.
+
+    Attributes:
+        read: The columns to be read, with the types that they have in the cut.
+        keep: Of a batch of these the rows that are asked for; None: all.
+        names: The columns that are given, of those; None: all, as they are read.
+    """
+
+    read: pa.Schema
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    names: Sequence[str] | None = None
+
+    @property
+    def given(self) -> pa.Schema:
+        """The schema of the rows that are given."""
+        if self.names is None:
+            return self.read
+        return pa.schema([self.read.field(name) for name in self.names])
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What is given of a batch of one file."""
+        found = conform(batch, self.read)
+        if self.keep is not None:
+            found = self.keep(found)
+        return found if self.names is None else found.select(list(self.names))
+
+
+def scan_files(store: Store, parts: Sequence[FilePart], target: Projection) -> pa.RecordBatchReader:
+    """Batches of all files, in order, as `target` says.
 
     Raises (while reading):
         ObjectNotFound: A file is gone.
         CorruptObject: A file isn't the one that the log names, or a value doesn't fit the unified
             type.
     """
-    return pa.RecordBatchReader.from_batches(target, _stream(store, parts, target))
+    return pa.RecordBatchReader.from_batches(target.given, _stream(store, parts, target))
 
 
-def _stream(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _stream(
+    store: Store, parts: Sequence[FilePart], target: Projection
+) -> Iterator[pa.RecordBatch]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AHEAD) as pool:
@@ -91,8 +124,8 @@ def _stream(store: Store, parts: Sequence[FilePart], target: pa.Schema) -> Itera
                     future.cancel()
 
 
-def _read_whole(store: Store, part: FilePart, target: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target)
+def _read_whole(store: Store, part: FilePart, target: Projection) -> pa.Table:
+    return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target.given)
 
 
 def _check_size(size_bytes: int, part: FilePart) -> None:
@@ -134,10 +167,21 @@ def _check_columns(found: list[str], columns: list[str], part: FilePart) -> None
         )
 
 
-def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _wanted_rows(metadata: Any, part: FilePart) -> int:
+    """How many rows the row groups have that are to be read."""
+    if metadata.num_rows != part.row_count:
+        raise CorruptObject(
+            f"{part.key} has {metadata.num_rows} rows, the log says {part.row_count}", key=part.key
+        )
+    if part.row_groups is None:
+        return part.row_count
+    return sum(metadata.row_group(number).num_rows for number in part.row_groups)
+
+
+def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
-    columns = readable_columns(part.schema, target)
+    columns = readable_columns(part.schema, target.read)
     rows = 0
     try:
         with store.open_input(part.key, size_bytes=part.size_bytes) as source:
@@ -149,11 +193,15 @@ def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[
                 page_checksum_verification=True,
             )
             _check_columns(file.schema_arrow.names, columns, part)
+            wanted = _wanted_rows(file.metadata, part)
             for batch in file.iter_batches(
-                batch_size=_BATCH_ROWS, columns=columns, use_threads=False
+                batch_size=_BATCH_ROWS,
+                row_groups=None if part.row_groups is None else list(part.row_groups),
+                columns=columns,
+                use_threads=False,
             ):
                 rows += batch.num_rows
-                yield conform(batch, target)
+                yield target.of(batch)
     except ObjectNotFound as error:
         error.hint = (
             "The data file is gone: was it deleted by hand, or by gc after this point in "
@@ -168,7 +216,5 @@ def _read_by_group(store: Store, part: FilePart, target: pa.Schema) -> Iterator[
             key=part.key,
             hint="Restore the file from a copy, or read a point in time without it",
         ) from error
-    if rows != part.row_count:
-        raise CorruptObject(
-            f"{part.key} has {rows} rows, the log says {part.row_count}", key=part.key
-        )
+    if rows != wanted:
+        raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)

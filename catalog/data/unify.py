@@ -83,6 +83,11 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     )
 
 
+def column_names(schemas: Iterable[FileSchema]) -> list[str]:
+    """Names of the columns of some schemas, in the order in which they are first met."""
+    return list(dict.fromkeys(name for item in schemas for name in item.schema.names))
+
+
 def readable_columns(own: pa.Schema, target: pa.Schema) -> list[str]:
     """The columns of the target that a file with schema `own` holds: same name, same generation; in
     target order."""

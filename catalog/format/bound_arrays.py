@@ -36,7 +36,7 @@ def known_keys(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> np.ndarray
     values = numbers(keys)
     if least is not None:
         found &= (values >= least) & (values <= greatest)
-    return found
+    return found  # type: ignore[no-any-return]
 
 
 def _range(kind: pa.DataType) -> tuple[int | None, int]:

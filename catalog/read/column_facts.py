@@ -20,12 +20,11 @@ from ..format.bound_arrays import is_text_kind, known_keys, text_bounds
 from ..format.columns import array, column, is_null, numbers
 from ..format.segments import NO_NAN
 from ..format.statistics import bound_type
-from ..where.outcomes import Bounds, Facts, outcomes
+from ..where.outcomes import Bounds, Facts, Outcomes, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ..where.outcomes import Outcomes
     from ..where.tree import Predicate
 
 
@@ -58,32 +57,38 @@ def outcomes_in(
         is_ieee: As for `where.outcomes`.
     """
     true, false, null = (np.zeros(len(units.rows), np.bool_) for _ in range(3))
+    for group in by_schema(units, target):
+        found = outcomes(predicate, group.facts, is_ieee=is_ieee)
+        at = group.members
+        true[at], false[at], null[at] = found.true, found.false, found.null
+    return Outcomes(true, false, null)
+
+
+def by_schema(units: Units, target: pa.Schema) -> Iterator[UnitsOfSchema]:
+    """The units of each schema that some have.
+
+    Args:
+        target: The columns that facts are asked of, as the cut has them.
+    """
     for number, schema in enumerate(units.schemas):
         members = np.flatnonzero(units.schema_numbers == number)
-        if not len(members):
-            continue
-        of_schema = _OfSchema(units, schema, members, set(readable_columns(schema, target)))
-        found = outcomes(predicate, of_schema.facts, is_ieee=is_ieee)
-        true[members], false[members], null[members] = found.true, found.false, found.null
-    return type(found)(true, false, null) if len(units.rows) else _nothing()
+        if len(members):
+            yield UnitsOfSchema(units, schema, members, set(readable_columns(schema, target)))
 
 
-def _nothing() -> Outcomes:
-    from ..where.outcomes import Outcomes
+class UnitsOfSchema:
+    """The units of one schema.
 
-    none = np.zeros(0, np.bool_)
-    return Outcomes(none, none, none)
-
-
-class _OfSchema:
-    """The units of one schema."""
+    Attributes:
+        members: Their places among all units.
+    """
 
     def __init__(
         self, units: Units, schema: pa.Schema, members: np.ndarray, readable: set[str]
     ) -> None:
         self._units = units
         self._schema = schema
-        self._members = members
+        self.members = members
         self._readable = readable
         self._known: dict[str, Facts] = {}
 
@@ -94,7 +99,7 @@ class _OfSchema:
         return self._known[name]
 
     def _facts(self, name: str) -> Facts:
-        rows = self._units.rows[self._members]
+        rows = self._units.rows[self.members]
         nothing = np.full(len(rows), -1, np.int64)
         if name not in self._readable:
             return Facts(None, rows, nothing)
@@ -108,7 +113,7 @@ class _OfSchema:
         row_of = np.full(len(self._units.rows), -1, np.int64)
         row_of[places] = at
         row_of[spoken != 1] = -1
-        row_of = row_of[self._members]
+        row_of = row_of[self.members]
         if not len(at) or (row_of < 0).all():
             return Facts(kind, rows, nothing)
         return _read(said, row_of, rows, kind)

@@ -20,7 +20,6 @@ from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..log.checkpoint_files import decode_describing
 from ..log.merge import rows_schema
-from ..where.tree import columns_of
 from .column_facts import Units, outcomes_in
 from .statistics import StatisticsWarning
 
@@ -33,27 +32,7 @@ if TYPE_CHECKING:
     from ..log.part import Part
     from ..log.state import State
     from ..where.outcomes import Outcomes
-    from ..where.tree import Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What rows are asked for.
-
-    Attributes:
-        predicate: Bound to the cut's schema.
-        target: The predicate's columns as the cut has them.
-        is_ieee: NaN compares in any way, not only as in SQL.
-    """
-
-    predicate: Predicate
-    target: pa.Schema
-    is_ieee: bool = False
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns that it looks at."""
-        return columns_of(self.predicate)
+    from .row_filter import RowFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +53,7 @@ class _Source:
 
 
 def kept_files(
-    state: State, table: str, of: tuple[Files, KnownSchemas], wanted: Filter
+    state: State, table: str, of: tuple[Files, KnownSchemas], wanted: RowFilter
 ) -> np.ndarray:
     """Which live files of a table may hold rows that are asked for.
 
@@ -85,14 +64,25 @@ def kept_files(
     Requests: 1 GET for each piece of statistics of the predicate's columns.
     """
     masks = [np.zeros(0, np.bool_)]
-    for source in _sources(state, table, of, wanted, (STATISTICS,)):
-        found = _outcomes(_of_files(source, of[1], table), wanted)
-        masks.append(found.true[source.live])
+    for _, live, units in units_of_files(state, table, of, wanted):
+        masks.append(_outcomes(units, wanted).true[live])
     return np.concatenate(masks)
 
 
+def units_of_files(
+    state: State, table: str, of: tuple[Files, KnownSchemas], wanted: RowFilter
+) -> Iterator[tuple[pa.Table, np.ndarray, Units]]:
+    """The files of a table piece by piece, with core columns, which of them are live, and what is
+    known of them.
+
+    Requests: as `kept_files`.
+    """
+    for source in _sources(state, table, of, wanted, (STATISTICS,)):
+        yield source.files, source.live, _of_files(source, of[1], table)
+
+
 def kept_row_groups(
-    state: State, table: str, of: tuple[Files, KnownSchemas], wanted: Filter
+    state: State, table: str, of: tuple[Files, KnownSchemas], wanted: RowFilter
 ) -> dict[str, tuple[int, ...]]:
     """Which row groups of live files may hold rows that are asked for.
 
@@ -114,7 +104,7 @@ def kept_row_groups(
     return kept
 
 
-def _outcomes(units: Units, wanted: Filter) -> Outcomes:
+def _outcomes(units: Units, wanted: RowFilter) -> Outcomes:
     return outcomes_in(units, wanted.predicate, wanted.target, is_ieee=wanted.is_ieee)
 
 
@@ -182,12 +172,12 @@ def _sources(
     state: State,
     table: str,
     of: tuple[Files, KnownSchemas],
-    wanted: Filter,
+    wanted: RowFilter,
     kinds: tuple[int, ...],
 ) -> Iterator[_Source]:
     """The files of a table, piece by piece in the order of `Files.table`."""
     files, known = of
-    columns = frozenset(wanted.columns)
+    columns = frozenset(wanted.target.names)
     parts = [part for part in files.parts if table in part.run.ranges]
     bodies = _fetched(state, [piece for part in parts for piece in _pieces(part, columns, kinds)])
     for part in parts:

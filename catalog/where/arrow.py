@@ -145,4 +145,3 @@ def scalars(kind: pa.DataType, values: Sequence[Value]) -> pa.Array:
     if pa.types.is_date64(kind):
         counts = [count * DAY_S * 1000 for count in counts]
     return pa.array(counts, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
-

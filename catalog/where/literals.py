@@ -136,12 +136,16 @@ def moment(text: str) -> Moment:
     seconds = Fraction(_days(int(year), int(month), int(day)) * DAY_S)
     if hour is None:
         return Moment(seconds, date=True)
-    return Moment(seconds + _seconds(hour, minute, second, fraction) - _offset(offset), bool(offset))
+    return Moment(
+        seconds + _seconds(hour, minute, second, fraction) - _offset(offset), bool(offset)
+    )
 
 
 def _days(year: int, month: int, day: int) -> int:
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if not (year and 1 <= month <= 12 and 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and leap)):
+    if not (
+        year and 1 <= month <= 12 and 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and leap)
+    ):
         raise NotThis("there is no such day")
     return days_from_civil(year, month, day)
 

@@ -91,9 +91,7 @@ def compare(column: Column, operator: Operator, number: Exact, *, exact: bool = 
     return _compare_floats(column, operator, number)
 
 
-def _compare_steps(
-    column: Column, operator: Operator, number: Exact, counted: Steps
-) -> Predicate:
+def _compare_steps(column: Column, operator: Operator, number: Exact, counted: Steps) -> Predicate:
     if isinstance(number, float):
         wanted: Fraction | int = counted.greatest + 1 if number > 0 else counted.least - 1
     else:

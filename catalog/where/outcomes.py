@@ -89,8 +89,7 @@ def outcomes(
         flipped = _all_of([Outcomes(part.false, part.true, part.null) for part in parts])
         return Outcomes(flipped.false, flipped.true, flipped.null)
     if isinstance(predicate, Constant):
-        found = facts("")
-        some = found.rows > 0
+        some = facts("").rows > 0
         none = np.zeros_like(some)
         value = predicate.value
         return Outcomes(
@@ -140,10 +139,14 @@ def _of_column(predicate: Any, facts: Facts, *, is_ieee: bool) -> Outcomes:
 
 
 def _may_be_nan(facts: Facts) -> bool:
-    kind = facts.kind
+    return bool(pa.types.is_floating(_plain(facts.kind)))
+
+
+def _plain(kind: Any) -> Any:
+    """A type without its dictionary."""
     while pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(pa.types.is_floating(kind))
+    return kind
 
 
 def _compared(predicate: Compare, facts: Facts) -> tuple[np.ndarray, np.ndarray]:
@@ -218,7 +221,8 @@ def _among(predicate: In, facts: Facts) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _among_keys(tests: list[Test], facts: Facts) -> np.ndarray:
-    assert facts.low is not None and facts.high is not None
+    assert facts.low is not None
+    assert facts.high is not None
     keys = np.unique(np.array([key for test in tests for key in (test.low, test.high)], np.int64))
     at = np.searchsorted(keys, np.where(facts.low.known, facts.low.values, keys[0]))
     next_key = keys[np.minimum(at, len(keys) - 1)]
@@ -229,9 +233,7 @@ def _among_keys(tests: list[Test], facts: Facts) -> np.ndarray:
 def _begins(predicate: StartsWith, facts: Facts) -> tuple[np.ndarray, np.ndarray]:
     """Of a prefix: the least value is not beyond it, and the greatest not below it."""
     anything = np.ones(len(facts.rows), np.bool_)
-    kind = facts.kind
-    while pa.types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = _plain(facts.kind)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if facts.low is None or facts.high is None or not is_text:
         return anything, anything

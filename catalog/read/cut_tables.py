@@ -1,0 +1,141 @@
+"""The tables of a cut: what each log of it knows of their files and schemas, each read once.
+
+Source: docs/format.md, section 7.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...errors import TableNotFound, UsageError, WriterNotFound, some_names
+from ..data.unify import FileSchema, distinct
+from ..format import compute as pc
+from ..format.columns import column
+from ..format.names import is_text
+from .tables import table_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas, SchemaEntry
+    from ..log.state import State
+
+
+class CutTables:
+    """The tables of one database at a cut.
+
+    Attributes:
+        database: Its name.
+        states: Of the logs, by writer.
+    """
+
+    def __init__(self, database: str, states: Sequence[State]) -> None:
+        self.database = database
+        self.states = states
+        self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
+        self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
+
+    def names(self) -> list[str]:
+        """Names of the tables, sorted."""
+        return sorted({name for state in self.states for name in table_names(state)})
+
+    def of_writer(self, writer: str | None) -> Sequence[State]:
+        """The logs that are asked for: one, or all.
+
+        Raises:
+            WriterNotFound: There is no such one in the cut.
+        """
+        if writer is None:
+            return self.states
+        found = [state for state in self.states if state.writer == writer]
+        if not found:
+            raise WriterNotFound(
+                f"Writer {writer!r} has committed nothing to {self.database!r} at this point in "
+                "time",
+                key=str(writer),
+                hint=f"These have: {some_names([state.writer for state in self.states])}",
+            )
+        return found
+
+    def check(self, table: str, partition: str | None = None) -> None:
+        """Refuse a table that the cut doesn't know.
+
+        Raises:
+            TableNotFound: It doesn't.
+            UsageError: A name that is no text.
+            CorruptObject: It may know it, and can't be read.
+        """
+        for what, name in (("table", table), ("partition", "" if partition is None else partition)):
+            if not is_text(name):
+                raise UsageError(
+                    f"The name of a {what} is text, not {name!r}",
+                    hint="Give it as valid Unicode",
+                )
+        if any(self.schemas_of(state, table) for state in self.states):
+            return
+        for state in self.states:  # it may have files: such a table is there, and can't be used
+            self.table_of(state, table)
+        if not any(self.schemas_of(state, table) for state in self.states):
+            raise TableNotFound(
+                f"Database {self.database!r} has no table {table!r} at this point in time",
+                key=table,
+                hint=f"It has: {some_names(self.names())}",
+            )
+
+    def table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        """The files and schemas of a table in one log, of one base, read once; those of a partition
+        are not kept."""
+        key = (state.writer, table)
+        if key not in self._tables:
+            if partition is not None:
+                return state.table_of(table, partition)
+            self._tables[key] = state.table_of(table)
+            self._schemas[key] = self._tables[key][1].of_table(table)
+        return self._tables[key]
+
+    def schemas_of(self, state: State, table: str) -> list[SchemaEntry]:
+        """What one log knows of a table, oldest first, read once."""
+        key = (state.writer, table)
+        if key not in self._schemas:
+            self._schemas[key] = state.schemas_of(table).of_table(table)
+        return self._schemas[key]
+
+    def file_schemas(self, table: str, writer: str | None = None) -> list[FileSchema]:
+        """The schemas of the live files of a table (of one writer); those of former ones where
+        there are none.
+
+        Raises:
+            TableNotFound, WriterNotFound.
+        """
+        self.check(table)
+        states = self.of_writer(writer)
+
+        def found(*, live: bool) -> list[FileSchema]:
+            return [item for state in states for item in self._schemas_in(state, table, live=live)]
+
+        return distinct(found(live=True) or found(live=False))
+
+    def _schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
+        """A log's schemas of a table, oldest first; only those of live files, if so asked."""
+        used = self.table_of(state, table)[0].fingerprints(table) if live else None
+        entries = self.schemas_of(state, table)
+        if used is not None:
+            entries = [entry for entry in entries if entry.fingerprint in used]
+        return [
+            FileSchema(
+                entry.schema, state.writer, partial(self._example, state, table, entry.fingerprint)
+            )
+            for entry in entries
+        ]
+
+    def _example(self, state: State, table: str, fingerprint: bytes) -> str:
+        """The path of a live file with a schema; nothing if there is none."""
+        rows = self.table_of(state, table)[0].table(table)
+        same = pc.equal(rows.column("schema_fingerprint"), column([fingerprint], pa.binary(16))[0])
+        return min(rows.filter(same).column("path").to_pylist(), default="")

@@ -1,0 +1,139 @@
+"""Why files are skipped: for each the part of the predicate that no row of it can meet, and what
+the log knows of the columns in it.
+
+Source: docs/reading.md, "Predicates".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ..format import compute as pc
+from ..format.bound_keys import byte_forms
+from ..format.columns import array, column
+from ..format.statistics import bound_type, decode_bounds
+from ..log.files import in_partition
+from ..where.outcomes import outcomes
+from ..where.text import in_words
+from ..where.tree import And, columns_of
+from .column_facts import by_schema
+from .skipping import units_of_files
+
+if TYPE_CHECKING:
+    from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
+    from ..log.state import State
+    from ..where.outcomes import Bounds, Facts
+    from ..where.tree import Predicate
+    from .column_facts import UnitsOfSchema
+    from .row_filter import RowFilter
+
+EXPLAINED: Final = pa.schema(
+    [
+        pa.field("writer", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("partition", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("row_count", pa.int64()),
+        pa.field("kept", pa.bool_()),
+        pa.field("reason", pa.string()),
+    ]
+)
+_OF_FILES: Final = ("path", "partition", "size_bytes", "row_count")
+_UNKNOWN: Final = "?"
+
+
+def explained(
+    state: State,
+    table: str,
+    of: tuple[Files, KnownSchemas],
+    wanted: RowFilter,
+    partition: str | None,
+) -> pa.Table:
+    """The live files of a table in one log, which of them a predicate leaves, and why.
+
+    Args:
+        of: What `state.table_of(table, partition)` gave.
+        partition: Only files of this one.
+    Returns:
+        Columns of `EXPLAINED`, in the order of `Files.table`.
+    Requests: as `skipping.kept_files`.
+    """
+    parts = [EXPLAINED.empty_table()]
+    for files, live, units in units_of_files(state, table, of, wanted):
+        reasons = np.full(files.num_rows, "", object)
+        for group in by_schema(units, wanted.target):
+            reasons[group.members] = _reasons(group, wanted)
+        said = column(reasons.tolist(), pa.string())
+        kept = pc.equal(said, column([""], pa.string())[0])
+        writers = column([state.writer] * files.num_rows, pa.string())
+        columns = [writers, *(files.column(name) for name in _OF_FILES), kept, said]
+        parts.append(pa.Table.from_arrays(columns, schema=EXPLAINED).filter(array(live)))
+    rows = pa.concat_tables(parts)
+    return rows if partition is None else pc.filter(rows, in_partition(rows, partition))
+
+
+def _reasons(group: UnitsOfSchema, wanted: RowFilter) -> np.ndarray:
+    """Per file why it is skipped, or nothing."""
+    found = np.full(len(group.members), "", object)
+    predicate = wanted.predicate
+    for part in predicate.items if isinstance(predicate, And) else (predicate,):
+        true = outcomes(part, group.facts, is_ieee=wanted.is_ieee).true
+        skipped = np.flatnonzero(~true & (found == ""))
+        if len(skipped):
+            found[skipped] = _said(part, group, skipped)
+    return found
+
+
+def _said(part: Predicate, group: UnitsOfSchema, at: np.ndarray) -> list[str]:
+    known = [(name, _ranges(group.facts(name), at)) for name in columns_of(part)]
+    if not known:
+        return [f"never {in_words(part)}"] * len(at)
+    return [
+        f"not {in_words(part)}: "
+        + ", ".join(f"{name} is {ranges[number]}" for name, ranges in known)
+        for number in range(len(at))
+    ]
+
+
+def _ranges(facts: Facts, at: np.ndarray) -> list[str]:
+    """What is known of a column in some files, in words."""
+    if facts.kind is None:
+        return ["not there"] * len(at)
+    rows, nulls = facts.rows[at].tolist(), facts.nulls[at].tolist()
+    lows, highs = (_texts(bounds, facts.kind, at) for bounds in (facts.low, facts.high))
+    found = []
+    for low, high, count, null in zip(lows, highs, rows, nulls, strict=True):
+        if not count:
+            found.append("without rows")
+        elif null == count:
+            found.append("null")
+        elif low == high == _UNKNOWN:
+            found.append("never null" if null == 0 else "unknown")
+        else:
+            said = low if low == high else f"{low} to {high}"
+            found.append(said if null == 0 else f"{said} or null")
+    return found
+
+
+def _texts(bounds: Bounds | None, kind: pa.DataType, at: np.ndarray) -> list[str]:
+    """Bounds as values."""
+    of_type = bound_type(kind)
+    if bounds is None or of_type is None:
+        return [_UNKNOWN] * len(at)
+    if isinstance(bounds.values, np.ndarray):
+        keys = array(np.ascontiguousarray(bounds.values[at]))
+        forms = byte_forms(keys, column([None] * len(at), pa.binary()), of_type)
+    else:
+        forms = bounds.values.take(array(at)).to_pylist()
+    if pa.types.is_binary(of_type):
+        texts = [None if form is None else f"0x{form.hex()}" for form in forms]
+    else:
+        texts = decode_bounds(forms, of_type).cast(pa.string()).to_pylist()
+        if pa.types.is_string(of_type):
+            texts = [None if text is None else repr(text) for text in texts]
+    known = zip(texts, bounds.known[at].tolist(), strict=True)
+    return [text if is_known and text is not None else _UNKNOWN for text, is_known in known]

@@ -1,0 +1,121 @@
+"""From what is asked of a table to what reading it takes: files, columns, row groups.
+
+Source: docs/format.md, section 5.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ...errors import UsageError, some_names
+from ..data.parquet import UNKNOWN_DIGEST
+from ..data.scan import FilePart, Projection
+from ..data.unify import column_names, unify
+from .row_filter import only
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ..data.unify import FileSchema
+    from ..log.known_schemas import KnownSchemas
+    from .row_filter import RowFilter
+
+_COLUMNS: Final = [
+    "path",
+    "size_bytes",
+    "row_count",
+    "schema_fingerprint",
+    "footer_bytes",
+    "footer_digest",
+]
+
+
+def file_parts(
+    rows: pa.Table,
+    table: str,
+    folder: str,
+    known: KnownSchemas,
+    row_groups: Mapping[str, tuple[int, ...]],
+) -> Iterator[FilePart]:
+    """Files of one table in one log with what reading them needs, in the order given.
+
+    Args:
+        rows: With the columns of FILES, all of the table.
+        folder: That paths are relative to.
+        known: The log's schemas.
+        row_groups: By path those to be read, where some are to be skipped. They are told by number,
+            so by the footer that the log has seen: of a file whose footer it can't tell all are.
+    """
+    entries = {entry.fingerprint: entry for entry in known.of_table(table)}
+    schemas: dict[bytes, pa.Schema] = {}
+    for path, size, count, fingerprint, footer_bytes, digest in zip(
+        *(rows.column(name).to_pylist() for name in _COLUMNS), strict=True
+    ):
+        if fingerprint not in schemas:
+            schemas[fingerprint] = entries[fingerprint].schema
+        seen = footer_bytes and digest != UNKNOWN_DIGEST
+        yield FilePart(
+            folder + path,
+            size,
+            count,
+            schemas[fingerprint],
+            fingerprint,
+            footer_bytes,
+            digest,
+            row_groups.get(path) if seen else None,
+        )
+
+
+def projected(
+    schemas: Sequence[FileSchema], table: str, names: Sequence[str], found: RowFilter | None
+) -> Projection:
+    """What to read for some columns of the rows that are asked for. Types need to agree in what is
+    read alone.
+
+    Raises:
+        SchemaConflict: They don't.
+    """
+    read = list(names)
+    if found is not None:
+        read += (name for name in found.target.names if name not in names)
+    unified = _unified(schemas, table, read)
+    if found is None:
+        return Projection(unified)
+    return Projection(unified, found.keep, names if len(read) > len(names) else None)
+
+
+def _unified(schemas: Sequence[FileSchema], table: str, names: Sequence[str]) -> pa.Schema:
+    chosen = set(names)
+    parts = [replace(item, schema=only(item.schema, chosen)) for item in schemas]
+    found = unify(parts, table)
+    return pa.schema([found.field(name) for name in names])
+
+
+def checked(columns: Sequence[str], schemas: Sequence[FileSchema], table: str) -> Sequence[str]:
+    """The columns asked for, if they can be.
+
+    Raises:
+        UsageError: There is no such one, or it is named twice.
+    """
+    if isinstance(columns, str):
+        raise UsageError(
+            f"Columns are a list of names, not {columns!r}", hint=f"Give [{columns!r}]"
+        )
+    names = column_names(schemas)
+    seen: set[str] = set()
+    for name in columns:
+        if name not in names:
+            raise UsageError(
+                f"Table {table!r} has no column {name!r}",
+                key=str(name),
+                hint=f"It has: {some_names(names)}",
+            )
+        if name in seen:
+            raise UsageError(
+                f"Column {name!r} is asked for twice", key=name, hint="Name each column once"
+            )
+        seen.add(name)
+    return columns

@@ -1,0 +1,133 @@
+"""What `where=` asks for, made ready for a table of a cut: bound to the types that its columns have
+there, in SQL or as a pyarrow expression.
+
+Source: docs/reading.md, "Predicates".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...errors import InvalidPredicate, SchemaConflict, UsageError
+from ..data.unify import column_names, unify
+from ..where.tree import Constant, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..data.unify import FileSchema
+    from ..where.tree import Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """What rows of a table are asked for.
+
+    Attributes:
+        predicate: Bound to the cut's schema; nothing that it rules out meets the filter.
+        target: The columns that it looks at, as the cut has them.
+        expression: A pyarrow expression that decides in its place: it compares NaN as IEEE does,
+            and may say more than `predicate`.
+    """
+
+    predicate: Predicate
+    target: pa.Schema
+    expression: Any = None
+
+    @property
+    def is_ieee(self) -> bool:
+        """Whether NaN may compare otherwise than in SQL."""
+        return self.expression is not None
+
+    def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that are asked for."""
+        if self.expression is not None:
+            rows = pa.Table.from_batches([batch]).filter(self.expression)
+            return _one_batch(rows)
+        from ..where.arrow import mask
+
+        return batch.filter(mask(self.predicate, batch))
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    batches = rows.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def row_filter(where: Any, schemas: Sequence[FileSchema], table: str) -> RowFilter:
+    """A filter from what a user gave.
+
+    Args:
+        where: SQL text, or a pyarrow expression.
+        schemas: Of the files that are read.
+    Raises:
+        InvalidPredicate: It isn't a predicate over this table.
+        SchemaConflict: Files disagree about the type of a column that it looks at.
+        UsageError: Neither text nor an expression.
+    """
+    if isinstance(where, str):
+        return _of_text(where, schemas, table)
+    if not _is_expression(where):
+        raise UsageError(
+            f"where= is SQL text or a pyarrow expression, not {type(where).__name__}",
+            hint='Give something like "temp > 30 AND hour < 6"',
+        )
+    from ..where.from_arrow import from_arrow
+
+    whole = unify(schemas, table)
+    predicate = from_arrow(where, whole)
+    if predicate is None:  # not understood: Arrow filters by it, and nothing is skipped
+        return RowFilter(Constant(True), whole, where)
+    return RowFilter(predicate, _chosen(whole, predicate), where)
+
+
+def _is_expression(where: Any) -> bool:
+    if type(where).__module__.split(".")[0] != "pyarrow":
+        return False
+    import pyarrow.compute as pc
+
+    return isinstance(where, pc.Expression)
+
+
+def _of_text(where: str, schemas: Sequence[FileSchema], table: str) -> RowFilter:
+    from ..where.parse import parse_where
+
+    agreed, conflicts = _agreed(schemas, table)
+    try:
+        predicate = parse_where(where, agreed, table)
+    except InvalidPredicate:
+        for name, conflict in conflicts.items():
+            if name.lower() in where.lower():
+                raise conflict from None
+        raise
+    return RowFilter(predicate, _chosen(agreed, predicate))
+
+
+def _agreed(
+    schemas: Sequence[FileSchema], table: str
+) -> tuple[pa.Schema, dict[str, SchemaConflict]]:
+    """The cut's columns, without those about whose type its files disagree."""
+    try:
+        return unify(schemas, table), {}
+    except SchemaConflict:
+        pass
+    fields, conflicts = [], {}
+    for name in column_names(schemas):
+        alone = [replace(item, schema=only(item.schema, {name})) for item in schemas]
+        try:
+            fields.append(unify(alone, table).field(name))
+        except SchemaConflict as error:
+            conflicts[name] = error
+    return pa.schema(fields), conflicts
+
+
+def only(schema: pa.Schema, names: set[str]) -> pa.Schema:
+    """Some columns of a schema."""
+    return pa.schema([field for field in schema if field.name in names])
+
+
+def _chosen(schema: pa.Schema, predicate: Predicate) -> pa.Schema:
+    return only(schema, set(columns_of(predicate)))
