@@ -130,7 +130,9 @@ class _Binder:
             return self._source.error("a nested field or a name with dots", node, hint)
         what = {"Anonymous": "a function", "Placeholder": "a parameter", "Tuple": "a row"}.get(name)
         if what is None:
-            what = f"a function ({name})" if isinstance(node, exp.Func) else f"an operation ({name})"
+            what = (
+                f"a function ({name})" if isinstance(node, exp.Func) else f"an operation ({name})"
+            )
         return self._source.error(f"{what} with {parts[0]!r}" if parts else what, node)
 
     def _operands(self, node: exp.Expr) -> list[exp.Expr]:
@@ -280,7 +282,9 @@ class _Binder:
         operand = self._operand(node.this, node)
         if not node.expressions:
             raise self._source.error("IN needs a list of literals in parentheses", node)
-        items = [self._compare(operand, "=", *self._literal_of(i, operand)) for i in node.expressions]
+        items = [
+            self._compare(operand, "=", *self._literal_of(i, operand)) for i in node.expressions
+        ]
         return any_of(items)
 
     def _like(self, node: exp.Expr) -> Predicate:
@@ -309,4 +313,3 @@ class _Binder:
         found = Compare(operand.column, "=", prefix)
         result = starts_with(operand.column, prefix) if open_end else found
         return negation(result) if node.args.get("negate") else result
-
