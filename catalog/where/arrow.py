@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .tree import Value
 
 _COUNTED: Final = ("date", "time", "timestamp", "instant")
+_CHAIN: Final = 64
 _NULL: Final = pa.scalar(None, pa.bool_())
 _FUNCTIONS: Final = {
     "=": pc.equal,
@@ -77,9 +78,9 @@ class _Translation:
         if isinstance(predicate, Constant):
             return self._constant(pa.scalar(predicate.value, pa.bool_()))
         if isinstance(predicate, And):
-            return joined([self.of(item) for item in predicate.items], pc.and_kleene)
+            return _all_of([self.of(item) for item in predicate.items])
         if isinstance(predicate, Or):
-            return joined([self.of(item) for item in predicate.items], pc.or_kleene)
+            return _any_of([self.of(item) for item in predicate.items])
         if isinstance(predicate, Not):
             return pc.invert(self.of(predicate.item))
         if isinstance(predicate, IsNull):
@@ -107,6 +108,24 @@ class _Translation:
             wanted.append(-0.0)
         found = pc.is_in(values, value_set=scalars(kind, wanted))
         return pc.if_else(pc.is_valid(values), found, self._constant(_NULL))
+
+
+def _all_of(items: Sequence[Any]) -> Any:
+    """All of some. A long chain of one function ends pyarrow's process when a dataset is filtered
+    by it, however it is nested; so it is cut into short ones by De Morgan's law."""
+    if len(items) <= _CHAIN:
+        return joined(items, pc.and_kleene)
+    return pc.invert(_any_of([pc.invert(_all_of(some)) for some in _cut(items)]))
+
+
+def _any_of(items: Sequence[Any]) -> Any:
+    if len(items) <= _CHAIN:
+        return joined(items, pc.or_kleene)
+    return pc.invert(_all_of([pc.invert(_any_of(some)) for some in _cut(items)]))
+
+
+def _cut(items: Sequence[Any]) -> list[Sequence[Any]]:
+    return [items[at : at + _CHAIN] for at in range(0, len(items), _CHAIN)]
 
 
 def joined(items: Sequence[Any], function: Callable[[Any, Any], Any]) -> Any:

@@ -139,9 +139,9 @@ def as_family(literal: Literal, wanted: Family) -> Literal:
     }[wanted]
     if not fits:
         raise NotThis("")
-    if isinstance(literal, Number) and wanted in ("integer", "decimal"):
-        if isinstance(literal.value, float):
-            raise NotThis("only floating-point columns hold infinities")
+    infinite = isinstance(literal, Number) and isinstance(literal.value, float)
+    if infinite and wanted in ("integer", "decimal"):
+        raise NotThis("only floating-point columns hold infinities")
     if isinstance(literal, Moment) and literal.offset != (wanted == "instant"):
         if literal.offset:
             raise NotThis("it has an offset, and the column has no time zone")

@@ -15,7 +15,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from ...errors import InvalidPredicate
 
@@ -26,8 +26,8 @@ _HINT = (
     "Write comparisons (=, <>, <, <=, >, >=) of a column with a literal, IN, BETWEEN, LIKE 'abc%', "
     "IS [NOT] NULL, and AND, OR, NOT between them; put names that are words of SQL in double quotes"
 )
-_DEEPER: Final = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.NOT}
-_DEEPER |= {TokenType.DASH, TokenType.CASE}
+_OPENING: Final = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_DEEPER: Final = {*_OPENING, TokenType.NOT, TokenType.DASH, TokenType.CASE}
 _CLOSING: Final = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
@@ -121,7 +121,7 @@ def _check(tokens: list[Token], source: Source) -> None:
             )
         if kind in _DEEPER:
             depth += 1
-            if kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE):
+            if kind in _OPENING:
                 parts.append(depth)
             if depth > MAX_DEPTH:
                 raise _too_deep(source)

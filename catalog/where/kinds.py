@@ -46,7 +46,7 @@ CALLED: Final[dict[Family, tuple[str, str]]] = {
 
 
 def compared(kind: pa.DataType) -> pa.DataType:
-    """The type that values of a type are compared as: without dictionaries and long or short forms."""
+    """The type that values of a type are compared as, however they are laid out."""
     kind = plain(kind)
     if isinstance(kind, pa.Decimal32Type | pa.Decimal64Type):
         return pa.decimal128(kind.precision, kind.scale)

@@ -136,18 +136,19 @@ def moment(text: str) -> Moment:
     seconds = Fraction(_days(int(year), int(month), int(day)) * DAY_S)
     if hour is None:
         return Moment(seconds, date=True)
-    return Moment(
-        seconds + _seconds(hour, minute, second, fraction) - _offset(offset), bool(offset)
-    )
+    seconds += _seconds(hour, minute, second, fraction) - _offset(offset)
+    return Moment(seconds, bool(offset))
 
 
 def _days(year: int, month: int, day: int) -> int:
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if not (
-        year and 1 <= month <= 12 and 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and leap)
-    ):
+    if not (year and 1 <= month <= 12 and 1 <= day <= _month_days(year, month)):
         raise NotThis("there is no such day")
     return days_from_civil(year, month, day)
+
+
+def _month_days(year: int, month: int) -> int:
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return _MONTH_DAYS[month - 1] + (month == 2 and leap)
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
@@ -173,7 +174,7 @@ def _seconds(hour: str, minute: str, second: str | None, fraction: str | None) -
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
         raise NotThis("there is no such time of day")
     whole = int(hour) * 3600 + int(minute) * 60 + int(second or 0)
-    return whole + (Fraction(int(fraction), 10 ** len(fraction)) if fraction else 0)
+    return whole + (Fraction(int(fraction), 10 ** len(fraction)) if fraction else Fraction(0))
 
 
 def _offset(text: str | None) -> int:

@@ -51,7 +51,8 @@ def least(kind: pa.DataType) -> Value:
     kind = compared(kind)
     if pa.types.is_fixed_size_binary(kind):
         return bytes(kind.byte_width)
-    return {"float": -math.inf, "bool": False, "text": "", "binary": b""}[family(kind)]
+    others: dict[str, Value] = {"float": -math.inf, "bool": False, "text": "", "binary": b""}
+    return others[family(kind)]
 
 
 def value_of(kind: pa.DataType, count: int) -> Value:
@@ -61,15 +62,6 @@ def value_of(kind: pa.DataType, count: int) -> Value:
         return count
     digits = tuple(int(digit) for digit in str(abs(count)))
     return Decimal((int(count < 0), digits, -kind.scale))
-
-
-def count_of(kind: pa.DataType, value: Value) -> int:
-    """How many steps a value of a type is: the contrary of `value_of`."""
-    if not isinstance(value, Decimal):
-        return int(value)
-    sign, digits, exponent = value.as_tuple()
-    whole = int("".join(map(str, digits))) * 10 ** (int(exponent) + compared(kind).scale)
-    return -whole if sign else whole
 
 
 def compare(column: Column, operator: Operator, number: Exact, *, exact: bool = False) -> Predicate:
@@ -162,7 +154,7 @@ def compare_bytes(column: Column, operator: Operator, value: bytes) -> Predicate
 
 def one_of(column: Column, values: Iterable[Value]) -> Predicate:
     """A column is one of several values."""
-    ordered = tuple(sorted(set(values)))  # type: ignore[type-var]
+    ordered = tuple(sorted(set(values)))
     if not ordered:
         return never(column)
     return Compare(column, "=", ordered[0]) if len(ordered) == 1 else In(column, ordered)

@@ -124,7 +124,8 @@ def _duckdb(kind: pa.DataType, value: Value) -> str:
     if isinstance(value, str):
         return _duckdb_text(value)
     if isinstance(value, bytes):
-        return f"CAST('{''.join(f'\\x{byte:02X}' for byte in value)}' AS BLOB)"
+        escaped = "".join(f"\\x{byte:02X}" for byte in value)
+        return f"CAST('{escaped}' AS BLOB)"
     if isinstance(value, Decimal):
         if is_a.is_decimal256(kind):
             raise _refuse("DuckDB", kind)
