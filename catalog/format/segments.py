@@ -22,7 +22,7 @@ from .wire_kinds import (
     STATISTICS,
 )
 
-MIN_EXACT, MAX_EXACT = 1, 2
+MIN_EXACT, MAX_EXACT, NO_NAN = 1, 2, 4
 ROWS_PER_SEGMENT: Final = 131_072
 MAX_NUMBER: Final = 1 << 62  # counts and sizes are below this, so sums of a few fit 64 bits
 
