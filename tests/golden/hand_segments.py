@@ -183,7 +183,8 @@ def known_values(known: Known, kind: str | None) -> Row:
         found[what] = key
         plain = key is None or kind is None or from_key(key, kind) == raw
         found[f"{what}_bytes"] = None if plain else raw
-    found["exact"] = known.least_exact | known.greatest_exact << 1 | known.no_nan << 2
+    no_nan = known.no_nan or kind != "double"  # where it means nothing
+    found["exact"] = known.least_exact | known.greatest_exact << 1 | no_nan << 2
     found["bloom_offset"], found["bloom_bytes"] = known.bloom or (None, None)
     return found
 
