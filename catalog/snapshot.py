@@ -215,8 +215,10 @@ class Snapshot:
             row_groups: Of the row groups of files that have more than one, instead of whole files.
         Returns:
             writer, path, row_group (null for whole files), column, bound_type, null_count, min, max
-            (bytes as in docs/format.md, section 5.2), min_exact, max_exact, bloom_offset,
-            bloom_bytes; null is unknown. By writer, path, row group and column.
+            (bytes as in docs/format.md, section 5.2), min_exact, max_exact, no_nan, bloom_offset,
+            bloom_bytes; null is unknown. `min` and `max` say nothing of NaN; `no_nan` is true where
+            a column of float or double is known to hold none, else false. By writer, path, row
+            group and column.
         Raises:
             TableNotFound, CorruptObject: As for `files`.
         Requests: As for `files`; 1 GET for each piece of statistics beside these.

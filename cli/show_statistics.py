@@ -28,7 +28,7 @@ def of_add(add: wire.Add, schema: pa.Schema | None) -> Records | None:
 
 
 def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
-    from ..catalog.format.statistics import bound_type, decode_bounds
+    from ..catalog.format.statistics import bound_type, decode_bounds, has_nan
 
     field = schema.field(item.column)
     kind = bound_type(field.type)
@@ -41,6 +41,7 @@ def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
         item.null_count if item.HasField("null_count") else None,
         (low, item.min_exact),
         (high, item.max_exact),
+        no_nan=item.no_nan and has_nan(field.type),
     )
 
 
@@ -77,6 +78,7 @@ def of_batch(
                     item["null_count"],
                     (item["min"], item["min_exact"]),
                     (item["max"], item["max_exact"]),
+                    no_nan=item["no_nan"],
                 )
             )
     return found
@@ -110,6 +112,8 @@ def _record(
     nulls: int | None = None,
     low: tuple[Any, bool] = (None, False),
     high: tuple[Any, bool] = (None, False),
+    *,
+    no_nan: bool = False,
 ) -> dict[str, Any]:
     return {
         "column": column,
@@ -118,4 +122,5 @@ def _record(
         "max": high[0],
         "min_exact": None if low[0] is None else low[1],
         "max_exact": None if high[0] is None else high[1],
+        "no_nan": no_nan,
     }

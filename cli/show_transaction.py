@@ -344,7 +344,14 @@ def _print_file(record: dict[str, Any], statistics: bool) -> None:
             [cell(item["column"]), _value(item["nulls"]), _bound(item, "min"), _bound(item, "max")]
             for item in known
         ]
-        output.table(heads, rows, [False, True, False, False], indent="        ")
+        if any(item["no_nan"] for item in known):
+            heads.append("NO NAN")
+            rows = [
+                [*row, "yes" if item["no_nan"] else "-"]
+                for row, item in zip(rows, known, strict=True)
+            ]
+        right = [name == "NULLS" for name in heads]
+        output.table(heads, rows, right, indent="        ")
 
 
 def _value(value: Any) -> str:

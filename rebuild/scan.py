@@ -14,6 +14,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ..catalog.format.floats import tell_floats
 from ..catalog.format.names import (
     MAX_INCARNATION,
     MAX_REVISION,
@@ -155,6 +156,7 @@ def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata
     add = parsed.facts
     add.path, add.table, add.partition = path, meta.table, meta.partition
     add.first_clock, add.last_clock = meta.first_clock, meta.last_clock
+    tell_floats(add, meta.floats)
     return OwnFile(
         path=path,
         size_bytes=info.size_bytes,

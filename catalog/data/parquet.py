@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import InvalidSchema
+from ..format.floats import encode_floats, fit, float_statistics, is_float, plain, tell_floats
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema
-from ..format.statistics import Exactness, column_statistics, float_statistics
+from ..format.statistics import Exactness, column_statistics
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def encode_files(
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
 
     No statistics of floats, nested ones as well, go into the footer: they would ignore NaN, and
-    engines skip rows by them that hold it. What the log keeps of them comes from the data.
+    engines skip rows by them that hold it. What the log keeps of them comes from the data, and
+    stands in the footer as lakelog's own.
 
     Args:
         batches: Of `schema`. No rows at all give no file.
@@ -137,13 +139,13 @@ def encode_files(
 
     encoded = encoded or encode_schema(schema)
     groups = _row_groups(batches)
-    floats = [at for at, field in enumerate(schema) if pa.types.is_floating(_plain(field.type))]
+    floats = [at for at, field in enumerate(schema) if is_float(field.type)]
     number = meta.number
     group = next(groups, None)
     while group is not None:
         sink = pa.BufferOutputStream()
         collected: list[Any] = []
-        told: list[list[wire.ColumnStatistics]] = []
+        told: list[wire.RowGroup] = []
         try:
             with pq.ParquetWriter(
                 sink,
@@ -153,21 +155,22 @@ def encode_files(
                 write_page_checksum=True,
                 write_statistics=_without_floats(schema),
             ) as writer:
-                keys = encode_footer(replace(meta, number=number), encoded)
-                writer.add_key_value_metadata(keys | FLOATS)
                 while group is not None:
-                    told.append([float_statistics(group.column(at), at) for at in floats])
+                    known = [float_statistics(group.column(at), at) for at in floats]
+                    told.append(wire.RowGroup(row_count=group.num_rows, columns=known))
                     writer.write_table(group, row_group_size=max(1, group.num_rows))
                     group = next(groups, None)
                     if sink.tell() >= file_bytes:
                         break
+                own = replace(meta, number=number, floats=encode_floats(told))
+                writer.add_key_value_metadata(encode_footer(own, encoded) | FLOATS)
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
             raise InvalidSchema(
                 f"Parquet can't hold this data: {error}", hint="Cast the column first"
             ) from error
         body = sink.getvalue()
         facts = file_facts(collected[0], schema, body.size, fingerprint=encoded.fingerprint)
-        _tell(facts, told)
+        tell_floats(facts, own.floats)
         # Metadata that comes from a writer doesn't know its own serialized size.
         facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
         facts.footer_digest = footer_digest(body.slice(body.size - facts.footer_bytes).to_pybytes())
@@ -195,26 +198,30 @@ def _is_float(leaf: Any) -> bool:
 
 
 def _holds_float(kind: pa.DataType) -> bool:
-    kind = _plain(kind)
+    kind = plain(kind)
     if pa.types.is_floating(kind):
         return True
     return any(_holds_float(kind.field(at).type) for at in range(kind.num_fields))
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type without what it is wrapped in: an extension, a dictionary."""
-    while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
-    return kind
+def proven_floats(meta: FooterMetadata, metadata: Any, facts: wire.Add) -> bytes:
+    """What a footer of lakelog's says of columns of floats, if it can be its own; else nothing.
 
+    Whoever writes a file anew may keep its keys. They don't fit it then, as far as that shows: by
+    the row groups, by another library's name, and by statistics of floats, which lakelog's files
+    don't have. That the file is where its footer says is for the caller to see.
 
-def _tell(facts: wire.Add, told: list[list[wire.ColumnStatistics]]) -> None:
-    """Put into the log's facts what is known of floats."""
-    for group, statistics in zip(facts.row_groups, told, strict=True):
-        known = {each.column: each for each in statistics}
-        for entry in group.columns:
-            if entry.column in known:
-                entry.MergeFrom(known[entry.column])
+    Args:
+        metadata: pyarrow FileMetaData.
+        facts: As of `file_facts`.
+    """
+    by_arrow = str(metadata.created_by).startswith("parquet-cpp-arrow")
+    if not meta.floats or not by_arrow or not fit(meta.floats, facts, meta.schema):
+        return b""
+    leaves = [at for at in range(metadata.num_columns) if _is_float(metadata.schema.column(at))]
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    anew = any(group.column(leaf).is_stats_set for group in groups for leaf in leaves)
+    return b"" if anew else meta.floats
 
 
 def footer_digest(footer: bytes) -> bytes:

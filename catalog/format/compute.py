@@ -20,6 +20,7 @@ _PLAIN: Final = {
     "count_distinct": "count_distinct",
     "equal": "equal",
     "filter": "filter",
+    "is_nan": "is_nan",
     "less": "less",
     "list_flatten": "list_flatten",
     "max": "max",

@@ -49,6 +49,7 @@ class FooterMetadata:
         app_id, app_version: Idempotence; empty and 0 for none.
         base_app_version: The version of the application at that head; -1 for none.
         operation: As far as it was known when the file was written.
+        floats: What the log knows of columns of floats (see `floats`); empty for nothing.
     """
 
     writer: str
@@ -72,6 +73,7 @@ class FooterMetadata:
     app_version: int = 0
     base_app_version: int = -1
     operation: str = "append"
+    floats: bytes = b""
 
 
 def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) -> dict[str, str]:
@@ -105,6 +107,7 @@ def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) ->
         "app_version": str(meta.app_version),
         "base_app_version": str(meta.base_app_version),
         "operation": meta.operation,
+        "floats": base64.b64encode(meta.floats).decode(),
     }
     return {PREFIX + key: value for key, value in values.items()}
 
@@ -153,11 +156,19 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
             app_version=int(own["app_version"]),
             base_app_version=int(own["base_app_version"]),
             operation=own["operation"],
+            floats=_floats(own.get("floats", "")),
         )
     except KeyError as error:
         raise ValueError(f"footer without {error}") from error
     except RecursionError as error:
         raise ValueError("replaced paths nested absurdly deep") from error
+
+
+def _floats(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""  # statistics that can't be read are unknown, and cost nothing else
 
 
 def _replaces(text: str) -> tuple[tuple[str, str], ...]:

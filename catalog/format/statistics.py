@@ -17,7 +17,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..wire import lakelog_transaction_pb2 as wire
-from . import compute as pc
 
 MAX_BOUND_BYTES: Final = 64
 _INT = struct.Struct("<q")
@@ -61,6 +60,13 @@ def bound_type(kind: pa.DataType) -> pa.DataType | None:
     if types.is_timestamp(kind):
         return pa.timestamp(kind.unit, "UTC" if kind.tz else None)
     return None
+
+
+def has_nan(kind: pa.DataType) -> bool:
+    """Whether NaN can be a value of a column that has bounds: of those alone it can be known that
+    it is none."""
+    bounds = bound_type(kind)
+    return bounds is not None and bool(pa.types.is_float64(bounds))
 
 
 def parse_bound_type(name: str) -> pa.DataType | None:
@@ -191,23 +197,6 @@ def column_statistics(
         if top is not None:
             result.max = top
             result.max_exact = top == high and exactly
-    return result
-
-
-def float_statistics(values: pa.ChunkedArray, position: int) -> wire.ColumnStatistics:
-    """What the log keeps of a column of floats, from its values: NaN is left out of bounds.
-
-    Args:
-        position: Of the column among the schema's top-level fields.
-    """
-    result = wire.ColumnStatistics(column=position, null_count=values.null_count)
-    if bound_type(values.type) is None or pa.types.is_dictionary(values.type):
-        return result
-    found = pc.min_max(values)
-    low, high = found["min"].as_py(), found["max"].as_py()
-    if low is not None and not math.isnan(low):
-        result.min, result.max = encode_float(low, "min"), encode_float(high, "max")
-        result.min_exact = result.max_exact = True
     return result
 
 

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from ..wire import lakelog_transaction_pb2 as wire
 from . import compute as pc
 from .bound_keys import MAX_KEPT_BYTES, key_function
@@ -18,18 +20,18 @@ from .segments import (
     MAX_EXACT,
     MAX_NUMBER,
     MIN_EXACT,
+    NO_NAN,
     ROW_GROUPS_COLUMNS,
     STATISTICS_ROWS,
 )
-from .statistics import bound_type, decode_bounds
+from .statistics import bound_type, decode_bounds, has_nan
 from .wire_kinds import ROW_GROUP_STATISTICS, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import pyarrow as pa
-
-_Columns = list[tuple[str, "Callable[[bytes], Any] | None"]]
+# Name, how bounds become keys, whether NaN can be a value.
+_Columns = list[tuple[str, "Callable[[bytes], Any] | None", bool]]
 _COUNTS = ("null_count", "bloom_offset", "bloom_bytes")
 
 
@@ -54,7 +56,14 @@ class _Gathered:
     schema: pa.Schema
     by_column: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
-    def add(self, place: tuple[int, ...], item: wire.ColumnStatistics, name: str, key: Any) -> None:
+    def add(
+        self,
+        place: tuple[int, ...],
+        item: wire.ColumnStatistics,
+        name: str,
+        key: Any,
+        may_be_nan: bool,
+    ) -> None:
         counts = [
             getattr(item, what)
             if item.HasField(what) and getattr(item, what) < MAX_NUMBER
@@ -63,11 +72,13 @@ class _Gathered:
         ]
         low = key(item.min) if key is not None and item.HasField("min") else None
         high = key(item.max) if key is not None and item.HasField("max") else None
-        if low is None and high is None and counts == [None, None, None]:
-            return
-        exact = (MIN_EXACT if low and item.min_exact else 0) | (
-            MAX_EXACT if high and item.max_exact else 0
+        exact = (
+            (MIN_EXACT if low and item.min_exact else 0)
+            | (MAX_EXACT if high and item.max_exact else 0)
+            | (NO_NAN if may_be_nan and item.no_nan else 0)
         )
+        if low is None and high is None and counts == [None, None, None] and not exact:
+            return
         bounds = (
             low and low[0], high and high[0], low and low[1], high and high[1],
         )  # fmt: skip
@@ -104,7 +115,7 @@ def statistics_rows(
         if schema is None or not add.row_groups:
             continue
         columns = known.get(identity) or known.setdefault(
-            identity, [(f.name, _key(f.type)) for f in schema]
+            identity, [(f.name, _key(f.type), has_nan(f.type)) for f in schema]
         )
         _gather(files, (row,), merge_row_groups(add.row_groups, schema), columns)
         for number, group in enumerate(add.row_groups if several else ()):
@@ -136,7 +147,8 @@ def merge_row_groups(
     groups: Sequence[wire.RowGroup], schema: pa.Schema
 ) -> list[wire.ColumnStatistics]:
     """Statistics of a whole file from those of its row groups. A bound that one group lacks is
-    unknown for the file, unless that group holds nothing but nulls in the column."""
+    unknown for the file, and so is whether there is NaN, unless that group holds nothing but nulls
+    in the column."""
     by_position = [_by_position(group) for group in groups]
     if len(groups) == 1:
         return list(by_position[0].values())
@@ -174,6 +186,7 @@ def _merge_column(
         for item, rows in found
         if not (item.HasField("null_count") and item.null_count == rows)
     ]
+    result.no_nan = pa.types.is_float64(kind) and all(item.no_nan for item in filled)
     for which, place in (("min", 0), ("max", -1)):
         if not filled or not all(item.HasField(which) for item in filled):
             continue

@@ -19,7 +19,7 @@ from ...errors import CorruptError
 from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table, numbers, rows_to_table
 from ..format.run import files_rows
-from ..format.segments import MAX_EXACT, MAX_NUMBER, MIN_EXACT
+from ..format.segments import MAX_EXACT, MAX_NUMBER, MIN_EXACT, NO_NAN
 from ..format.statistics import bound_type
 from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
@@ -48,10 +48,12 @@ STATISTICS_OUTPUT: Final = pa.schema(
         pa.field("max", pa.binary()),
         pa.field("min_exact", pa.bool_()),
         pa.field("max_exact", pa.bool_()),
+        pa.field("no_nan", pa.bool_()),
         pa.field("bloom_offset", pa.int64()),
         pa.field("bloom_bytes", pa.int64()),
     ]
 )
+DOUBLE: Final = pa.float64()
 
 
 class StatisticsWarning(UserWarning):
@@ -91,7 +93,8 @@ def table_statistics(
     Returns:
         Columns of `STATISTICS_OUTPUT`, a row a file (or row group) and column of which something is
         known, by path, row group and column. `row_group` is null for whole files; `min` and `max`
-        are in the byte form of docs/format.md, section 5.2, and null where unknown.
+        are in the byte form of docs/format.md, section 5.2, and null where unknown. `no_nan` is
+        true where no value is NaN; false is unknown, and all there is but for bounds of `double`.
     Raises:
         CorruptObject: The files of the table can't be told.
     Requests: 1 GET for each piece of statistics that may hold the table.
@@ -199,7 +202,9 @@ def _known(
         source.files.column(name).take(array(places.astype(np.int64))).to_pylist()
         for name in ("path", "schema_fingerprint", "row_groups")
     )
-    kinds = [_bound_type(schemas.get(f), key[0]) for f, key in zip(fingerprints, keys, strict=True)]
+    kinds = [
+        bound_type_of(schemas.get(f), key[0]) for f, key in zip(fingerprints, keys, strict=True)
+    ]
     lows, highs = _bounds(rows, "min", kinds), _bounds(rows, "max", kinds)
     facts = [
         rows.column(n).to_pylist() for n in ("null_count", "exact", "bloom_offset", "bloom_bytes")
@@ -214,9 +219,10 @@ def _known(
             nulls if _sane(nulls) else None, lows[at], highs[at],
             lows[at] is not None and bool(exact & MIN_EXACT),
             highs[at] is not None and bool(exact & MAX_EXACT),
+            kinds[at] == DOUBLE and bool(exact & NO_NAN),
             offset if bloom else None, size if bloom else None,
         )  # fmt: skip
-        if any(value is not None for value in (*row[4:7], row[9])):
+        if row[9] or any(value is not None for value in (*row[4:7], row[10])):
             yield row
 
 
@@ -245,7 +251,7 @@ def _in_known_groups(
     return sound[at] & (groups < stated[at]) & inside  # type: ignore[no-any-return]
 
 
-def _bound_type(schema: pa.Schema | None, name: str) -> pa.DataType | bool | None:
+def bound_type_of(schema: pa.Schema | None, name: str) -> pa.DataType | bool | None:
     """The bound type of a column; None if it has none, False if the schema has no such column."""
     if schema is None or len(schema.get_all_field_indices(name)) != 1:
         return False

@@ -1,6 +1,7 @@
 """Whether what two states of one revision say of the columns and row groups of their files agrees.
 
-What one of them leaves out is unknown there, and no difference. Pieces that both refer to are the
+What one of them leaves out is unknown there, and no difference; but that there is no NaN is what
+the other must say too, where it says anything of the column. Pieces that both refer to are the
 same bytes, and are not read.
 
 Source: docs/format.md, sections 5.2, 6.2 and 6.5.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..format.columns import array, column, numbers
+from ..format.segments import NO_NAN
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..log.differences import differences
-from .statistics import StatisticsWarning, sources_of
+from .statistics import DOUBLE, StatisticsWarning, bound_type_of, sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from ..log.part import Part
     from ..log.state import State
@@ -40,7 +43,8 @@ _BOUNDS: Final = (("min", 1), ("max", 2))
 
 def all_differences(one: State, other: State) -> list[str]:
     """In what two states of one revision differ, in words, with statistics and row groups: these
-    may lawfully be left out, and differ only where both know them.
+    may lawfully be left out, and differ only where both know them, or where `other` knows more than
+    `one` of NaN.
 
     Requests: 1 GET for each piece that is not read yet; of those that describe files only what
         isn't common to both.
@@ -58,16 +62,31 @@ def differing_statistics(one: State, other: State, table: str) -> Iterator[str]:
     """What of the statistics of a table differs, in words.
 
     Args:
-        one, other: They have the same files of the table.
+        one, other: They have the same files of the table. What `other` says is in question.
     Requests: 1 GET for each piece that describes files of the table and is not common to both.
     """
     shared = _descriptions(one, table) & _descriptions(other, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StatisticsWarning)  # what is damaged is unknown
         paths = one.files.table(table).column("path")
+        is_double = _doubles(one, table)
         for kind in _KINDS:
-            if _differ(*(_known(state, table, paths, kind, shared) for state in (one, other))):
+            mine, theirs = (_known(state, table, paths, kind, shared) for state in (one, other))
+            if mine is not None and theirs is not None and _differ(mine, theirs, is_double):
                 yield _WORDS[kind]
+
+
+def _doubles(state: State, table: str) -> Callable[[int, str], bool]:
+    """Whether a column of a file, by its place among the paths, has bounds of `double`."""
+    files, known = state.table_of(table)
+    fingerprints = files.table(table).column("schema_fingerprint")
+    schemas = known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
+
+    @cache
+    def is_double(fingerprint: bytes, name: str) -> bool:
+        return bool(bound_type_of(schemas.get((table, fingerprint)), name) == DOUBLE)
+
+    return lambda file, name: is_double(fingerprints[file].as_py(), name)
 
 
 def _descriptions(state: State, table: str) -> set[tuple[bytes, ...]]:
@@ -133,10 +152,8 @@ def _known(
     return _Known(np.concatenate(files), np.concatenate(groups), chunks, pa.concat_tables(facts))
 
 
-def _differ(one: _Known | None, other: _Known | None) -> bool:
-    """Whether a fact that both know differs."""
-    if one is None or other is None:
-        return False
+def _differ(one: _Known, other: _Known, is_double: Callable[[int, str], bool]) -> bool:
+    """Whether a fact that both know differs, or the other knows more of NaN."""
     keys = _keys(one, other)
     # What is said twice is unknown.
     once = [np.unique(own, return_index=True, return_counts=True) for own in keys]
@@ -147,9 +164,14 @@ def _differ(one: _Known | None, other: _Known | None) -> bool:
     for name in set(_NUMBERS).intersection(ours.schema.names):
         if _any_differs(ours.column(name), others.column(name)):
             return True
-    return "exact" in ours.schema.names and any(
-        _bounds_differ(ours, others, name, bit) for name, bit in _BOUNDS
-    )
+    if "exact" not in ours.schema.names:
+        return False
+    if any(_bounds_differ(ours, others, name, bit) for name, bit in _BOUNDS):
+        return True
+    said, told = (numbers(side.column("exact")) & NO_NAN for side in (ours, others))
+    more = at_theirs[second][told > said]
+    # On other columns that bit means nothing.
+    return any(is_double(int(other.files[at]), other.columns[int(at)].as_py()) for at in more)
 
 
 def _keys(one: _Known, other: _Known) -> tuple[np.ndarray, np.ndarray]:

@@ -86,7 +86,7 @@ class RowGroup(_message.Message):
     def __init__(self, row_count: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[ColumnStatistics, _Mapping]]] = ...) -> None: ...
 
 class ColumnStatistics(_message.Message):
-    __slots__ = ("column", "null_count", "min", "max", "min_exact", "max_exact", "bloom_offset", "bloom_bytes")
+    __slots__ = ("column", "null_count", "min", "max", "min_exact", "max_exact", "bloom_offset", "bloom_bytes", "no_nan")
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     NULL_COUNT_FIELD_NUMBER: _ClassVar[int]
     MIN_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +95,7 @@ class ColumnStatistics(_message.Message):
     MAX_EXACT_FIELD_NUMBER: _ClassVar[int]
     BLOOM_OFFSET_FIELD_NUMBER: _ClassVar[int]
     BLOOM_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NO_NAN_FIELD_NUMBER: _ClassVar[int]
     column: int
     null_count: int
     min: bytes
@@ -103,7 +104,8 @@ class ColumnStatistics(_message.Message):
     max_exact: bool
     bloom_offset: int
     bloom_bytes: int
-    def __init__(self, column: _Optional[int] = ..., null_count: _Optional[int] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_exact: _Optional[bool] = ..., max_exact: _Optional[bool] = ..., bloom_offset: _Optional[int] = ..., bloom_bytes: _Optional[int] = ...) -> None: ...
+    no_nan: bool
+    def __init__(self, column: _Optional[int] = ..., null_count: _Optional[int] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_exact: _Optional[bool] = ..., max_exact: _Optional[bool] = ..., bloom_offset: _Optional[int] = ..., bloom_bytes: _Optional[int] = ..., no_nan: _Optional[bool] = ...) -> None: ...
 
 class AddBatch(_message.Message):
     __slots__ = ("segments",)

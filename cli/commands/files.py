@@ -22,8 +22,9 @@ List the live files of a table, sorted by writer and path. Paths are relative to
 <writer>/<database>/; json and csv also have the URL of each file, as another engine opens it.
 
 With --statistics list what the log knows of the columns of each file instead: null counts and the
-least and greatest value (in text, ~ behind a value says that it is a bound only), and in json and
-csv where bloom filters lie. --row-groups gives that of each row group of files that have more than
+least and greatest value (in text, ~ behind a value says that it is a bound only), whether a column
+of floats is known to hold no NaN, which least and greatest say nothing of, and in json and csv
+where bloom filters lie. --row-groups gives that of each row group of files that have more than
 one."""
 EXAMPLES: Final = """
 lakelog files s3://lake/catalog weather hourly
@@ -52,6 +53,7 @@ _STATISTICS: Final = (
     Column("bound_type"),
     Column("null_count", "NULLS", style="count"),
     *(Column("min"), Column("max"), Column("min_exact"), Column("max_exact")),
+    Column("no_nan", style="yes"),
     *(Column("bloom_offset"), Column("bloom_bytes")),
 )
 
@@ -106,9 +108,11 @@ def _print_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
         return 0
     hidden = {"bound_type", "min_exact", "max_exact", "bloom_offset", "bloom_bytes"}
     hidden |= set() if args.row_groups else {"row_group"}
+    hidden |= set() if any(record["no_nan"] for record in records) else {"no_nan"}
     shown = [column for column in _STATISTICS if column.name not in hidden]
     for record in records:
         record |= {name: _bound(record, name) for name in ("min", "max")}
+        record["no_nan"] = record["no_nan"] or None  # what isn't proven is unknown
     output.rows("text", shown, records, empty="(no statistics)")
     if kept.num_rows < found.num_rows:
         output.line(f"\n{kept.num_rows} of {many(found.num_rows, 'row')}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 from lakelog.catalog.commit.checkpointer import put_segments
+from lakelog.catalog.data import parquet
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.read.health import examine_log
@@ -83,6 +86,35 @@ def test_a_checkpoint_that_lies_is_found(store, fill, lie):
     assert words in found.what
     assert "from its beginning" in found.what
     assert found.to_do
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (1 << 20, "says: statistics of table 'f'"),
+        (2, "says: statistics of table 'f', statistics of row groups of table 'f'"),
+    ],
+)
+def test_a_checkpoint_that_denies_nan_is_found(store, fill, rows, words):
+    """One that says less than the log does tells no lie."""
+    with (
+        fill() as writer,
+        mock.patch.object(parquet, "ROW_GROUP_ROWS", rows),
+        writer.transaction() as tx,
+    ):
+        tx.write("f", pa.table({"d": [1.0, 2.0, math.nan], "g": [1.0, 2.0, 3.0]}))
+    for no_nan in (False, True):
+        state = state_of(store)
+        ((add, _),) = state.files.added["f"].values()
+        for group in add.row_groups:
+            for column in group.columns:
+                column.no_nan = no_nan
+        key = put_checkpoint(store, state)
+        for deep in (False, True):
+            found = problems(store, deep=deep)
+            assert [item.key for item in found] == [key] * no_nan
+            assert all(words in item.what for item in found)
+        store.delete([key])
 
 
 def test_an_old_lie_that_a_new_checkpoint_took_over_is_found(store, fill):

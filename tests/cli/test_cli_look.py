@@ -210,11 +210,11 @@ def test_files_with_a_limit_still_tells_the_whole(cli, weather):
 
 
 STATISTICS = """\
-WRITER  PATHCOLUMN     NULLS  MIN                       MAX
-EWR     PATH hour           0  0                         2
-EWR     PATH origin         0  EWR                       EWR
-EWR     PATH temp           1  60.5                      62.5
-EWR     PATH time_hour      0  2013-06-30T00:00:00.000Z  2013-06-30T02:00:00.000Z
+WRITER  PATHCOLUMN     NULLS  MIN                       MAX                       NO NAN
+EWR     PATH hour           0  0                         2                         -
+EWR     PATH origin         0  EWR                       EWR                       -
+EWR     PATH temp           1  60.5                      62.5                      yes
+EWR     PATH time_hour      0  2013-06-30T00:00:00.000Z  2013-06-30T02:00:00.000Z  -
 
 4 of 12 rows
 
@@ -242,6 +242,7 @@ def test_files_with_statistics(cli, weather):
         "max": "2013-06-30T02:00:00.000Z",
         "min_exact": True,
         "max_exact": True,
+        "no_nan": False,
         "bloom_bytes": rows[3]["bloom_bytes"],
     }
     text = list(csv.DictReader(io.StringIO(cli(*args, "-o", "csv").out)))

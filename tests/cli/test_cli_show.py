@@ -43,11 +43,11 @@ add     data/day 2/hourly/1-7504d90e945de2e8f54ee781cc75f636-0.parquet
         clock       1372557600000000 to 1372557600000000
         schema      842764f867e4f13836930bc3b4ab51a1
         statistics  of 4 columns
-        COLUMN     NULLS  MIN                       MAX
-        origin         0  EWR                       EWR
-        time_hour      0  2013-06-30T03:00:00.000Z  2013-06-30T05:00:00.000Z
-        temp           1  60.5                      62.5
-        hour           0  3                         5
+        COLUMN     NULLS  MIN                       MAX                       NO NAN
+        origin         0  EWR                       EWR                       -
+        time_hour      0  2013-06-30T03:00:00.000Z  2013-06-30T05:00:00.000Z  -
+        temp           1  60.5                      62.5                      yes
+        hour           0  3                         5                         -
 """
 
 
@@ -89,7 +89,9 @@ def test_a_transaction_as_json_says_what_the_object_says(cli, weather):
         "max": "2013-06-30T07:00:00.000Z",
         "min_exact": True,
         "max_exact": True,
+        "no_nan": False,
     }
+    assert [one["column"] for one in add["statistics"] if one["no_nan"]] == ["temp"]
 
 
 def test_a_transaction_as_csv_is_its_actions(cli, weather):
@@ -220,7 +222,15 @@ def test_a_batch_of_files_shows_each(cli, tmp_path):
     assert list(files[0]) == list(found["actions"][0])
     assert files[0]["statistics"] is None
     assert files[1]["statistics"] == [
-        {"column": "a", "nulls": 1, "min": 1, "max": None, "min_exact": True, "max_exact": None}
+        {
+            "column": "a",
+            "nulls": 1,
+            "min": 1,
+            "max": None,
+            "min_exact": True,
+            "max_exact": None,
+            "no_nan": False,
+        }
     ]
     assert "and 252 more; --output csv lists them all" in cli("show", tmp_path, "db").out
 

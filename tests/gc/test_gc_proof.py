@@ -180,6 +180,13 @@ def test_what_is_left_out_is_no_lie(log, monkeypatch, kind):
     assert plan_prune(log.catalog, W, D, keep_revisions=1).objects == 3
 
 
+@pytest.mark.parametrize("kind", [STATISTICS, ROW_GROUP_STATISTICS])
+def test_a_bit_that_means_nothing_is_no_lie(log, monkeypatch, kind):
+    """Integers are never NaN, whoever says so."""
+    put_lie(log, monkeypatch, kind, with_value("exact", lambda before, column: before | 4 | 128))
+    assert plan_prune(log.catalog, W, D, keep_revisions=1).objects == 3
+
+
 def test_the_columns_of_the_lies_are_all_there_are():
     """A column that the format gets needs a lie of its own here."""
     told = {kind: set(lies) for kind, lies in LIES.items()}

@@ -213,21 +213,22 @@ def change_objects(rng: random.Random, log: HandLog) -> str:
         ]
         where[rng.choice(junk)] = data
         return "a strange name"
-    if what == 6:
-        return change_history(rng, log)
+    if what == 6 and (done := change_history(rng, log)):
+        return done
     where[name] = data + rng.choice([b"\0", data])
     return f"{name} with bytes behind"
 
 
 def change_history(rng: random.Random, log: HandLog) -> str:
-    """A revision that has a checkpoint was lost, and committed anew under the same name."""
+    """A revision that has a checkpoint was lost, and committed anew under the same name; nothing if
+    there is none."""
     both = [
         name
         for name in log.transactions
         if name.endswith(".checkpoint") and own_transaction(name) in log.transactions
     ]
     if not both:
-        return "nothing"
+        return ""
     name = own_transaction(rng.choice(both))
     changes = rng.choice([{}, {}, {"version": 2}, {"log_id": rng.randbytes(16)}, {"kind": 2}])
     log.transactions[name] = anew(log.transactions[name], **changes)

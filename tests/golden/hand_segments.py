@@ -71,8 +71,8 @@ def column_values(position: int, known: Known) -> Row:
         "bloom_bytes": size,
     }
     said = {name: (value,) for name, value in optional.items() if value is not None}
-    exact = {"min_exact": known.least_exact, "max_exact": known.greatest_exact}
-    return {"column": position, **said, **exact}
+    flags = {"min_exact": known.least_exact, "max_exact": known.greatest_exact}
+    return {"column": position, **said, **flags, "no_nan": known.no_nan}
 
 
 def make_table(kind: int, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -183,7 +183,8 @@ def known_values(known: Known, kind: str | None) -> Row:
         found[what] = key
         plain = key is None or kind is None or from_key(key, kind) == raw
         found[f"{what}_bytes"] = None if plain else raw
-    found["exact"] = known.least_exact | known.greatest_exact << 1
+    no_nan = known.no_nan or kind != "double"  # where it means nothing
+    found["exact"] = known.least_exact | known.greatest_exact << 1 | no_nan << 2
     found["bloom_offset"], found["bloom_bytes"] = known.bloom or (None, None)
     return found
 

@@ -65,4 +65,5 @@ def random_known(rng: random.Random, type_: pa.DataType, rows: int, bloom: bool)
         known[0] and rng.random() < 0.5,
         known[1] and rng.random() < 0.5,
         where,
+        kind == "double" and rng.random() < 0.5,
     )

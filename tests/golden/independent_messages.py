@@ -36,7 +36,7 @@ CHECKPOINT = shape(
 
 COLUMN_STATISTICS = shape(
     column=(1, UINT32), null_count=(2, UINT), min=(3, BYTES), max=(4, BYTES), min_exact=(5, BOOL),
-    max_exact=(6, BOOL), bloom_offset=(7, UINT), bloom_bytes=(8, UINT),
+    max_exact=(6, BOOL), bloom_offset=(7, UINT), bloom_bytes=(8, UINT), no_nan=(9, BOOL),
 )  # fmt: skip
 ROW_GROUP = shape(row_count=(1, UINT), columns=(2, COLUMN_STATISTICS, "many"))
 ADD = shape(

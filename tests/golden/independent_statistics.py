@@ -36,9 +36,11 @@ class Known:
     least_exact: bool = False
     greatest_exact: bool = False
     bloom: tuple[int, int] | None = None
+    no_nan: bool = False
 
     def __bool__(self) -> bool:
-        return (self.nulls, self.least, self.greatest, self.bloom) != (None,) * 4
+        said = (self.nulls, self.least, self.greatest, self.bloom)
+        return self.no_nan or said != (None,) * 4
 
 
 def bound_type(kind: pa.DataType) -> str | None:
@@ -149,6 +151,7 @@ def known_of(row: Mapping[str, Any], kind: str | None, bloom: bool) -> Known:
         least is not None and bool(row["exact"] & 1),
         greatest is not None and bool(row["exact"] & 2),
         bloom_of(row["bloom_offset"], row["bloom_bytes"]) if bloom else None,
+        kind == "double" and bool(row["exact"] & 4),
     )
 
 
@@ -181,6 +184,7 @@ def group_statistics(group: Message, schema: pa.Schema) -> dict[int, Known]:
                 item.bloom_offset if "bloom_offset" in item.there else None,
                 item.bloom_bytes if "bloom_bytes" in item.there else None,
             ),
+            kind == "double" and item.no_nan,
         )
         found[item.column] = known if positions.count(item.column) == 1 else Known()
     return found
@@ -216,4 +220,5 @@ def merge_column(parts: Iterable[tuple[int, Known]], kind: str | None) -> Known:
         greatest.greatest if greatest else None,
         bool(least and least.least_exact),
         bool(greatest and greatest.greatest_exact),
+        no_nan=kind == "double" and not any(not known.no_nan for known in full),
     )

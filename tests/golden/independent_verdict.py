@@ -19,10 +19,11 @@
     fingerprint|first_clock|last_clock|footer_bytes|footer_digest|row_groups`. An unknown footer
     digest is 16 zeros, `row_groups` is 0 where they are unknown;
   - `statistics`, `row_group_statistics`: the same word as `files` if that is no hash, else hashes
-    of lines `path|column|null_count|min|max|min_exact|max_exact|bloom_offset|bloom_bytes`, or with
-    the number of the row group after the path; `-` for what is unknown, bounds in hex, in the bytes
-    of section 5.2, exactness 0 or 1 (0 if the bound is unknown). A column of which nothing is known
-    has no line. Row groups are those of files that have more than one;
+    of lines `path|column|null_count|min|max|min_exact|max_exact|no_nan|bloom_offset|bloom_bytes`,
+    or with the number of the row group after the path; `-` for what is unknown, bounds in hex, in
+    the bytes of section 5.2, exactness 0 or 1 (0 if the bound is unknown), no_nan likewise. A
+    column of which nothing is known has no line. Row groups are those of files that have more than
+    one;
   - `schemas`: a hash of lines `fingerprint|sha256 of arrow_schema|
     generations as name=number joined by ","|key joined by ","|sort order likewise|revision`.
     They are those of the base that the files come from; without files, of the highest base that
@@ -169,5 +170,6 @@ def known_line(where: tuple[str, ...], known: Known) -> str:
     offset, size = known.bloom or (None, None)
     values = [known.nulls, known.least, known.greatest]
     cells = [*where, *("-" if value is None else plain(value) for value in values)]
-    cells += [str(int(known.least_exact)), str(int(known.greatest_exact))]
+    flags = (known.least_exact, known.greatest_exact, known.no_nan)
+    cells += [str(int(flag)) for flag in flags]
     return "|".join([*cells, *("-" if value is None else str(value) for value in (offset, size))])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from lakelog.catalog.data.parquet import encode_files
 from lakelog.catalog.format.cut import Cut, Position
-from lakelog.catalog.format.footer import FooterMetadata, encode_footer
+from lakelog.catalog.format.footer import FooterMetadata, decode_footer, encode_footer
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.names import LogObject, rebuilt_slot_uuid
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
@@ -58,6 +60,7 @@ TYPED = pa.schema(
 LOW: list[Any] = [False, -5, 0, -0.0, b"a", b"\x00", -100, 0, 1, -1, 0]
 HIGH: list[Any] = [True, 7, (1 << 64) - 1, 1.5, "é".encode(), b"\xff", 99_999, 10**12, 2, 20_000, 9]
 AGAIN = pa.schema([pa.field("temp", pa.string(), metadata={GENERATION: "1"})])
+WITH_FLOATS = pa.schema([*AGAIN, ("wind", pa.float64()), ("gust", pa.float32())])
 
 
 @contextmanager
@@ -198,6 +201,7 @@ def row_group(rows: int, nulls: int, *, bloom: int = 0) -> wire.RowGroup:
         item = group.columns.add(column=position, null_count=nulls)
         item.min, item.max = encode_bound(low, kind), encode_bound(high, kind)
         item.min_exact, item.max_exact = position != 4, position % 2 == 0
+        item.no_nan = position == 3
     if bloom:
         group.columns[4].bloom_offset, group.columns[4].bloom_bytes = bloom, 64
     return group
@@ -307,7 +311,7 @@ def make_data_file(folder: Path, counted: Counted) -> None:
         epoch=1,
         first_clock=-5,
         last_clock=START_US,
-        schema=AGAIN,
+        schema=WITH_FLOATS,
         log_id=counted.new_id(),
         incarnation=1,
         slot_seed=counted.new_id(),
@@ -318,10 +322,13 @@ def make_data_file(folder: Path, counted: Counted) -> None:
         base_app_version=7,
         operation="overwrite",
     )
-    data = pa.table({"temp": ["warm", None]}).cast(AGAIN)
-    (encoded,) = encode_files(iter(data.to_batches()), AGAIN, meta)
+    columns = {"temp": ["warm", None], "wind": [1.5, None], "gust": [math.nan, 2.5]}
+    data = pa.table(columns).cast(WITH_FLOATS)
+    (encoded,) = encode_files(iter(data.to_batches()), WITH_FLOATS, meta)
     (folder / "data.parquet").write_bytes(encoded.body.to_pybytes())
-    write_json(folder / "data.parquet.json", encode_footer(meta))
+    footer = decode_footer(pq.read_metadata(folder / "data.parquet").metadata)
+    assert footer is not None
+    write_json(folder / "data.parquet.json", encode_footer(footer))
 
 
 # --- All ------------------------------------------------------------------------------------------

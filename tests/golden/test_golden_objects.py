@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from lakelog.catalog.log.features import check_writer_features
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import State, empty_state
 from lakelog.catalog.read.statistics import table_statistics
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import BrokenChain, UnsupportedFeature
 from make_fixtures import make
 from readable import message_of, plain, readable_object
@@ -275,6 +277,9 @@ def test_the_footer_of_a_data_file_still_says_what_it_said() -> None:
     assert footer is not None
     assert encode_footer(footer) == told
     assert (footer.partition, footer.first_clock, footer.base_revision) == ("2013/01", -5, 6)
+    (group,) = wire.Add.FromString(footer.floats).row_groups
+    known = [(c.column, c.null_count, c.no_nan, struct.unpack("<d", c.max)) for c in group.columns]
+    assert (group.row_count, known) == (2, [(1, 1, True, (1.5,)), (2, 0, False, (2.5,))])
 
 
 def test_the_golden_catalog_is_read_as_ever() -> None:

@@ -24,6 +24,54 @@ def footers_have_bounds_of_floats() -> Any:
     return mock.patch.object(parquet, "_without_floats", return_value=True)
 
 
+@plant("tests/catalog/test_no_nan.py")
+def nan_is_not_looked_for() -> Any:
+    """The log says of each column of floats that it holds no NaN."""
+    from lakelog.catalog.data import parquet
+
+    real = parquet.float_statistics
+
+    def told(*args: Any) -> Any:
+        known = real(*args)
+        known.no_nan = True
+        return known
+
+    return mock.patch.object(parquet, "float_statistics", told)
+
+
+@plant("tests/catalog/test_no_nan.py::test_what_cannot_be_its_own_is_not_believed")
+def all_that_footers_say_of_floats_is_believed() -> Any:
+    """What a footer says of NaN counts in a file that another library wrote anew."""
+    from lakelog.catalog.data import parquet
+
+    return mock.patch.object(parquet, "proven_floats", lambda meta, *rest: meta.floats)
+
+
+@plant("tests/catalog/test_no_nan.py::test_a_copied_footer_proves_nothing")
+def floats_of_added_files_are_believed() -> Any:
+    """What a footer says of NaN counts in a file that is added, whoever wrote it."""
+    from lakelog.catalog.data.footers import read
+    from lakelog.catalog.format.floats import tell_floats
+
+    real = read.read_new_footer
+
+    def told(*args: Any) -> Any:
+        parsed = real(*args)
+        if parsed.meta is not None:
+            tell_floats(parsed.facts, parsed.meta.floats)
+        return parsed
+
+    return mock.patch.object(read, "read_new_footer", told)
+
+
+@plant("tests/catalog/test_recompute.py::test_a_checkpoint_that_denies_nan_is_found")
+def denied_nan_is_no_difference() -> Any:
+    """A checkpoint that says more of NaN than the log below it is taken for sound."""
+    from lakelog.catalog.read import statistics_differences
+
+    return mock.patch.object(statistics_differences, "NO_NAN", 0)
+
+
 @plant("tests/catalog/test_scan.py::test_a_flipped_bit_that_is_another_value_is_named")
 def pages_have_no_checksums() -> Any:
     """A bit that flips in a page is another value."""

@@ -44,9 +44,9 @@ def item_of(key: str) -> LogObject | None:
     return parse_log_object(key.removeprefix(LOG)) if key.startswith(LOG) else None
 
 
-def lose_the_log(store) -> None:
-    store.delete([info.key for info in store.list(f"{BASE}transactions/")])
-    store.delete([info.key for info in store.list(f"{BASE}segments/")])
+def lose_the_log(store, folder: str = BASE) -> None:
+    store.delete([info.key for info in store.list(f"{folder}transactions/")])
+    store.delete([info.key for info in store.list(f"{folder}segments/")])
 
 
 def kinds(plan) -> dict[str, str]:

@@ -505,10 +505,10 @@ func TestStatisticsOfAnotherWriter(t *testing.T) { // written by testdata/make_s
 		}
 		end := func(letter string) string { return hex.EncodeToString([]byte("hamburg-" + letter)) }
 		for row, want := range map[int32]string{
-			1:  "f|n|1|" + n(1, 1001) + "|1|0|-|- f|0|n|1|" + n(1, 1001) + "|1|0|-|- f|1|n|1|" + n(1, 1001) + "|1|0|-|-",
-			2:  "f|n|2|" + n(2, 1002) + "|0|1|-|-",
-			3:  "f|n|3|" + n(3, 1003) + "|1|1|-|- f|s|-||" + end("d") + "|1|1|3|64",
-			30: "f|n|30|" + n(30, 1030) + "|0|1|-|- f|s|-||" + end("e") + "|0|1|-|-", // of no row groups: no bloom filter
+			1:  "f|n|1|" + n(1, 1001) + "|1|0|0|-|- f|0|n|1|" + n(1, 1001) + "|1|0|0|-|- f|1|n|1|" + n(1, 1001) + "|1|0|0|-|-",
+			2:  "f|n|2|" + n(2, 1002) + "|0|1|0|-|-",
+			3:  "f|n|3|" + n(3, 1003) + "|1|1|0|-|- f|s|-||" + end("d") + "|1|1|0|3|64",
+			30: "f|n|30|" + n(30, 1030) + "|0|1|0|-|- f|s|-||" + end("e") + "|0|1|0|-|-", // of no row groups: no bloom filter
 		} {
 			if got := lines(row); got != want {
 				t.Errorf("%s: %d: %s instead of %s", name, row, got, want)

@@ -14,6 +14,7 @@ import (
 type columnStatistics struct {
 	nulls               int64 // -1: unknown
 	min, max            bound
+	noNaN               bool  // false: unknown
 	bloomAt, bloomBytes int64 // -1: unknown
 }
 
@@ -33,7 +34,7 @@ func (c *columnStatistics) setBloom(at, length int64) {
 
 // line is the canonical form; empty if nothing is known.
 func (c *columnStatistics) line() string {
-	if c.nulls < 0 && !c.min.known && !c.max.known && c.bloomAt < 0 {
+	if c.nulls < 0 && !c.min.known && !c.max.known && !c.noNaN && c.bloomAt < 0 {
 		return ""
 	}
 	number := func(n int64) string {
@@ -50,7 +51,7 @@ func (c *columnStatistics) line() string {
 	}
 	exact := func(b bound) string { return bit(b.known && b.exact) }
 	return number(c.nulls) + "|" + value(c.min) + "|" + value(c.max) + "|" + exact(c.min) + "|" + exact(c.max) + "|" +
-		number(c.bloomAt) + "|" + number(c.bloomBytes)
+		bit(c.noNaN) + "|" + number(c.bloomAt) + "|" + number(c.bloomBytes)
 }
 
 func bit(b bool) string {
@@ -142,6 +143,8 @@ func decodeColumn(message []byte, columns []arrowField) (position int, c columnS
 			bloomAt = int64(f.value)
 		case f.is(8, wireVarint):
 			bloomBytes = int64(f.value)
+		case f.is(9, wireVarint):
+			c.noNaN = f.value != 0
 		}
 	})
 	if uint64(column) >= uint64(len(columns)) {
@@ -153,6 +156,7 @@ func decodeColumn(message []byte, columns []arrowField) (position int, c columnS
 	kind := columns[column].bound
 	c.min.known = c.min.known && kind.valid(c.min.bytes)
 	c.max.known = c.max.known && kind.valid(c.max.bytes)
+	c.noNaN = c.noNaN && kind.kind == boundDouble
 	c.setBloom(bloomAt, bloomBytes)
 	return int(column), c
 }
@@ -187,6 +191,7 @@ func (f *liveFile) ownLines(columns []arrowField, file func(int, columnStatistic
 func merge(groups []rowGroup, column int, kind boundType) columnStatistics {
 	merged := unknown
 	merged.nulls = 0
+	merged.noNaN = kind.kind == boundDouble
 	minKnown, maxKnown := true, true
 	for _, g := range groups {
 		c := g.columns[column]
@@ -198,6 +203,7 @@ func merge(groups []rowGroup, column int, kind boundType) columnStatistics {
 		if c.nulls >= 0 && uint64(c.nulls) == g.rows {
 			continue // no value is there to be bounded
 		}
+		merged.noNaN = merged.noNaN && c.noNaN
 		minKnown = minKnown && c.min.known
 		maxKnown = maxKnown && c.max.known
 		if minKnown && (!merged.min.known || kind.compare(c.min.bytes, merged.min.bytes) < 0) {
@@ -399,7 +405,8 @@ func (p *part) statistics(e entry, kind boundType) columnStatistics {
 		b.exact = columns["exact"].data[i]&flag != 0
 		return b
 	}
-	c := columnStatistics{nulls: number("null_count"), min: side("min", 1), max: side("max", 2)}
+	c := columnStatistics{nulls: number("null_count"), min: side("min", 1), max: side("max", 2),
+		noNaN: kind.kind == boundDouble && columns["exact"].data[i]&4 != 0}
 	c.setBloom(number("bloom_offset"), number("bloom_bytes"))
 	return c
 }

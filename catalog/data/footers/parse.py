@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -45,7 +45,8 @@ class ParsedFooter:
     Attributes:
         schema: Arrow schema with column identity, as lakelog keeps it.
         facts: Its `Add` without path, table, partition, clocks and what it replaces.
-        meta: What lakelog wrote into it; None for a foreign file.
+        meta: What lakelog wrote into it; None for a foreign file. Its `floats` are no part of
+            `facts`: they count only in a file that is where its footer says.
         problem: Why its lakelog metadata can't be used, if it claims to have any; else empty.
         unfit: Why its rows can't be read right, so that it must not be taken into a log; else
             empty.
@@ -93,7 +94,7 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     Raises:
         NotParquet: It can't be used; says why.
     """
-    from ..parquet import footer_digest
+    from ..parquet import footer_digest, proven_floats
 
     length = footer_length(tail, size_bytes)
     metadata = metadata_reader()(pa.BufferReader(tail[-length:]))
@@ -103,6 +104,8 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     meta, problem = _own_metadata(metadata.metadata, schema)
     identity = schema if meta is None else meta.schema
     facts = _facts(metadata, identity, size_bytes)
+    if meta is not None:
+        meta = replace(meta, floats=proven_floats(meta, metadata, facts))
     facts.footer_bytes, facts.footer_digest = length, footer_digest(tail[-length:])
     return ParsedFooter(identity, facts, meta, problem, _unfit(metadata.schema))
 
