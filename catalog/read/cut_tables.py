@@ -39,6 +39,7 @@ class CutTables:
         self.states = states
         self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
+        self._of_files: dict[tuple[str, str | None], list[FileSchema]] = {}
         self._facts: dict[tuple[str, str], TableFacts] = {}
 
     def names(self) -> list[str]:
@@ -133,7 +134,9 @@ class CutTables:
         def found(*, live: bool) -> list[FileSchema]:
             return [item for state in states for item in self._schemas_in(state, table, live=live)]
 
-        return distinct(found(live=True) or found(live=False))
+        if (table, writer) not in self._of_files:
+            self._of_files[table, writer] = distinct(found(live=True) or found(live=False))
+        return self._of_files[table, writer]
 
     def _schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
         """A log's schemas of a table, oldest first; only those of live files, if so asked."""

@@ -8,18 +8,19 @@ import math
 import random
 import struct
 import warnings
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import lakelog
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-UTC = timezone.utc
 DAY = date(2024, 2, 27)
 TIME = datetime(2024, 2, 27, 22, 59, 59, 999_999)
-TEXTS = ["", "a", "ab", "abcdefg", "abcdefgh", "abcdefghi", "Zürich", "zß", "\x00", "a\x00", "\U0001f40d", "￿",
-         "'", "%", "_", "\\"]  # fmt: skip
+TEXTS = [
+    "", "a", "ab", "abcdefg", "abcdefgh", "abcdefghi", "Zürich", "zß", "\x00", "a\x00",
+    "\U0001f40d", "￿", "'", "%", "_", "\\",
+]  # fmt: skip
 LONG = "customer-" * 9  # longer than a bound may be
 
 
@@ -94,60 +95,66 @@ KINDS = {
 _MILLIS = {"t": pa.timestamp("ms"), "z": pa.timestamp("ms", "UTC")}
 
 
-def batch(random_: random.Random, place: int, rows: int) -> pa.Table:
+def shape(random_: random.Random) -> dict[str, pa.DataType]:
+    """The columns that some files have, and their types there."""
+    found = {}
+    for name, kinds in KINDS.items():
+        if random_.random() < 0.9:
+            millis = name in _MILLIS and random_.random() < 0.3
+            found[name] = _MILLIS[name] if millis else random_.choice(kinds)
+    return found
+
+
+def batch(random_: random.Random, columns: dict[str, pa.DataType], place: int) -> pa.Table:
     """The rows of one file."""
     values = Values(random_)
-    columns = {}
-    for name, kinds in KINDS.items():
-        if random_.random() < 0.1:
-            continue  # the file lacks the column
-        kind = random_.choice(kinds)
+    rows = random_.choice([1, 3, 8])
+    found = {}
+    for name, kind in columns.items():
         nulls = random_.choice([0, 0, 0, 0.3, 1])
         drawn = [
             None if random_.random() < nulls else values.pick(name, place) for _ in range(rows)
         ]
-        if name in _MILLIS and random_.random() < 0.3:
-            kind = _MILLIS[name]
+        if kind in _MILLIS.values():
             drawn = [v and v.replace(microsecond=v.microsecond // 1000 * 1000) for v in drawn]
         if kind == pa.float64() and name == "n":
             drawn = [v if v is None else v + random_.choice([0, 0.5]) for v in drawn]
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         column = pa.array(drawn, plain)
-        columns[name] = column if plain == kind else column.dictionary_encode()
-    columns["row"] = pa.array([random_.getrandbits(60) for _ in range(rows)], pa.int64())
-    return pa.table(columns)
+        found[name] = column if plain == kind else column.dictionary_encode()
+    found["row"] = pa.array([random_.getrandbits(60) for _ in range(rows)], pa.int64())
+    return pa.table(found)
 
 
 def build(url: str, random_: random.Random, files: int) -> tuple[lakelog.Catalog, str]:
     """A lake of some writers with one table `t`."""
     catalog = lakelog.open_catalog(url)
+    shapes = [shape(random_) for _ in range(4)]
     for number in range(random_.randint(1, 3)):
         with catalog.writer(f"w{number}", "db", checkpoint_every=0) as writer:
             written: list[str] = []
             for _ in range(files):
-                place = random_.randint(0, 40)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    written += _transaction(catalog, writer, random_, place, written)
+                    written += _transaction(catalog, writer, random_, written, shapes)
                 if random_.random() < 0.2:
                     writer.checkpoint()
     return catalog, "db"
 
 
-def _transaction(catalog, writer, random_, place, written):
-    rows = random_.choice([1, 3, 8])
+def _transaction(catalog, writer, random_, written, shapes):
+    rows = batch(random_, random_.choice(shapes), random_.randint(0, 40))
     with writer.transaction() as tx:
         if written and random_.random() < 0.2:
             tx.remove(written.pop(random_.randrange(len(written))))
         if random_.random() < 0.6:
-            return tx.write("t", batch(random_, place, rows))
+            return tx.write("t", rows)
         # As others write it: several row groups, or all in one, statistics or none of some.
         body = io.BytesIO()
-        data = batch(random_, place, rows)
         stats = random_.choice(
-            [True, True, [n for n in data.column_names if random_.random() < 0.5]]
+            [True, True, [n for n in rows.column_names if random_.random() < 0.5]]
         )
-        pq.write_table(data, body, row_group_size=random_.choice([2, 100]), write_statistics=stats)
+        pq.write_table(rows, body, row_group_size=random_.choice([2, 100]), write_statistics=stats)
         path = f"data/in/{random_.getrandbits(60):x}.parquet"
         catalog.store.put(f"{writer.writer_id}/db/{path}", body.getvalue())
         tx.add("t", path)

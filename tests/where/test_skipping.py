@@ -16,8 +16,6 @@ from unittest import mock
 import pyarrow.compute as pc
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "running")]
-
 from lakelog.catalog.data import parquet
 from lakelog.catalog.where.arrow import mask
 from lakelog.catalog.where.parse import parse_where
@@ -72,9 +70,9 @@ def _check(snapshot, held, text, *, scans):
     }
     lost = {owner for owner, is_wanted in zip(owners, wanted) if is_wanted} - left
     assert not lost, f"{text}: skips {sorted(lost)[:3]}, which hold rows that meet it"
-    explained = snapshot.explain("t", text)
-    assert explained.filter(explained["kept"])["path"].to_pylist() == files["path"].to_pylist()
     if scans:
+        explained = snapshot.explain("t", text)
+        assert explained.filter(explained["kept"])["path"].to_pylist() == files["path"].to_pylist()
         found = snapshot.to_arrow("t", ["row"], where=text)["row"].to_pylist()
         expected = [r for r, is_wanted in zip(whole["row"].to_pylist(), wanted) if is_wanted]
         assert found == expected, text
