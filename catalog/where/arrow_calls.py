@@ -68,6 +68,7 @@ class Item:
 
     @property
     def predicate(self) -> Predicate:
+        """What it says."""
         if self.meaning is None:
             raise Unknown
         return self.meaning

@@ -13,8 +13,8 @@ from typing import Final
 
 from .kinds import DAY_S
 
-MAX_DIGITS: Final = 1_000
-MAX_EXPONENT: Final = 1_000
+MAX_DIGITS: Final = 2_000
+MAX_EXPONENT: Final = 2_000
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 _INFINITY = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
