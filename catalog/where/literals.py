@@ -9,6 +9,7 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from .kinds import DAY_S
@@ -71,6 +72,7 @@ class Null:
 Literal = Number | Moment | Clock | Text | Null | bool | bytes
 
 
+@lru_cache(100)  # a comparison asks twice
 def number(text: str) -> Number:
     """A number: digits, a point, an exponent; or an infinity.
 
