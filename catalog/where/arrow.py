@@ -141,7 +141,7 @@ def _comparable(values: Any, kind: pa.DataType) -> Any:
     wanted = scalar_type(kind)
     if wanted == kind or family(kind) == "other":
         return values
-    return pc.cast(values, wanted)
+    return values.cast(wanted)
 
 
 def scalar_type(kind: pa.DataType) -> pa.DataType:

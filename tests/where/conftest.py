@@ -1,6 +1,8 @@
-"""Lets the tests import what lies beside them."""
+"""The drawing of tables and predicates, and the oracle, are modules beside the tests."""
+
+from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).resolve().parent))
