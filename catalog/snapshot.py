@@ -122,13 +122,22 @@ class Snapshot:
         """
         return self._tables.names()
 
-    def schema(self, table: str) -> pa.Schema:
+    def schema(
+        self, table: str, columns: Sequence[str] | None = None, *, writer: str | None = None
+    ) -> pa.Schema:
         """The schema that rows of a table have: that of all its live files, unified.
 
+        Args:
+            columns: Names, in the order wanted; types need to agree in these alone.
+            writer: Only of files of this one.
         Raises:
-            TableNotFound, SchemaConflict.
+            TableNotFound, WriterNotFound, SchemaConflict.
+            UsageError: No such column, or one twice.
         """
-        return unify(self._tables.file_schemas(table), table)
+        schemas = self._tables.file_schemas(table, writer)
+        if columns is None:
+            return unify(schemas, table)
+        return projected(schemas, table, checked(columns, schemas, table), None).read
 
     def column_names(self, table: str) -> list[str]:
         """Names of the columns of a table, in order; also where types of a column conflict.
@@ -305,6 +314,16 @@ class Snapshot:
         """
         return self._parts(self._asked(table, where, partition, writer))
 
+    def row_filter(self, table: str, where: Where, *, writer: str | None = None) -> RowFilter:
+        """What `where=` means for a table, for engines that filter rows themselves.
+
+        Raises:
+            TableNotFound, WriterNotFound, InvalidPredicate, SchemaConflict.
+        """
+        from .read.row_filter import row_filter
+
+        return row_filter(where, self._tables.file_schemas(table, writer), table)
+
     def _parts(self, asked: _Asked) -> list[FilePart]:
         parts: list[FilePart] = []
         for state in self._tables.of_writer(asked.writer):
@@ -332,11 +351,7 @@ class Snapshot:
     ) -> _Asked:
         self._tables.check(table, partition)
         self._tables.of_writer(writer)
-        if where is None:
-            return _Asked(table, None, partition, writer)
-        from .read.row_filter import row_filter
-
-        found = row_filter(where, self._tables.file_schemas(table, writer), table)
+        found = None if where is None else self.row_filter(table, where, writer=writer)
         return _Asked(table, found, partition, writer)
 
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
