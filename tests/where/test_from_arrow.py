@@ -75,7 +75,7 @@ def by_tree(made: pc.Expression) -> list[bool | None] | None:
         FIELD("i").isin([1, None]),
         ~FIELD("i").isin([1, None]),
         ~FIELD("i").isin([1, 5]),
-        FIELD("g").isin(pa.array([0.0], pa.float32())),
+        FIELD("g").isin(pa.array([0.5], pa.float32())),
         FIELD("s").isin(['b"\\\n', "é"]),
         pc.if_else(FIELD("i").is_valid(), FIELD("i").isin([1]), pa.scalar(None, pa.bool_())),
         pc.starts_with(FIELD("s"), "b"),
@@ -109,6 +109,7 @@ def test_what_is_understood_means_what_pyarrow_makes_of_it(made):
         FIELD("l") == 1.5,  # pyarrow rounds the column
         FIELD("f") == NAN,
         FIELD("f").isin([NAN]),
+        FIELD("f").isin([0.0]),  # pyarrow tells -0.0 apart
         FIELD("f") == 2**53 + 1,
         FIELD("i").cast(pa.int8()) == 1,
         FIELD("i").cast(pa.float32()) == 1,
@@ -233,10 +234,10 @@ def check(rng: random.Random) -> bool:
     return True
 
 
-@given(st.lists(st.randoms(use_true_random=False), min_size=20, max_size=20))
-def test_comparisons_of_any_types_are_right_or_refused(dice):
-    for rng in dice:
-        check(rng)
+@given(st.integers(0, 2**64))
+def test_comparisons_of_any_types_are_right_or_refused(seed):
+    for number in range(20):
+        check(random.Random(f"{seed} {number}"))
 
 
 @pytest.mark.long
