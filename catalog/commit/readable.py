@@ -22,11 +22,13 @@ from ...errors import CorruptObject, SchemaConflict, UsageError
 from ..data.unify import FileSchema, unify
 from ..format import compute as pc
 from ..format.columns import column
+from ..format.schema import decode_schema
 from ..log.lookup import schemas_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence, Set
 
+    from ..format.schema import EncodedSchema
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
 
@@ -83,7 +85,7 @@ class Readable:
         Raises:
             SchemaConflict: Two types of one column have no common type.
         """
-        used = self._used(state, table)
+        used = self._used(state, table, all_known=empty)
         united = self._unite(state, table, used)
         if beside is None and united is not None and fingerprint in used:
             return
@@ -98,10 +100,10 @@ class Readable:
         _refuse_new_conflict(entries, own, table)
         self._unused.get(table, set()).discard(fingerprint)
 
-    def _used(self, state: State, table: str) -> Set[bytes]:
-        """Fingerprints of the schemas that live files may have."""
+    def _used(self, state: State, table: str, *, all_known: bool) -> Set[bytes]:
+        """Fingerprints of the schemas that live files may have, or of all."""
         names = schemas_with(state, [table]).fingerprints_of(table)
-        unused = self._unused.get(table)
+        unused = None if all_known else self._unused.get(table)
         return names - unused if unused else names
 
     def _unite(self, state: State, table: str, used: Set[bytes]) -> pa.Schema | None:
@@ -110,7 +112,9 @@ class Readable:
         if known is None or known[0] != used:
             entries = schemas_with(state, [table]).of_table(table)
             schemas = self._decoded(entry for entry in entries if entry.fingerprint in used)
-            united = unify(schemas, table) if schemas and _unites(schemas, table) else None
+            united = None
+            with suppress(SchemaConflict):
+                united = unify(schemas, table) if schemas else None
             known = self._united[table] = (frozenset(used), united)
         return known[1]
 
@@ -162,14 +166,7 @@ class OwnSchemas:
         self._learnt: set[tuple[str, bytes]] = set()
         self._united: dict[str, pa.Schema] = {}
 
-    def refuse_conflict(
-        self,
-        table: str,
-        fingerprint: bytes,
-        schema: pa.Schema,
-        *,
-        empty: bool = False,
-    ) -> None:
+    def refuse_conflict(self, table: str, encoded: EncodedSchema, *, empty: bool = False) -> None:
         """Refuse a schema that makes its table unreadable.
 
         Args:
@@ -177,22 +174,29 @@ class OwnSchemas:
         Raises:
             SchemaConflict: It does.
         """
-        if (table, fingerprint) in self._sound and not empty:
+        identity = (table, encoded.fingerprint)
+        if identity in self._sound and not empty:
             return
         beside, removed = self._united.get(table), self._removed
-        self._check(table, fingerprint, schema, beside=beside, removed=removed, empty=empty)
+        schema = _as_read(encoded)
+        self._check(*identity, schema, beside=beside, removed=removed, empty=empty)
         if not empty:
-            self._sound.add((table, fingerprint))
+            self._sound.add(identity)
 
-    def learn(self, table: str, fingerprint: bytes, schema: pa.Schema) -> None:
+    def learn(self, table: str, encoded: EncodedSchema) -> None:
         """Remember what was written to a table; as much of it as unites."""
-        if (table, fingerprint) in self._learnt:
+        if (table, encoded.fingerprint) in self._learnt:
             return
-        self._learnt.add((table, fingerprint))
-        known = self._united.get(table)
+        self._learnt.add((table, encoded.fingerprint))
+        known, schema = self._united.get(table), _as_read(encoded)
         with suppress(SchemaConflict):
             items = [FileSchema(one, "") for one in (known, schema) if one is not None]
             self._united[table] = unify(items, table)
+
+
+def _as_read(encoded: EncodedSchema) -> pa.Schema:
+    """As readers have it: an extension type that nobody knows here is its storage."""
+    return decode_schema(encoded.message, encoded.generations)
 
 
 def _unites(schemas: Sequence[FileSchema], table: str) -> bool:

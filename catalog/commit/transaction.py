@@ -16,6 +16,7 @@ from ..format.folding import fold
 from ..format.footer import FooterMetadata
 from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
 from ..format.schema import encode_schema
+from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
 from .data_file import put_data
@@ -109,11 +110,12 @@ class Transaction:
 
         self._check_open()
         self._session.refuse_fenced()
+        table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
         schema, batches = to_batches(data)
         encoded_schema = encode_schema(schema)
         if check_on_conflict(on_conflict):
-            self._own.refuse_conflict(table, encoded_schema.fingerprint, schema)
+            self._own.refuse_conflict(table, encoded_schema)
         first, last = check_clock(clock or self._session.clock())
         base_revision, base_transaction_id, base_app_version = self._base
         meta = FooterMetadata(
@@ -156,10 +158,10 @@ class Transaction:
             adds.append(wire.Action(add=add))
             paths.append(path)
         if not paths and on_conflict == "raise":
-            self._own.refuse_conflict(table, encoded_schema.fingerprint, schema, empty=True)
+            self._own.refuse_conflict(table, encoded_schema, empty=True)
         # Only now: of a write that broke off nothing may become visible.
         self._learn(schemas)
-        self._own.learn(table, encoded_schema.fingerprint, schema)
+        self._own.learn(table, encoded_schema)
         self._intent.actions.extend(adds)
         self._added.update(dict.fromkeys(paths, table))
         return paths
@@ -198,6 +200,7 @@ class Transaction:
 
         self._check_open()
         self._session.refuse_fenced()
+        table, path, partition = value_of(table), value_of(path), value_of(partition)
         escape_name(table, "table")
         if partition != "":
             escape_name(partition, "partition")
@@ -214,9 +217,9 @@ class Transaction:
         encoded = encode_schema(schema)
         add.schema_fingerprint = encoded.fingerprint
         if refuses:
-            self._own.refuse_conflict(table, encoded.fingerprint, schema)
+            self._own.refuse_conflict(table, encoded)
         self._learn(self._unknown(table, encoded))
-        self._own.learn(table, encoded.fingerprint, schema)
+        self._own.learn(table, encoded)
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
@@ -235,7 +238,7 @@ class Transaction:
                 of files that lakelog wrote fit.
         """
         self._check_open()
-        check_path(path)
+        path = check_path(value_of(path))
         added_to = self._added.get(path)
         tables = (
             [added_to]
