@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import CommitOutcomeUnknown, LakelogError
 from .. import options, output
 from ..errors import CommandWarning
-from ..inputs.arguments import csv_options, refuse_idle_options
-from ..inputs.known import known_schema
 from ..inputs.sources import FORMATS, check_encoding, open_sources
 from ..opening import cut_fields, open_catalog, print_cut
 from ..output import Column
@@ -176,6 +174,8 @@ def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | Non
 
 
 def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
+    from ..inputs.arguments import csv_options, refuse_idle_options
+    from ..inputs.known import known_schema
     from ..inputs.read import open_rows
     from ..inputs.resolve import Resolver
     from ..inputs.type_names import parse_types

@@ -5,7 +5,6 @@ An empty field is null, a quoted empty one is an empty text: what `lakelog scan`
 
 from __future__ import annotations
 
-import csv as standard_csv
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -166,6 +165,8 @@ def _unreadable(source: Source, options: CsvOptions, error: Exception) -> UsageE
 
 def line_of(source: Source, options: CsvOptions, row: int) -> int:
     """The line on which a row ends, both as people count: rows from 0, without the header."""
+    import csv as standard_csv
+
     alone = len(options.columns) == 1 if options.columns else None
     before = standard_csv.field_size_limit(_LONG_FIELD - 1)
     try:

@@ -81,6 +81,12 @@ class Resolver:
             met |= dict.fromkeys(self._survey(others))
         for source, schema in typed:
             self._check_values(source, schema)
+        if not met:
+            raise UsageError(
+                f"{sources[0].name} holds no columns",
+                key=sources[0].name,
+                hint="Rows without any value can't be written; nothing was committed",
+            )
         missing = [name for name in self.forced if name not in met]
         if missing:
             raise UsageError(
