@@ -54,7 +54,7 @@ def refuse_idle_options(args: argparse.Namespace, forms: Set[str]) -> None:
         "--null": bool(args.null),
     }
     idle = [name for name, is_given in given.items() if is_given]
-    if idle and not forms.intersection(SEPARATED):
+    if idle and not forms & {*SEPARATED}:
         raise UsageError(
             f"{idle[0]} is for csv, and no file is one",
             hint=f"--format says of which format they are: {', '.join(FORMATS)}",

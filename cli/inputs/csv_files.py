@@ -5,6 +5,8 @@ An empty field is null, a quoted empty one is an empty text: what `lakelog scan`
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -14,14 +16,14 @@ import pyarrow as pa
 from ...errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .sources import Source
 
 _BLOCK_BYTES: Final = 4 << 20
 _LARGEST_BLOCK: Final = 1 << 30
 _TINY_FILE: Final = 1 << 16
-_ROW: Final = re.compile(r"Row #(\d+): ")
+_RAGGED: Final = re.compile(r"(?:Row #\d+: )?(Expected (\d+) columns)")
 _LONG_FIELD: Final = 1 << 31
 
 
@@ -75,11 +77,13 @@ def read_csv(source: Source, options: CsvOptions) -> Iterator[tuple[int, pa.Reco
                 ),
                 alone=len(names) == 1,
             )
-            first = 0
+            first, last = 0, None
             yield 0, pa.RecordBatch.from_pylist([], pa.schema([(n, pa.string()) for n in shown]))
             for batch in reader:
                 yield first, batch.rename_columns(shown)
                 first += batch.num_rows
+                last = batch if batch.num_rows else last
+            _check_last_quote(source, options, last)
             return
         except UnicodeDecodeError as error:
             raise source.undecodable() from error
@@ -149,12 +153,12 @@ def _open(source: Source, options: CsvOptions, block: int, convert: Any, *, alon
 
 def _unreadable(source: Source, options: CsvOptions, error: Exception) -> UsageError:
     text = str(error)
-    row = _ROW.search(text)
+    ragged = _RAGGED.search(text)
     where = source.name
-    if row:  # counted from 1, the header with them
-        number = int(row[1]) - (2 if options.header else 1)
-        where = f"{source.name}, line {line_of(source, options, number)}"
-        text = text.replace(row[0], "")
+    if ragged:
+        found = _first_row(source, options, lambda fields: len(fields) != int(ragged[2]))
+        where = f"{source.name}, line {found}," if found else where
+        text = text.replace(ragged[0], ragged[1])
     return UsageError(
         f"{where} can't be read as {source.form}: {text[:300]}",
         key=source.name,
@@ -165,24 +169,63 @@ def _unreadable(source: Source, options: CsvOptions, error: Exception) -> UsageE
 
 def line_of(source: Source, options: CsvOptions, row: int) -> int:
     """The line on which a row ends, both as people count: rows from 0, without the header."""
+    left = itertools.count(row + options.header, -1)
+    return _first_row(source, options, lambda _: next(left) == 0) or row + 1 + options.header
+
+
+def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch | None) -> None:
+    """Refuse a file that ends within quotes: Arrow takes all that follows them for one field.
+
+    Args:
+        batch: Its last rows.
+    Raises:
+        UsageError: It does.
+    """
+    import csv as standard_csv
+
+    last = batch.columns[-1][-1].as_py() if batch is not None else None
+    if last is None or not last.endswith(("\n", "\r")):
+        return
+    line = 0
+    with source.open_text() as text, _long_fields():
+        reader = standard_csv.reader(text, delimiter=options.delimiter_of(source), strict=True)
+        try:
+            for _ in reader:
+                line = reader.line_num
+        except standard_csv.Error as error:
+            raise UsageError(
+                f"{source.name}, line {line + 1}: quotes are opened and never closed",
+                key=source.name,
+                hint="A quote inside quotes is written twice. Nothing was committed",
+            ) from error
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    import csv as standard_csv
+
+    before = standard_csv.field_size_limit(_LONG_FIELD - 1)
+    try:
+        yield
+    finally:
+        standard_csv.field_size_limit(before)
+
+
+def _first_row(
+    source: Source, options: CsvOptions, is_it: Callable[[list[str]], bool]
+) -> int | None:
+    """The line on which the first row that is asked for ends; the header is one, too."""
     import csv as standard_csv
 
     alone = len(options.columns) == 1 if options.columns else None
-    before = standard_csv.field_size_limit(_LONG_FIELD - 1)
-    try:
-        with source.open_text() as text:
-            reader = standard_csv.reader(text, delimiter=options.delimiter_of(source))
-            left = row + (1 if options.header else 0)
-            for fields in reader:
-                if alone is None:
-                    alone = len(fields) == 1
-                if not fields and not alone:
-                    continue
-                if left == 0:
-                    return int(reader.line_num)
-                left -= 1
-            return int(reader.line_num)
-    except (standard_csv.Error, UnicodeDecodeError):
-        return row + (2 if options.header else 1)
-    finally:
-        standard_csv.field_size_limit(before)
+    with (
+        contextlib.suppress(standard_csv.Error, UnicodeDecodeError),
+        _long_fields(),
+        source.open_text() as text,
+    ):
+        reader = standard_csv.reader(text, delimiter=options.delimiter_of(source))
+        for fields in reader:
+            alone = len(fields) == 1 if alone is None else alone
+            if (fields or alone) and is_it(fields):
+                return int(reader.line_num)
+    return None

@@ -78,6 +78,8 @@ def values_as(values: list[Any], kind: pa.DataType, *, forced: bool = False) -> 
             return pa.array([_float(v, _EXACT[str(kind)]) for v in values], pa.float64()).cast(kind)
         if types.is_decimal(kind):
             return pa.array([_decimal(value) for value in values], kind)
+        if forced and types.is_string(kind):
+            values = [_text(value) for value in values]
         _only(values, str)
         return texts_as(pa.array(values, pa.string()), kind, forced=forced)
     except (pa.ArrowException, OverflowError, TypeError, decimal.DecimalException) as error:
@@ -103,6 +105,13 @@ def _float(value: Any, limit: int) -> float | None:
     if math.isinf(found) and isinstance(value, decimal.Decimal):
         raise ValueError("too large")
     return found
+
+
+def _text(value: Any) -> Any:
+    """A number or a truth value as its text, where the user wants texts."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (int, float, decimal.Decimal)) else value
 
 
 def _decimal(value: Any) -> decimal.Decimal | None:

@@ -28,16 +28,16 @@ def known_schema(catalog: Catalog, database: str, table: str, writer: str) -> pa
     except NotFoundError:
         return None
     except LakelogError as error:
-        warnings.warn(
-            f"the types of the table are those of this writer's files alone: {error.message}",
-            CommandWarning,
-            stacklevel=2,
-        )
+        problem = error.message
     try:
         _, listing = existing_log(catalog, writer, database)
-        return _schema(catalog.snapshot(database, {writer: listing.head}), table)
-    except NotFoundError:
-        return None
+        found = _schema(catalog.snapshot(database, {writer: listing.head}), table)
+    except LakelogError:
+        return None  # there is no such table, or opening the writer tells what is wrong
+    warnings.warn(
+        f"types are held against this writer's files alone: {problem}", CommandWarning, stacklevel=2
+    )
+    return found
 
 
 def _schema(snapshot: Snapshot, table: str) -> pa.Schema:

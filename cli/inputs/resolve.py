@@ -6,7 +6,7 @@ Everything is decided before anything is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
@@ -35,11 +35,13 @@ class Held:
         kind: The type.
         words: Who says so.
         firm: The log says so: its files are what they are.
+        typed: A file says so that knows its types.
     """
 
     kind: pa.DataType
     words: str
     firm: bool = False
+    typed: bool = False
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class Resolver:
         for source, schema in typed:
             for one in schema:
                 met[one.name] = None
-                self._take(one.name, Held(one.type, source.name))
+                self._take(one.name, Held(one.type, source.name, typed=True))
         if others:
             met |= dict.fromkeys(self._survey(others))
         for source, schema in typed:
@@ -129,7 +131,7 @@ class Resolver:
             if wider is None:
                 self._conflict(name, held, found)
             if wider != held.kind:
-                self._held[name] = Held(wider, found.words, held.firm)
+                self._held[name] = replace(found, kind=wider, firm=held.firm)
 
     # --- Files that don't know their types --------------------------------------------------------
 
@@ -160,7 +162,7 @@ class Resolver:
                 self._conflict(name, held, found)
             if wider != kind:
                 unsure[name] = (wider, False)
-            self._held[name] = Held(wider, found.words, held.firm)
+            self._held[name] = replace(found, kind=wider, firm=held.firm)
         if unsure:
             for name, column in survey(sources, self.options, unsure, only={*unsure}).items():
                 if column.misfit is not None:
@@ -173,6 +175,13 @@ class Resolver:
             if isinstance(found, tuple):
                 (one, first), (other, second) = found
                 self._conflict(name, Held(one, str(first)), Held(other, str(second)))
+            if not isinstance(found, pa.DataType):
+                raise SchemaConflict(
+                    f"Column {name!r} of table {self.table!r} is a number in {found} that neither "
+                    "int64 nor double holds",
+                    key=name,
+                    hint=f"Nothing was written. Name a type: --type '{name}=decimal(38,0)'",
+                )
             kinds.append(found)
         wider = _common(Held(kinds[0], ""), Held(kinds[1], ""))
         if wider is None:
@@ -198,7 +207,7 @@ class Resolver:
                     column.cast(held.kind)
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     where = f"{source.name}, rows {row + 1:,} to {row + batch.num_rows:,}"
-                    found = Held(schema.field(name).type, f"{where} ({error})")
+                    found = Held(schema.field(name).type, f"{where} ({error})", typed=True)
                     self._conflict(name, held, found)
             row += batch.num_rows
 
@@ -210,11 +219,7 @@ class Resolver:
             f"{other.kind} in {other.words}",
             key=name,
             hint="Nothing was written. No common type holds every value of both: mend the values, "
-            + (
-                "or write them under another column name"
-                if one.firm
-                else f"or name a type that does, e.g. --type {name}=string"
-            ),
+            + _way_out(name, one, other),
         )
 
     def _misfit(self, name: str, seen: Seen) -> NoReturn:
@@ -225,6 +230,14 @@ class Resolver:
             key=name,
             hint="Nothing was written. Mend the value, or give the column another --type",
         )
+
+
+def _way_out(name: str, one: Held, other: Held) -> str:
+    if one.firm or other.firm:
+        return "or write them under another column name"
+    if one.typed or other.typed:
+        return "or cast the column to one type in all files"
+    return f"or name a type that does, e.g. --type {name}=string"
 
 
 def _common(one: Held, other: Held) -> pa.DataType | None:

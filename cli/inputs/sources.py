@@ -75,8 +75,8 @@ class Source:
 
     def undecodable(self) -> UsageError:
         """The error that names the first line with bytes that are not of the encoding."""
-        decoder = codecs.getincrementaldecoder(self.encoding)()
         line, bad = 1, b""
+        decoder = codecs.getincrementaldecoder(self.encoding)()
         with self.open() as stream:
             while chunk := stream.read(_CHUNK):
                 before = decoder.getstate()
@@ -84,13 +84,13 @@ class Source:
                     line += decoder.decode(chunk).count("\n")
                 except UnicodeDecodeError:
                     decoder.setstate(before)
-                    for place in range(len(chunk)):
-                        bad = chunk[place : place + 1]
-                        try:
-                            line += decoder.decode(bad).count("\n")
-                        except UnicodeDecodeError:
-                            break
                     break
+            try:
+                for place in range(len(chunk)):
+                    line += decoder.decode(chunk[place : place + 1]).count("\n")
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError as error:
+                bad = error.object[error.start : error.start + 1]
         shown = "utf-8" if self.encoding == "utf-8-sig" else self.encoding
         what = f"byte 0x{bad.hex()}" if bad else "what it ends with"
         return UsageError(

@@ -39,7 +39,7 @@ _LOOKS: Final = {"number": NUMBER, "naive": NAIVE, "zoned": ZONED, "moment": MOM
 _TIMES: Final = ("date", "naive us", "naive ns", "zoned us", "zoned ns", "naive", "zoned", "moment")
 _IMPLIED_BY: Final = {
     "double": {"small int64"},
-    "number": {"int64", "double"},
+    "number": {"int64", "small int64", "double"},
     "naive us": {"date"},
     "naive ns": {"date"},
     "naive": {"naive us"},
@@ -81,28 +81,12 @@ class TextTypes:
             if _IMPLIED_BY.get(name, set()) & passed:
                 passed.add(name)
                 continue
-            place = first_misfit(len(texts), partial(self._fits, name, bare, passed))
+            place = first_misfit(len(texts), partial(_fits, name, bare))
             if place >= 0:
                 self._alive.remove(name)
                 self.broken[name] = _seen(texts, place, source, line)
             else:
-                passed.add(name)
-
-    @staticmethod
-    def _fits(name: str, texts: pa.Array, passed: set[str], start: int, length: int) -> bool:
-        texts = texts.slice(start, length)
-        if name in _LOOKS:
-            return matches(texts, _LOOKS[name])
-        try:
-            found = texts_as(texts, _TYPES[name])
-        except ValueError:
-            return False
-        if name == "int64":
-            span = pc.min_max(found)
-            low, high = span["min"].as_py() or 0, span["max"].as_py() or 0
-            if max(-low, high) <= _EXACT:
-                passed.add("small int64")
-        return True
+                passed.add("small int64" if name == "int64" and _are_small(bare) else name)
 
     def found(self) -> pa.DataType | tuple[tuple[pa.DataType, Seen], tuple[pa.DataType, Seen]]:
         """The one type of all texts; or two that have none in common, and who says so."""
@@ -115,10 +99,27 @@ class TextTypes:
         if "moment" in self._alive and naive is not None and zoned is not None:
             return (_TYPES["naive us"], naive), (_TYPES["zoned us"], zoned)
         real, large = self.broken.get("int64"), self.broken.get("double")
-        numbers = "number" in self._alive and real is not None and large is not None
-        if numbers and _is_int64(large.value) and not _is_integer(real.value):
-            return (_TYPES["double"], real), (_TYPES["int64"], large)
+        if "number" in self._alive and real is not None and large is not None:  # noqa: SIM102
+            if _is_int64(large.value) and not _is_integer(real.value):
+                return (_TYPES["double"], real), (_TYPES["int64"], large)
         return pa.string()
+
+
+def _fits(name: str, texts: pa.Array, start: int, length: int) -> bool:
+    texts = texts.slice(start, length)
+    if name in _LOOKS:
+        return matches(texts, _LOOKS[name])
+    try:
+        texts_as(texts, _TYPES[name])
+    except ValueError:
+        return False
+    return True
+
+
+def _are_small(texts: pa.Array) -> bool:
+    """Whether all of these integers are doubles, too."""
+    span = pc.min_max(texts.cast(pa.int64()))
+    return bool(max(-(span["min"].as_py() or 0), span["max"].as_py() or 0) <= _EXACT)
 
 
 def _seen(texts: pa.Array, place: int, source: Source, line: Line) -> Seen:

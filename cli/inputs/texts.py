@@ -105,7 +105,7 @@ def _floats(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
     found = texts.cast(kind)
     size = pc.abs(found if not pa.types.is_float16(kind) else found.cast(pa.float32()))
     limit = _EXACT_INTEGERS[str(kind)]
-    if (pc.max(size).as_py() or 0) > limit or some_words:
+    if (pc.max(size).as_py() or 0) >= limit or some_words:
         endless = pc.and_(pc.is_inf(size), pc.invert(words))
         _refuse(pc.any(endless).as_py() is True)
         whole = numbers.filter(pc.greater_equal(size, limit))

@@ -150,9 +150,7 @@ def test_a_broken_log_of_another_writer_does_not_undo_the_commit(
     assert (result.json["revision"], result.json["token"]) == (4, None)
     assert result.json["row_count"] > 0
     assert result.json["size_bytes"] > 0
-    types, token = result.err.splitlines()
-    assert types.startswith("lakelog: warning: the types of the table are those of this writer's")
-    assert token.startswith("lakelog: warning: no token: JFK/weather/transactions/")
+    assert result.err.startswith("lakelog: warning: no token: JFK/weather/transactions/")
 
 
 @pytest.mark.parametrize(
