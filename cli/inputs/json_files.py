@@ -10,7 +10,7 @@ import itertools
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
-from .json_values import decoder, load
+from .json_values import BLANK, decoder, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,6 @@ _BATCH_ROWS: Final = 8_192
 _BATCH_CHARS: Final = 8 << 20
 _CHUNK: Final = 1 << 20
 _LONGEST: Final = 1 << 28  # characters of one object
-_BLANK: Final = " \t\r\n"
 Rows = tuple[list[int], list[dict[str, Any]]]
 
 
@@ -57,16 +56,16 @@ def _objects(text: IO[str], source: Source) -> Iterator[tuple[int, Any, int]]:
     start, blank_lines = "", 0
     for part in text:
         start = part
-        if part.strip(_BLANK):
+        if part.strip(BLANK):
             break
         blank_lines += 1
-    if start.lstrip(_BLANK).startswith("["):
+    if start.lstrip(BLANK).startswith("["):
         yield from _array(text, start, blank_lines + 1, source)
         return
     for number, line in enumerate(itertools.chain([start], text), blank_lines + 1):
-        if line.strip(_BLANK):
+        if line.strip(BLANK):
             try:
-                yield number, load(line.strip(_BLANK)), len(line)
+                yield number, load(line), len(line)
             except (ValueError, RecursionError) as error:
                 raise _unreadable(source, number, str(error)) from error
 
@@ -98,7 +97,7 @@ class _ArrayText:
         while True:
             while self._at < len(self._held):
                 sign = self._held[self._at]
-                if sign not in _BLANK:
+                if sign not in BLANK:
                     return sign
                 self.line += sign == "\n"
                 self._at += 1

@@ -53,7 +53,8 @@ class JsonTypes:
 
     def feed(self, values: list[Any], source: Source, lines: list[int]) -> None:
         """Take in more values, with the line of each."""
-        kinds = set(map(type, values)) - {type(None)}
+        kinds = dict.fromkeys(map(type, values))  # in order
+        kinds.pop(type(None), None)
         for kind in kinds:
             name = _KINDS[kind]
             if name not in self._first:
