@@ -28,7 +28,7 @@ def load(text: str) -> Any:
         ValueError: It is none, or an object names a key twice.
     """
     try:  # what `decode` does, without its search for white space
-        found, end = _DECODER.scan_once(text := text.strip(BLANK), 0)
+        found, end = _scan(text := text.strip(BLANK), 0)
     except StopIteration as error:
         raise json.JSONDecodeError("Expecting value", text, error.value) from None
     if end != len(text):
@@ -45,6 +45,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=decimal.Decimal)
+
+
+_scan: Final[Any] = vars(_DECODER)["scan_once"]
 
 
 def decoder() -> json.JSONDecoder:
