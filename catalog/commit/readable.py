@@ -64,6 +64,8 @@ class Readable:
         self._writer = writer
         self._united: dict[str, tuple[frozenset[bytes], pa.Schema | None]] = {}
         self._unused: dict[str, set[bytes]] = {}  # schemas that no live file had when last asked
+        # What was let through with other conflicts there already, and what was known then.
+        self._passed: dict[tuple[str, bytes], tuple[frozenset[bytes], pa.Schema | None]] = {}
 
     def check(
         self,
@@ -89,6 +91,11 @@ class Readable:
         united = self._unite(state, table, used)
         if beside is None and united is not None and fingerprint in used:
             return
+        identity, alone = (table, fingerprint), beside is None and not empty
+        if removed:
+            self._passed.clear()
+        elif alone and self._passed.get(identity) is self._united[table]:
+            return
         own = FileSchema(schema, self._writer, words="the data to be written")
         held = [FileSchema(one, self._writer) for one in (united, beside) if one is not None]
         if (united is not None or not used) and _unites([*held, own], table):
@@ -99,6 +106,8 @@ class Readable:
             entries.append(FileSchema(beside, self._writer, words="this transaction"))
         _refuse_new_conflict(entries, own, table)
         self._unused.get(table, set()).discard(fingerprint)
+        if alone and not removed:
+            self._passed[identity] = self._united[table]
 
     def _used(self, state: State, table: str, *, all_known: bool) -> Set[bytes]:
         """Fingerprints of the schemas that live files may have, or of all."""

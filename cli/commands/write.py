@@ -81,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--partition", metavar="NAME", default="", help="the partition of the new files"
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="of the files; by their names if not given"
+        "--format", choices=(*FORMATS, "json"), help="of the files; by their names if not given"
     )
     _add_reading(parser)
     parser.add_argument(

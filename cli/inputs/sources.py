@@ -162,7 +162,7 @@ def _format(name: str, given: str | None) -> str:
     if not path.exists():
         raise ObjectNotFound("No such file", key=name, hint="FILE is a path on this machine")
     if given is not None:
-        return given
+        return _SUFFIXES.get(f".{given}", given)  # json is jsonl: both forms are read
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSIONS:
         suffixes.pop()

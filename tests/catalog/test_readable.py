@@ -160,6 +160,27 @@ def test_from_a_checkpoint_and_at_no_further_request(catalog, store):
         assert (found["get"], found["put"]) == (0, 6)
 
 
+def test_files_are_not_asked_for_at_every_write(catalog, store, monkeypatch):
+    """Where there is a conflict already, that was allowed."""
+    from lakelog.catalog.log.state import State
+
+    calls = []
+    real = State.table_of
+    monkeypatch.setattr(State, "table_of", lambda *args: calls.append(1) or real(*args))
+    with catalog.writer("w", "db") as writer:
+        write(writer, INTS)
+        (path,) = write(writer, DOUBLES, on_conflict="allow")
+        for _ in range(10):
+            write(writer, INTS)
+        assert len(calls) <= 2
+        with writer.transaction() as tx:  # from here on it would be a new conflict
+            tx.remove(path)
+            tx.write("t", INTS)
+        with pytest.raises(SchemaConflict):
+            write(writer, DOUBLES)
+    assert read(store).num_rows == 12
+
+
 def test_many_schemas_of_a_table_are_united_once(catalog, store, monkeypatch):
     from lakelog.catalog.commit import readable
 

@@ -115,6 +115,7 @@ OPTIONS = [
     ({"a.jsonl": b'{"a": "\xe9"}'}, ["--encoding", "latin-1"], [{"a": "é"}]),
     ({"a.csv.gz": gzip.compress(b"a\n\xe9\n")}, ["--encoding", "latin-1"], [{"a": "é"}]),
     ({"a.txt": "a\n1\n"}, ["--format", "csv"], [{"a": 1}]),
+    ({"a.txt": '{"a": 1}\n'}, ["--format", "json"], [{"a": 1}]),
     ({"a.csv": "a\n1\n"}, ["--type", "a=string"], [{"a": "1"}]),
     ({"a.csv": "a\n007\n"}, ["--type", "a=int16"], [{"a": 7}]),
     ({"a.csv": "a\n007.5\n"}, ["--type", "a=double"], [{"a": 7.5}]),
