@@ -10,7 +10,7 @@ import itertools
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
-from .json_values import BLANK, decoder, load
+from .json_values import BLANK, check_text, decoder, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +127,10 @@ class _ArrayText:
                 self._held, self._at = self._held[self._at :] + more, 0
                 continue
             line, length = self.line, end - self._at
+            try:
+                check_text(found, self._held[self._at : end])
+            except ValueError as error:
+                raise _unreadable(self._source, line, str(error)) from error
             self.line += self._held.count("\n", self._at, end)
             self._at = end
             return line, found, length

@@ -33,7 +33,21 @@ def load(text: str) -> Any:
         raise json.JSONDecodeError("Expecting value", text, error.value) from None
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
+    check_text(found, text)
     return found
+
+
+def check_text(found: Any, text: str) -> None:
+    """Refuse half of a surrogate pair, which JSON can spell and no text can hold.
+
+    Raises:
+        ValueError: There is one.
+    """
+    if "\\u" in text:
+        try:
+            json.dumps(found, ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it holds half of a surrogate pair, which is no text") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,5 +36,8 @@ class Seen:
     place: Place
 
     def __str__(self) -> str:
-        text = self.value if isinstance(self.value, str) else str(self.value)
+        text = self.value
+        if isinstance(text, (list, dict)):
+            text = json.dumps(text, ensure_ascii=False, default=float)
+        text = str(text)
         return f"{self.place} ({text[:60]!r})" if text else str(self.place)

@@ -192,11 +192,7 @@ class Resolver:
 
     def _check_values(self, source: Source, schema: pa.Schema) -> None:
         """Whether values of a wider type fit into the one that was decided on."""
-        doubtful = [
-            one.name for one in schema if widen(self._held[one.name].kind, one.type)
-            != self._held[one.name].kind
-        ]  # fmt: skip
-        doubtful = [n for n in doubtful if not schema.field(n).type.equals(self._held[n].kind)]
+        doubtful = [one.name for one in schema if _may_fail(one.type, self._held[one.name].kind)]
         if not doubtful:
             return
         row = 0
@@ -244,10 +240,17 @@ def _common(one: Held, other: Held) -> pa.DataType | None:
     """A type for both. An integer and a float meet as double, if the values allow it; those of
     the log's files aren't looked at."""
     wider = widen(one.kind, other.kind)
-    if wider is None and _are_numbers(one.kind, other.kind):
-        whole = one if pa.types.is_integer(one.kind) else other
-        return None if whole.firm else pa.float64()
+    wholes = [held for held in (one, other) if pa.types.is_integer(held.kind)]
+    if wider is None and len(wholes) == 1 and _are_numbers(one.kind, other.kind):
+        return None if wholes[0].firm else pa.float64()
     return wider
+
+
+def _may_fail(kind: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast between these depends on the values: times in nanoseconds end in 2262."""
+    if kind.equals(target):
+        return False
+    return widen(target, kind) != target or "timestamp[ns" in str(target)
 
 
 def _are_numbers(*kinds: pa.DataType) -> bool:

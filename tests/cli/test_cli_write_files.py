@@ -69,6 +69,8 @@ REFUSED = {
     "array without end": ({"a.json": '[{"a":1},\n{"a":2}\n'}, "a.json, line 3"),
     "array without comma": ({"a.json": '[{"a":1}\n{"a":2}]'}, "'{' stands where ',' should be"),
     "array and more": ({"a.json": '[{"a":1}]\n x'}, "something stands behind the array"),
+    "half a character": ({"a.jsonl": '{"a":"\\ud800"}\n'}, "line 1, can't be read as json"),
+    "half a character in an array": ({"a.json": '[{"a":"\\udc00"}]'}, "half of a surrogate pair"),
     "arrow": ({"a.arrow": "nothing of it"}, "a.arrow can't be read as Arrow IPC"),
 }  # fmt: skip
 
@@ -112,6 +114,7 @@ OPTIONS = [
      [{"a": None, "b": "x"}, {"a": 5, "b": None}, {"a": 6, "b": "NA"}]),
     ({"a.csv": b"a\n\xe9\n"}, ["--encoding", "latin-1"], [{"a": "é"}]),
     ({"a.csv": "a\né\n".encode("utf-16")}, ["--encoding", "UTF-16"], [{"a": "é"}]),
+    ({"a.jsonl": '{"a": "\\ud83d\\ude00"}'}, [], [{"a": "\U0001f600"}]),
     ({"a.jsonl": b'{"a": "\xe9"}'}, ["--encoding", "latin-1"], [{"a": "é"}]),
     ({"a.csv.gz": gzip.compress(b"a\n\xe9\n")}, ["--encoding", "latin-1"], [{"a": "é"}]),
     ({"a.txt": "a\n1\n"}, ["--format", "csv"], [{"a": 1}]),

@@ -185,6 +185,28 @@ def test_parquet_integers_that_no_double_holds(cli, order):
     assert nothing_written()
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array([1], pa.uint64()), pa.array([-1], pa.int64())),
+        (
+            pa.array([dt.datetime(1500, 1, 1)], pa.timestamp("us")),
+            pa.array([1], pa.timestamp("ns")),
+        ),
+        (pa.array(["x"]), pa.array([1])),
+    ],
+    ids=["signs", "years", "texts"],
+)
+def test_parquet_that_has_no_common_type(cli, one, other):
+    pq.write_table(pa.table({"a": one}), "a.parquet")
+    pq.write_table(pa.table({"a": other}), "b.parquet")
+    result = cli("write", "cat", "db", "t", "b.parquet", "a.parquet", "--writer", "W")
+    assert result.code == 4
+    assert "a.parquet" in result.err
+    assert "b.parquet" in result.err
+    assert nothing_written()
+
+
 def test_json_says_of_what_types_its_values_are(cli):
     rows = (
         '{"i": 1, "r": 1, "t": "5", "d": "2024-01-01", "n": {"x": [1, 2.5]}, "b": true}\n'
