@@ -20,8 +20,12 @@ _FORMS_OF_TIME: Final = (
 )
 
 
-def add_url(parser: argparse.ArgumentParser) -> None:
-    """`URL`, `--output` and `--option`: what every command takes."""
+def add_url(parser: argparse.ArgumentParser, *, more_forms: Sequence[str] = ()) -> None:
+    """`URL`, `--output` and `--option`: what every command takes.
+
+    Args:
+        more_forms: Of output, beside those that every command has.
+    """
     parser.add_argument(
         "url",
         metavar="URL",
@@ -30,9 +34,9 @@ def add_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        choices=FORMS,
+        choices=(*FORMS, *more_forms),
         default="text",
-        help="text for people (default), json or csv for programs",
+        help=f"text for people (default), {' or '.join([*more_forms, 'json', 'csv'])} for programs",
     )
     parser.add_argument(
         "--option",

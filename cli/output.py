@@ -145,7 +145,7 @@ class Stream:
     """A table of unknown length, printed while it comes.
 
     Args:
-        form: text, json or csv.
+        form: text, json, jsonl (an object a line) or csv.
         names: Of the columns.
         right: Which ones text aligns to the right.
     """
@@ -171,6 +171,8 @@ class Stream:
                     end="",
                 )
                 self._started = True
+        elif self._form == "jsonl":
+            write("".join(to_json(dict(zip(self._names, row))) + "\n" for row in found))
         elif self._form == "csv":
             write("".join(_csv_row(row) for row in found))
         else:

@@ -14,19 +14,21 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Print the rows of a table as a stream, writer by writer and as each committed them: memory stays
-bounded whatever the size. json is one array with a row a line; in csv an empty field is null and
-"" is an empty text. Times with a zone are printed in UTC, binary values in base64, NaN and
-infinities as texts."""
+bounded whatever the size. jsonl is an object a line, json one array with a row a line; in csv an
+empty field is null and "" is an empty text. Times with a zone are printed in UTC, binary values in
+base64, NaN and infinities as the texts NaN, Infinity and -Infinity. `lakelog write` takes jsonl,
+json and csv back, value by value, into a table that has the same types."""
 EXAMPLES: Final = """
 lakelog scan s3://lake/catalog weather hourly --limit 10
 lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv
-lakelog scan ./catalog weather hourly --as-of 2013-06-30T00:00Z --output json
+lakelog scan ./catalog weather hourly --as-of 2013-06-30T00:00Z --output jsonl
+lakelog scan ./a shop orders -o jsonl | lakelog write ./b shop orders - --format jsonl --writer x
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, more_forms=("jsonl",))
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(
