@@ -18,7 +18,7 @@ from ..catalog.data.unify import readable_columns
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.parallel import parallel
-from ..errors import InvalidSchema, UsageError
+from ..errors import InvalidPredicate, InvalidSchema, LakelogError, UsageError
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
 from .file_index import KnownFile
@@ -80,13 +80,10 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     if supports_url(spark, catalog.url):
         options = hadoop_options(catalog.url, storage_options)
         try:
-            frame = native(spark, catalog, asked, options)
-        except InvalidSchema as reason:
-            _check_source(spark, asked.schema, reason)
-            frame = _by_source(spark, catalog.url, asked, storage_options)
-    else:
-        frame = _by_source(spark, catalog.url, asked, storage_options)
-    return asked.of(frame)
+            return native(spark, catalog, asked, options)
+        except (InvalidSchema, InvalidPredicate) as reason:
+            _check_source(spark, asked.given, reason)
+    return _by_source(spark, catalog.url, asked, storage_options)
 
 
 def native(
@@ -95,13 +92,14 @@ def native(
     asked: Selection,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The files that are asked for, read by Spark's own Parquet reader.
+    """What is asked for, read by Spark's own Parquet reader.
 
     Args:
         asked: What of which table.
         options: Hadoop settings for this read alone; see `hadoop_options`.
     Raises:
         InvalidSchema: A column that this reader can't take.
+        InvalidPredicate: A type or a value of `where` that Spark doesn't have.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
             the log says.
     Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
@@ -131,10 +129,11 @@ def native(
 
         return all(parallel(is_without, parts))
 
-    return read_files(spark, list(groups.values()), target, options=options, check=check)
+    found = read_files(spark, list(groups.values()), target, options=options, check=check)
+    return asked.of(found)
 
 
-def _check_source(spark: SparkSession, target: pa.Schema, reason: InvalidSchema) -> None:
+def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) -> None:
     """Warn that the data source reads what Spark's own reader can't; it needs a Spark type too.
 
     Raises:

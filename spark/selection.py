@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ..catalog.data.scan import FilePart
+    from ..catalog.read.row_filter import RowFilter
     from ..catalog.snapshot import Snapshot
 
 
@@ -28,7 +29,7 @@ class Selection:
         schema: The columns that are read, those of the condition included.
         columns: Those that are given; None: all that are read.
         where: The predicate, as the user gave it; None: all rows.
-        condition: The same in Spark's SQL.
+        found: The same, bound to the table.
         partition, writer: Only of these.
     """
 
@@ -37,7 +38,7 @@ class Selection:
     schema: pa.Schema
     columns: tuple[str, ...] | None = None
     where: str | None = None
-    condition: str | None = None
+    found: RowFilter | None = None
     partition: str | None = None
     writer: str | None = None
 
@@ -57,9 +58,13 @@ class Selection:
         )
 
     def of(self, frame: DataFrame) -> DataFrame:
-        """The rows and columns that are asked for, of a frame with those that are read."""
-        if self.condition is not None:
-            frame = frame.where(self.condition)
+        """The rows and columns that are asked for, of a frame with those that are read.
+
+        Raises:
+            InvalidPredicate: Spark has no such type or value.
+        """
+        if self.found is not None:
+            frame = frame.where(to_sql(self.found.predicate, "spark"))
         if self.columns is None or list(self.columns) == self.schema.names:
             return frame
         return frame.select(*(f"`{name.replace('`', '``')}`" for name in self.columns))
@@ -71,8 +76,9 @@ class Selection:
             "database": self.snapshot.database,
             "table": self.table,
             "asOf": self.snapshot.token,
-            "columns": json.dumps(self.schema.names),
         }
+        if self.columns is not None:
+            found["columns"] = json.dumps(self.columns)
         for name in ("where", "partition", "writer"):
             value = getattr(self, name)
             if value is not None:
@@ -96,19 +102,19 @@ def selection(
         UsageError: No such column, or one twice; a predicate that is no text.
     """
     rows: dict[str, Any] = {"where": where, "partition": partition, "writer": writer}
-    condition, looked_at = None, []
+    looked_at: list[str] = []
     if where is not None:
         if not isinstance(where, str):
             raise UsageError(
                 f"where= is SQL text, not {type(where).__name__}",
                 hint="Give a text, or use the DataFrame's own where()",
             )
-        found = snapshot.row_filter(table, where, writer=writer)
-        condition, looked_at = to_sql(found.predicate, "spark"), found.target.names
+        rows["found"] = snapshot.row_filter(table, where, writer=writer)
+        looked_at = rows["found"].target.names
     if columns is None:
         schema = snapshot.schema(table, writer=writer)
-        return Selection(snapshot, table, schema, condition=condition, **rows)
+        return Selection(snapshot, table, schema, **rows)
     snapshot.schema(table, columns, writer=writer)  # refuses those that aren't there
     read = [*columns, *(name for name in looked_at if name not in columns)]
     schema = snapshot.schema(table, read, writer=writer)
-    return Selection(snapshot, table, schema, tuple(columns), condition=condition, **rows)
+    return Selection(snapshot, table, schema, tuple(columns), **rows)
