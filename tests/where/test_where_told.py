@@ -159,3 +159,37 @@ def test_days_and_dates_are_each_others_contrary():
     assert days_from_civil(1970, 1, 1) == 0
     assert days_from_civil(2000, 2, 29) == 11_016
     assert civil_from_days(-719_162) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("x > 5", [True, False, False, True, False, None]),
+        ("x >= 5", [True, False, False, True, False, None]),
+        ("x > 'inf'", [True, False, False, False, False, None]),
+        ("x >= 'inf'", [True, False, False, True, False, None]),
+        ("x <= 'inf'", [False, True, True, True, True, None]),
+        ("x < 1e999", [False, True, True, False, True, None]),
+        ("x <> 5", [True, True, True, True, True, None]),
+        ("x = 0", [False, True, True, False, False, None]),
+        ("x >= 0", [True, True, True, True, False, None]),
+        ("x IN (0, 1)", [False, True, True, False, False, None]),
+        ("x NOT IN (0, 1)", [True, False, False, True, True, None]),
+        ("NOT x <= 5", [True, False, False, True, False, None]),
+        ("x BETWEEN 5 AND 'inf'", [False, False, False, True, False, None]),
+        ("x IS NULL", [False, False, False, False, False, True]),
+    ],
+)
+def test_nan_is_the_greatest_and_the_zeros_are_equal(kind, text, wanted):
+    values = [float("nan"), 0.0, -0.0, float("inf"), -1.5]
+    array = pa.array([*map(kind.to_pandas_dtype(), values), None], kind)
+    table = pa.table({"x": array})
+    tree = parse_where(text, table.schema, "t")
+    assert mask(tree, table.to_batches()[0]).to_pylist() == wanted
+    found = ds.dataset(table).to_table(columns={"m": expression(tree)})["m"].to_pylist()
+    assert found == wanted
+    assert pl.from_arrow(table).select(m=to_polars(tree))["m"].to_list() == wanted
+    in_duckdb = pa.table({"x": array.cast(pa.float32()) if kind == pa.float16() else array})
+    made = duckdb.from_arrow(in_duckdb).project(to_sql(tree, "duckdb")).fetchall()
+    assert [row[0] for row in made] == wanted
