@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from .data.scan import scan_files
 from .data.unify import column_names, unify
+from .engines.faces import EngineReads
+from .engines.source import Source
 from .format import compute as pc
-from .format.columns import array, column
+from .format.columns import array, column, numbers
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .log.files import in_partition
@@ -52,7 +54,7 @@ class _Asked(NamedTuple):
     writer: str | None
 
 
-class Snapshot:
+class Snapshot(EngineReads):
     """A database at one revision of each writer. It never changes; `refresh` gives a newer one.
 
     Attributes:
@@ -266,24 +268,7 @@ class Snapshot:
         Requests: those of `files`; with `where` also 1 GET for each piece of row groups, and of
             their statistics; 1 or more GET a file.
         """
-        asked = self._asked(table, where, partition, writer)
-        schemas = self._tables.file_schemas(table, writer)
-        names = column_names(schemas) if columns is None else checked(columns, schemas, table)
-        projection = projected(schemas, table, names, asked.found)
-        return scan_files(self._store, self._parts(asked), projection)
-
-    def to_arrow(
-        self,
-        table: str,
-        columns: Sequence[str] | None = None,
-        *,
-        where: Where | None = None,
-        partition: str | None = None,
-        writer: str | None = None,
-    ) -> pa.Table:
-        """`scan` as one table in memory."""
-        found = self.scan(table, columns, where=where, partition=partition, writer=writer)
-        return found.read_all()
+        return self._scan(self._asked(table, where, partition, writer), columns)
 
     def file_parts(
         self,
@@ -304,6 +289,32 @@ class Snapshot:
         """
         return self._parts(self._asked(table, where, partition, writer))
 
+    def _scan(
+        self, asked: _Asked, columns: Sequence[str] | None, *, exact: bool = True
+    ) -> pa.RecordBatchReader:
+        schemas = self._tables.file_schemas(asked.table, asked.writer)
+        names = column_names(schemas) if columns is None else checked(columns, schemas, asked.table)
+        projection = projected(schemas, asked.table, names, asked.found if exact else None)
+        return scan_files(self._store, self._parts(asked), projection)
+
+    def _source(
+        self, table: str, partition: str | None = None, writer: str | None = None
+    ) -> Source:
+        def scan(
+            columns: Sequence[str] | None, where: Where | None, *, exact: bool = True
+        ) -> pa.RecordBatchReader:
+            asked = self._asked(table, where, partition, writer, exact=exact)
+            return self._scan(asked, columns, exact=exact)
+
+        def row_count() -> int:
+            counts = self.files(table, partition=partition, writer=writer).column("row_count")
+            return int(numbers(counts).sum())
+
+        self._tables.check(table, partition)
+        return Source(
+            table, unify(self._tables.file_schemas(table, writer), table), scan, row_count
+        )
+
     def _parts(self, asked: _Asked) -> list[FilePart]:
         parts: list[FilePart] = []
         for state, held in self._held(asked):
@@ -319,7 +330,13 @@ class Snapshot:
             yield state, self._tables.table_of(state, asked.table, asked.partition)
 
     def _asked(
-        self, table: str, where: Where | None, partition: str | None, writer: str | None
+        self,
+        table: str,
+        where: Where | None,
+        partition: str | None,
+        writer: str | None,
+        *,
+        exact: bool = True,
     ) -> _Asked:
         self._tables.check(table, partition)
         self._tables.of_writer(writer)
@@ -327,7 +344,7 @@ class Snapshot:
             return _Asked(table, None, partition, writer)
         from .read.row_filter import row_filter
 
-        found = row_filter(where, self._tables.file_schemas(table, writer), table)
+        found = row_filter(where, self._tables.file_schemas(table, writer), table, decides=exact)
         return _Asked(table, found, partition, writer)
 
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
