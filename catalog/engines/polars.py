@@ -1,15 +1,17 @@
 """One table of a cut as a lazy frame of Polars.
 
-Polars hands a dataset of pyarrow filters that pyarrow decides otherwise: NaN is the greatest of all
-to Polars, and neither less nor greater than anything to pyarrow, so rows would be lost. Here its
+Polars hands a dataset of pyarrow filters that pyarrow decides otherwise, so that rows are lost: NaN
+is the greatest of all to Polars, and neither less nor greater than anything to pyarrow. Here its
 filters only skip files and row groups that hold no such row either way, and Polars filters what is
 read.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from .source import package
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars
-    import pyarrow as pa
 
     from .source import Source
 
@@ -83,10 +84,27 @@ def _as_arrow(predicate: polars.Expr, schema: pa.Schema, pl: Any) -> Any | None:
     that is nothing."""
     listener = _Listener(schema)
     try:
+        if _has_zones(predicate, schema):
+            return None
         pl.scan_pyarrow_dataset(listener).filter(predicate).collect()
     except Exception:  # whatever it is: then nothing is skipped, and Polars itself filters
         return None
     return listener.heard
+
+
+def _has_zones(predicate: polars.Expr, schema: pa.Schema) -> bool:
+    """Whether a filter may look at a time in a zone other than UTC: Polars 2.1 tells pyarrow of such
+    ones with the zone's offset taken off twice."""
+    text = predicate.meta.serialize(format="json")
+    zones = {schema.field(name).type.tz for name in _timestamps(predicate, schema)} - {None}
+    hidden = zones and re.search(r'"(List|Series|Array)"', text)  # values as bytes
+    told = set(re.findall(r'"inner": ?"([^"]*)"', text))
+    return bool(hidden or (zones | told) - {"UTC"})
+
+
+def _timestamps(predicate: polars.Expr, schema: pa.Schema) -> list[str]:
+    names = predicate.meta.root_names()
+    return [name for name in names if pa.types.is_timestamp(schema.field(name).type)]
 
 
 class _Listener(ds.InMemoryDataset):

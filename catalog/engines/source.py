@@ -1,4 +1,4 @@
-"""What an engine reads of one table of a cut, and the packages of engines, imported when asked for."""
+"""What an engine reads of one table of a cut; and packages of engines, imported when needed."""
 
 from __future__ import annotations
 
