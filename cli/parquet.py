@@ -98,7 +98,7 @@ class _Stdout:
 
 
 def write_records(columns: Sequence[Column], records: Iterable[Mapping[str, Any]]) -> None:
-    """Write records: counts, sizes and numbers as int64, yes and no as bool, all else as text, lists
+    """Write records: counts, sizes and numbers as int64, yes and no as bool, else text, lists
     and objects as JSON."""
     import pyarrow as pa
 
