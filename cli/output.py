@@ -106,9 +106,7 @@ def rows(
             line(to_json({n: record[n] for n in names}))
         return
     if form == "parquet":
-        from .parquet import write_records
-
-        write_records(columns, records)
+        _parquet(columns, list(records))
         return
     if form == "csv":
         csv_line(names)
@@ -125,6 +123,24 @@ def rows(
         cells,
         [column.style in ("count", "size") for column in shown],
     )
+
+
+def _parquet(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> None:
+    """Counts, sizes and numbers are int64, yes and no bool, all else text, lists and objects as
+    JSON."""
+    from .parquet import write_columns
+
+    found = []
+    for column in columns:
+        values = [record[column.name] for record in records]
+        if column.number or column.style in ("count", "size"):
+            found.append((column.name, "int64", values))
+        elif column.style == "yes":
+            found.append((column.name, "bool", values))
+        else:
+            texts = [v if v is None or isinstance(v, str) else to_json(v) for v in values]
+            found.append((column.name, "string", texts))
+    write_columns(found)
 
 
 def table(

@@ -7,18 +7,14 @@ Parquet file.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
-
-    from .output import Column
-
-_INTEGERS: Final = ("count", "size")
 
 
 class ParquetStream:
@@ -97,34 +93,16 @@ class _Stdout:
         return False
 
 
-def write_records(columns: Sequence[Column], records: Iterable[Mapping[str, Any]]) -> None:
-    """Write records: counts, sizes and numbers as int64, yes and no as bool, else text, lists
-    and objects as JSON."""
+def write_columns(columns: Sequence[tuple[str, str, list[Any]]]) -> None:
+    """Write a table at once.
+
+    Args:
+        columns: Name, type (`int64`, `bool` or `string`) and values of each.
+    """
     import pyarrow as pa
 
-    found = list(records)
-    fields, values = [], []
-    for column in columns:
-        kind = _kind(column)
-        taken = [record[column.name] for record in found]
-        taken = [_text(value) for value in taken] if pa.types.is_string(kind) else taken
-        fields.append(pa.field(column.name, kind))
-        values.append(pa.array(taken, kind))
-    schema = pa.schema(fields)
+    schema = pa.schema([(name, kind) for name, kind, _ in columns])
+    values = [pa.array(found, field.type) for field, (_, _, found) in zip(schema, columns)]
     stream = ParquetStream(schema)
     stream.add(pa.RecordBatch.from_arrays(values, schema=schema))
     stream.close()
-
-
-def _kind(column: Column) -> pa.DataType:
-    import pyarrow as pa
-
-    if column.number or column.style in _INTEGERS:
-        return pa.int64()
-    return pa.bool_() if column.style == "yes" else pa.string()
-
-
-def _text(value: Any) -> str | None:
-    from .output import to_json
-
-    return value if value is None or isinstance(value, str) else to_json(value)
