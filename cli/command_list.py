@@ -56,6 +56,7 @@ COMMANDS: Final = (
     Entry("log", "what was committed: when, by whom, how much", "Look"),
     Entry("show", "one transaction, checkpoint or segment, decoded", "Look"),
     Entry("files", "the live files of a table", "Look"),
+    Entry("explain", "which files a condition leaves, and why others are skipped", "Look"),
     Entry("schema", "the columns of a table, and which files differ", "Look"),
     Entry("scan", "the rows of a table", "Look"),
     Entry("doctor", "what the store can do, and whether the logs are sound", "Look"),

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import NaiveTime, UsageError
-from .output import FORMS
+from .output import FORMS, ROW_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,12 @@ _FORMS_OF_TIME: Final = (
 )
 
 
-def add_url(parser: argparse.ArgumentParser) -> None:
-    """`URL`, `--output` and `--option`: what every command takes."""
+def add_url(parser: argparse.ArgumentParser, *, rows: bool = False) -> None:
+    """`URL`, `--output`, `--quiet` and `--option`: what every command takes.
+
+    Args:
+        rows: Whether the command gives rows, which all forms can hold.
+    """
     parser.add_argument(
         "url",
         metavar="URL",
@@ -30,9 +34,11 @@ def add_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        choices=FORMS,
+        choices=ROW_FORMS if rows else FORMS,
         default="text",
-        help="text for people (default), json or csv for programs",
+        help="text for people (default), json, jsonl, csv or parquet for programs"
+        if rows
+        else "text for people (default), json or csv for programs",
     )
     parser.add_argument(
         "--option",
@@ -58,6 +64,25 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 def add_writer(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
     """`--writer`."""
     parser.add_argument("--writer", metavar="WRITER", required=required, help=text)
+
+
+def add_where(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
+    """`--where`."""
+    parser.add_argument(
+        "-w",
+        "--where",
+        metavar="PREDICATE",
+        required=required,
+        help=f'{what}, a condition in SQL: "temp > 90 and time_hour >= timestamp '
+        "'2013-07-01 00:00:00Z'\"; docs/reading.md has the language",
+    )
+
+
+def add_partition(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--partition`."""
+    parser.add_argument(
+        "--partition", metavar="NAME", help=f"only {what} of this partition ('': of none)"
+    )
 
 
 def add_as_of(parser: argparse.ArgumentParser) -> None:
