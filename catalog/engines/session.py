@@ -1,0 +1,170 @@
+"""SQL over cuts, shut off from everything else: no file, no network, none of Python's variables.
+
+Source: docs/engines.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ...errors import InvalidQuery, UsageError
+from .duck import Failures, make_views
+from .source import package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .faces import EngineReads
+    from .source import Source
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_TAKEN: Final = frozenset({"memory", "main", "temp", "system", "information_schema", "pg_catalog"})
+_MANY: Final = 100
+_BATCH_ROWS: Final = 20_000
+_SETTINGS: Final = {
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "TimeZone": "UTC",
+}
+
+
+class SqlSession:
+    """A connection to a DuckDB of its own, in memory. Close it.
+
+    Args:
+        memory: The most that DuckDB takes, as it writes sizes (`1GB`); beyond that it uses files in
+            a temporary folder.
+    """
+
+    def __init__(self, memory: str = "1GB") -> None:
+        duckdb = package("duckdb")
+        self._failures = Failures()
+        self._sealed = False
+        self._folder = tempfile.mkdtemp(prefix="lakelog-sql-")
+        try:
+            self._connection: Any = duckdb.connect(
+                config={"memory_limit": memory, "temp_directory": self._folder}
+            )
+            for name, value in _SETTINGS.items():
+                self._connection.execute(f"SET {name} = '{value}'")
+        except duckdb.Error as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise UsageError(
+                f"DuckDB takes no {memory!r} for a size of memory: {_first_line(error)}",
+                hint="Give it as 500MB or 4GB",
+            ) from error
+
+    def __enter__(self) -> SqlSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop all views, and the temporary folder."""
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, snapshot: EngineReads, name: str | None = None, *, query: str = "") -> None:
+        """Make views of a cut's tables.
+
+        Args:
+            name: What stands before their names, as `june` in `june.hourly`; None: nothing.
+            query: Of very many tables only those that it names are looked at.
+        Raises:
+            UsageError: No such name can be given.
+        """
+        if name is not None:
+            self._check(name)
+        tables = snapshot.tables()
+        if query and len(tables) > _MANY:
+            words = query.lower().replace('""', '"')
+            tables = [table for table in tables if table.lower() in words]
+
+        def source(table: str) -> Source:
+            return self._failures.watch(snapshot._source(table))
+
+        schema = "memory" if name is None else name
+        make_views(self._connection, source, tables, schema, all_or_nothing=False)
+
+    def _check(self, name: str) -> None:
+        """Refuse what SQL would need quotes for, and what is taken."""
+        words = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+        reserved = {word for (word,) in self._connection.execute(words).fetchall()}
+        there = self._connection.execute("SELECT database_name FROM duckdb_databases()").fetchall()
+        taken = _TAKEN | reserved | {known.lower() for (known,) in there}
+        if not _NAME.fullmatch(name) or name.lower() in taken:
+            raise UsageError(
+                f"{name!r} can't be the name of a cut in SQL",
+                key=name,
+                hint="Take letters, digits and _, no keyword of SQL, and each name once",
+            )
+
+    def run(self, query: str) -> pa.RecordBatchReader:
+        """The rows of one statement, as a stream; nothing but the views can be read.
+
+        Raises:
+            InvalidQuery: DuckDB refuses it, or what it does while rows are read.
+        """
+        duckdb = package("duckdb")
+        if not self._sealed:
+            self._connection.execute("SET enable_external_access = false")
+            self._connection.execute("SET lock_configuration = true")
+            self._sealed = True
+        self._failures.first = None
+        try:
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1:
+                raise InvalidQuery(
+                    f"These are {len(statements)} statements" if statements else "There is no SQL",
+                    hint="Give one, such as SELECT * FROM a_table",
+                )
+            found = self._connection.sql(statements[0])
+            rows = None if found is None else found.to_arrow_reader(_BATCH_ROWS)
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise self._typed(error) from error
+        if rows is None:
+            return pa.RecordBatchReader.from_batches(pa.schema([]), [])
+        return pa.RecordBatchReader.from_batches(rows.schema, self._checked(rows))
+
+    def _checked(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        duckdb = package("duckdb")
+        try:
+            yield from rows
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise self._typed(error) from error
+
+    def _typed(self, error: Exception) -> Exception:
+        """The error of lakelog's own behind one of DuckDB's, or DuckDB's with its place."""
+        return self._failures.first or InvalidQuery(_message(str(error)), hint=_hint(error))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _message(text: str) -> str:
+    """DuckDB's message in one line, with the line and column that it points to."""
+    words, _, rest = text.partition("\nLINE ")
+    message = " ".join(words.split())
+    shown = re.match(r"(\d+): (.*)\n( *)\^", rest)
+    if shown is None:
+        return message
+    number, excerpt, before = shown.groups()
+    column = len(before) - len(f"LINE {number}: ") + 1
+    place = f"line {number}" if excerpt.startswith("...") else f"line {number}, column {column}"
+    return f"{message} ({place})"
+
+
+def _hint(error: Exception) -> str:
+    if type(error).__name__ == "OutOfMemoryException" or "Out of Memory" in str(error):
+        return "Give it more memory, or ask for less at once"
+    if "disabled" in str(error) or "configuration has been locked" in str(error):
+        return "SQL reads the tables of the database here, and nothing else"
+    return "SHOW TABLES lists the tables, DESCRIBE a_table its columns"
