@@ -234,8 +234,8 @@ def add_also(parser: argparse.ArgumentParser) -> None:
         type=_named_point,
         action="append",
         default=[],
-        help="the same tables at another point in time, as NAME.table in SQL; POINT as for --as-of, "
-        "or now; may be repeated",
+        help="the same tables at another point in time, as NAME.table in SQL; POINT is as for "
+        "--as-of, or now; may be repeated",
     )
 
 

@@ -7,7 +7,6 @@ the greatest of all to it: there it asks for all rows, and filters them itself.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from .source import Source
 
-_NUMBERS: Final = itertools.count()
+_HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
 
 
 class ViewsWarning(UserWarning):
@@ -79,7 +78,9 @@ def _twins(tables: Sequence[str]) -> set[str]:
 def _make_view(connection: Any, source: Source, schema: str | None) -> None:
     duckdb = package("duckdb")
     dataset = TableDataset(without_half_floats(source))
-    name = source.name if schema is None else f"lakelog_{next(_NUMBERS)}"
+    name = source.name if schema is None else f"{schema}.{source.name}{_HIDDEN}"
+    if source.name.lower().endswith(_HIDDEN):
+        raise UsageError(f"A table's view can't be named {source.name!r}", key=source.name)
     try:
         connection.register(name, dataset)
         if schema is not None:

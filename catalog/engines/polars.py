@@ -93,8 +93,8 @@ def _as_arrow(predicate: polars.Expr, schema: pa.Schema, pl: Any) -> Any | None:
 
 
 def _has_zones(predicate: polars.Expr, schema: pa.Schema) -> bool:
-    """Whether a filter may look at a time in a zone other than UTC: Polars 2.1 tells pyarrow of such
-    ones with the zone's offset taken off twice."""
+    """Whether a filter may look at a time in a zone other than UTC: Polars 2.1 tells pyarrow of
+    such ones with the zone's offset taken off twice."""
     text = predicate.meta.serialize(format="json")
     zones = {schema.field(name).type.tz for name in _timestamps(predicate, schema)} - {None}
     hidden = zones and re.search(r'"(List|Series|Array)"', text)  # values as bytes

@@ -17,7 +17,7 @@ from .duck import Failures, make_views
 from .source import package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from .faces import EngineReads
     from .source import Source
@@ -90,8 +90,7 @@ class SqlSession:
         def source(table: str) -> Source:
             return self._failures.watch(snapshot._source(table))
 
-        schema = "memory" if name is None else name
-        make_views(self._connection, source, tables, schema, all_or_nothing=False)
+        make_views(self._connection, source, tables, name, all_or_nothing=False)
 
     def _check(self, name: str) -> None:
         """Refuse what SQL would need quotes for, and what is taken."""
@@ -131,18 +130,32 @@ class SqlSession:
             raise self._typed(error) from error
         if rows is None:
             return pa.RecordBatchReader.from_batches(pa.schema([]), [])
-        return pa.RecordBatchReader.from_batches(rows.schema, self._checked(rows))
+        schema = pa.schema([f.with_name(n) for f, n in zip(rows.schema, _once(rows.schema.names))])
+        return pa.RecordBatchReader.from_batches(schema, self._checked(rows, schema))
 
-    def _checked(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _checked(self, rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         duckdb = package("duckdb")
         try:
-            yield from rows
+            for batch in rows:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise self._typed(error) from error
 
     def _typed(self, error: Exception) -> Exception:
         """The error of lakelog's own behind one of DuckDB's, or DuckDB's with its place."""
         return self._failures.first or InvalidQuery(_message(str(error)), hint=_hint(error))
+
+
+def _once(names: Sequence[str]) -> list[str]:
+    """Names of columns, each once: a second `temp` becomes `temp_1`, as in DuckDB's own tables."""
+    found: list[str] = []
+    for name in names:
+        new, number = name, 0
+        while new in found or (number and new in names):
+            number += 1
+            new = f"{name}_{number}"
+        found.append(new)
+    return found
 
 
 def _first_line(error: Exception) -> str:

@@ -67,7 +67,8 @@ def rows(random_: random.Random, place: int, count: int, first: int) -> pa.Table
         if random_.random() < 0.15:
             continue
         nulls = random_.choice([0, 0, 0.3, 1])
-        drawn = [None if random_.random() < nulls else value(name, place, random_) for _ in columns["row"]]  # fmt: skip
+        drawn = [value(name, place, random_) for _ in range(count)]
+        drawn = [None if random_.random() < nulls else each for each in drawn]
         columns[name] = pa.array(drawn, random_.choice(kinds))
     return pa.table(columns)
 
@@ -175,11 +176,19 @@ class Reads(CountingStore):
 
     Attributes:
         opened: Their keys.
+        bytes_read: How much of them.
     """
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         self.opened: set[str] = set()
+        self.bytes_read = 0
+
+    def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
+        """Count its bytes."""
+        found = super().get(key, start=start, end=end)
+        self.bytes_read += len(found)
+        return found
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         """Note the key."""
