@@ -124,10 +124,10 @@ class SqlSession:
                     f"These are {len(statements)} statements" if statements else "There is no SQL",
                     hint="Give one, such as SELECT * FROM a_table",
                 )
-            found = self._connection.sql(statements[0])
+            found = self._connection.sql(query)
             rows = None if found is None else found.to_arrow_reader(_BATCH_ROWS)
         except (duckdb.Error, pa.ArrowException) as error:
-            raise self._typed(error) from error
+            raise self._typed(error, self._place(error, query)) from error
         if rows is None:
             return pa.RecordBatchReader.from_batches(pa.schema([]), [])
         schema = pa.schema([f.with_name(n) for f, n in zip(rows.schema, _once(rows.schema.names))])
@@ -139,11 +139,22 @@ class SqlSession:
             for batch in rows:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise self._typed(error) from error
+            raise self._typed(error, _place(str(error))) from error
 
-    def _typed(self, error: Exception) -> Exception:
+    def _typed(self, error: Exception, place: str) -> Exception:
         """The error of lakelog's own behind one of DuckDB's, or DuckDB's with its place."""
-        return self._failures.first or InvalidQuery(_message(str(error)), hint=_hint(error))
+        message = " ".join(str(error).partition("\nLINE ")[0].split())
+        return self._failures.first or InvalidQuery(message + place, hint=_hint(error))
+
+    def _place(self, error: Exception, query: str) -> str:
+        """Where in the query an error is; some of DuckDB's ways to run one don't tell."""
+        if "\nLINE " in str(error):
+            return _place(str(error))
+        try:
+            self._connection.execute("EXPLAIN\n" + query)
+        except package("duckdb").Error as again:
+            return _place(str(again), lines_before=1)
+        return ""
 
 
 def _once(names: Sequence[str]) -> list[str]:
@@ -162,17 +173,14 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _message(text: str) -> str:
-    """DuckDB's message in one line, with the line and column that it points to."""
-    words, _, rest = text.partition("\nLINE ")
-    message = " ".join(words.split())
-    shown = re.match(r"(\d+): (.*)\n( *)\^", rest)
+def _place(text: str, lines_before: int = 0) -> str:
+    """The line and column that a message of DuckDB's points to."""
+    shown = re.match(r"(\d+): (.*)\n( *)\^", text.partition("\nLINE ")[2])
     if shown is None:
-        return message
+        return ""
     number, excerpt, before = shown.groups()
-    column = len(before) - len(f"LINE {number}: ") + 1
-    place = f"line {number}" if excerpt.startswith("...") else f"line {number}, column {column}"
-    return f"{message} ({place})"
+    line, column = int(number) - lines_before, len(before) - len(f"LINE {number}: ") + 1
+    return f" (line {line})" if excerpt.startswith("...") else f" (line {line}, column {column})"
 
 
 def _hint(error: Exception) -> str:
