@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .source import Source
 
-_HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
+HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
 
 
 class ViewsWarning(UserWarning):
@@ -78,8 +78,8 @@ def _twins(tables: Sequence[str]) -> set[str]:
 def _make_view(connection: Any, source: Source, schema: str | None) -> None:
     duckdb = package("duckdb")
     dataset = TableDataset(without_half_floats(source))
-    name = source.name if schema is None else f"{schema}.{source.name}{_HIDDEN}"
-    if source.name.lower().endswith(_HIDDEN):
+    name = source.name if schema is None else f"{schema}.{source.name}{HIDDEN}"
+    if source.name.lower().endswith(HIDDEN):
         raise UsageError(f"A table's view can't be named {source.name!r}", key=source.name)
     try:
         connection.register(name, dataset)

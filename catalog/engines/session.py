@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import InvalidQuery, UsageError
-from .duck import Failures, make_views
+from .duck import HIDDEN, Failures, make_views
 from .source import package
 
 if TYPE_CHECKING:
@@ -104,6 +104,30 @@ class SqlSession:
                 key=name,
                 hint="Take letters, digits and _, no keyword of SQL, and each name once",
             )
+
+    def names(self) -> list[str]:
+        """Names that a query may use: of views and of their columns."""
+        views = (
+            "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+            " UNION SELECT column_name FROM duckdb_columns() WHERE NOT internal"
+        )
+        return [name.removesuffix(HIDDEN) for (name,) in self._connection.execute(views).fetchall()]
+
+    def statements(self, text: str, *, whole: bool = True) -> list[str] | None:
+        """The statements of a text; None if it may not have its end yet.
+
+        Args:
+            whole: It has.
+        Raises:
+            InvalidQuery: It is no SQL.
+        """
+        duckdb = package("duckdb")
+        try:
+            return [each.query for each in self._connection.extract_statements(text)]
+        except duckdb.Error as error:
+            if not whole and "unterminated" in str(error):
+                return None
+            raise self._typed(error, _place(str(error))) from error
 
     def run(self, query: str) -> pa.RecordBatchReader:
         """The rows of one statement, as a stream; nothing but the views can be read.
