@@ -5,7 +5,7 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -14,12 +14,12 @@ from .data.unify import column_names, unify
 from .engines.faces import EngineReads
 from .engines.source import Source
 from .format import compute as pc
-from .format.columns import array, column, numbers
+from .format.columns import column, numbers
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
-from .log.files import in_partition
 from .log.state import SMALL_BYTES
 from .parallel import parallel
+from .read.asked import Asked, asked_rows
 from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.file_order import by_commit
@@ -27,31 +27,20 @@ from .read.file_parts import checked, file_parts, projected
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from ..store import Store
     from .ambient import Ambient
     from .data.scan import FilePart
     from .log.files import Files
-    from .log.known_schemas import KnownSchemas
     from .log.state import State
     from .read.row_filter import RowFilter
+    from .read.table_facts import TableFacts
 
-    _Held = tuple[Files, KnownSchemas]
 
 Where: TypeAlias = Any  # SQL text, or a pyarrow.compute.Expression, which takes long to import
 _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
-
-
-class _Asked(NamedTuple):
-    """What of a table is asked for: rows that meet a filter, of one partition, of one writer; None:
-    of any."""
-
-    table: str
-    found: RowFilter | None
-    partition: str | None
-    writer: str | None
 
 
 class Snapshot(EngineReads):
@@ -125,13 +114,22 @@ class Snapshot(EngineReads):
         """
         return self._tables.names()
 
-    def schema(self, table: str) -> pa.Schema:
+    def schema(
+        self, table: str, columns: Sequence[str] | None = None, *, writer: str | None = None
+    ) -> pa.Schema:
         """The schema that rows of a table have: that of all its live files, unified.
 
+        Args:
+            columns: Names, in the order wanted; types need to agree in these alone.
+            writer: Only of files of this one.
         Raises:
-            TableNotFound, SchemaConflict.
+            TableNotFound, WriterNotFound, SchemaConflict.
+            UsageError: No such column, or one twice.
         """
-        return unify(self._tables.file_schemas(table), table)
+        schemas = self._tables.file_schemas(table, writer)
+        if columns is None:
+            return unify(schemas, table)
+        return projected(schemas, table, checked(columns, schemas, table), None).read
 
     def column_names(self, table: str) -> list[str]:
         """Names of the columns of a table, in order; also where types of a column conflict.
@@ -173,10 +171,11 @@ class Snapshot(EngineReads):
             each of files; with `where` 1 GET for each piece of statistics of its columns.
         """
         asked = self._asked(table, where, partition, writer)
-        parts = [
-            self._output(state, _rows(state, asked, held, whole=details), details)
-            for state, held in self._held(asked)
-        ]
+        parts = []
+        for state in self._tables.of_writer(writer):
+            files, facts = self._held(state, asked)
+            rows = asked_rows(files, asked, facts, whole=details)
+            parts.append(self._output(state, rows, details))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def explain(
@@ -200,11 +199,12 @@ class Snapshot(EngineReads):
         from .read.explain import explained
 
         asked = self._asked(table, where, partition, writer)
-        assert asked.found is not None, "there is something to explain"
-        parts = [
-            explained(state, table, held, asked.found, partition)
-            for state, held in self._held(asked)
-        ]
+        parts = []
+        for state in self._tables.of_writer(writer):
+            _, facts = self._held(state, asked)
+            assert asked.found is not None
+            assert facts is not None
+            parts.append(explained(facts, asked.found, partition))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def statistics(
@@ -290,7 +290,7 @@ class Snapshot(EngineReads):
         return self._parts(self._asked(table, where, partition, writer))
 
     def _scan(
-        self, asked: _Asked, columns: Sequence[str] | None, *, exact: bool = True
+        self, asked: Asked, columns: Sequence[str] | None, *, exact: bool = True
     ) -> pa.RecordBatchReader:
         schemas = self._tables.file_schemas(asked.table, asked.writer)
         names = column_names(schemas) if columns is None else checked(columns, schemas, asked.table)
@@ -315,19 +315,42 @@ class Snapshot(EngineReads):
             table, unify(self._tables.file_schemas(table, writer), table), scan, row_count
         )
 
-    def _parts(self, asked: _Asked) -> list[FilePart]:
+    def row_filter(
+        self, table: str, where: Where, *, writer: str | None = None, decides: bool = True
+    ) -> RowFilter:
+        """What `where=` means for a table, for engines that filter rows themselves.
+
+        Args:
+            decides: Whether rows are filtered by it; else files are skipped by it only.
+        Raises:
+            TableNotFound, WriterNotFound, InvalidPredicate, SchemaConflict.
+        """
+        from .read.row_filter import row_filter
+
+        schemas = self._tables.file_schemas(table, writer)
+        return row_filter(where, schemas, table, decides=decides)
+
+    def _parts(self, asked: Asked) -> list[FilePart]:
         parts: list[FilePart] = []
-        for state, held in self._held(asked):
-            rows = by_commit(_rows(state, asked, held, whole=True))
+        for state in self._tables.of_writer(asked.writer):
+            files, facts = self._held(state, asked)
+            rows = by_commit(asked_rows(files, asked, facts, whole=True))
+            groups = {}
+            if asked.found is not None and facts is not None:
+                from .read.skipping import kept_row_groups
+
+                groups = kept_row_groups(facts, asked.found)
             folder = base_folder(state.writer, self.database)
-            groups = _row_groups(state, asked, held)
-            parts += file_parts(rows, asked.table, folder, held[1], groups)
+            schemas = self._tables.schemas_of(state, asked.table)
+            parts += file_parts(rows, folder, schemas, groups)
         return parts
 
-    def _held(self, asked: _Asked) -> Iterator[tuple[State, _Held]]:
-        """What each log that is asked has of a table."""
-        for state in self._tables.of_writer(asked.writer):
-            yield state, self._tables.table_of(state, asked.table, asked.partition)
+    def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
+        """The files of a table in one log; and what is known of them, where rows are filtered."""
+        if asked.found is None:
+            return self._tables.table_of(state, asked.table, asked.partition)[0], None
+        facts = self._tables.facts_of(state, asked.table, asked.partition)
+        return facts.files, facts
 
     def _asked(
         self,
@@ -337,15 +360,13 @@ class Snapshot(EngineReads):
         writer: str | None,
         *,
         exact: bool = True,
-    ) -> _Asked:
+    ) -> Asked:
         self._tables.check(table, partition)
         self._tables.of_writer(writer)
-        if where is None:
-            return _Asked(table, None, partition, writer)
-        from .read.row_filter import row_filter
-
-        found = row_filter(where, self._tables.file_schemas(table, writer), table, decides=exact)
-        return _Asked(table, found, partition, writer)
+        found = None
+        if where is not None:
+            found = self.row_filter(table, where, writer=writer, decides=exact)
+        return Asked(table, found, partition, writer)
 
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
         folder = base_folder(state.writer, state.database)
@@ -373,28 +394,3 @@ def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
     at_once = 2 if paths.nbytes > SMALL_BYTES else 1
     return pa.chunked_array(parallel(joined, paths.chunks, at_once=at_once), pa.string())
-
-
-def _rows(state: State, asked: _Asked, held: _Held, *, whole: bool) -> pa.Table:
-    """Of the live files of a table in one log those that are asked for.
-
-    Args:
-        held: What the log has of it.
-        whole: All columns of FILES, instead of the core ones.
-    """
-    rows = held[0].table(asked.table, whole=whole)
-    if asked.found is not None:
-        from .read.skipping import kept_files
-
-        rows = rows.filter(array(kept_files(state, asked.table, held, asked.found)))
-    if asked.partition is None:
-        return rows
-    return pc.filter(rows, in_partition(rows, asked.partition))
-
-
-def _row_groups(state: State, asked: _Asked, held: _Held) -> dict[str, tuple[int, ...]]:
-    if asked.found is None:
-        return {}
-    from .read.skipping import kept_row_groups
-
-    return kept_row_groups(state, asked.table, held, asked.found)

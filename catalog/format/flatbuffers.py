@@ -24,6 +24,7 @@ class Table:
         return self.position + offset if offset else 0
 
     def indirect(self, slot: int) -> int:
+        """Absolute position of what a field points to, 0 if absent."""
         at = self.field(slot)
         return at + uint32(self.view, at) if at else 0
 

@@ -68,6 +68,7 @@ class Item:
 
     @property
     def predicate(self) -> Predicate:
+        """What it says."""
         if self.meaning is None:
             raise Unknown
         return self.meaning
@@ -264,10 +265,13 @@ def _is_in(call: Call) -> Item:
 
 
 def _one_of(item: Field, values: Sequence[pa.Scalar]) -> Predicate:
-    """Of integers any kind will do: pyarrow casts the set, and refuses what doesn't fit."""
+    """Of integers any kind will do: pyarrow casts the set, and refuses what doesn't fit. It tells
+    0.0 and -0.0 apart in sets, which predicates don't."""
     kinds = {compared(value.type) for value in values}
     same = kinds <= {compared(item.kind)}
     if not same and {family(kind) for kind in kinds} | {family(item.kind)} != {"integer"}:
+        raise Unknown
+    if family(item.kind) == "float" and any(value.as_py() == 0 for value in values):
         raise Unknown
     if not values:
         return one_of(item.column, [])

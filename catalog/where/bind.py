@@ -111,9 +111,10 @@ class _Binder:
         """A node without the parentheses around it; none that has parts which nobody reads."""
         while True:
             known = _PARTS.get(type(node))
-            parts = {name for name, part in node.args.items() if part not in (None, False, [])}
-            if known is None or not parts <= known:
-                raise self._refused(node, sorted(parts - known) if known is not None else [])
+            if known is None or not known.issuperset(node.args):
+                parts = {name for name, part in node.args.items() if part not in (None, False, [])}
+                if known is None or not parts <= known:
+                    raise self._refused(node, sorted(parts - known) if known is not None else [])
             if type(node) is not exp.Paren:
                 return node
             node = node.this

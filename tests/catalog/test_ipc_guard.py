@@ -10,7 +10,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format import ipc_sizes, segment_bytes
+from lakelog.catalog.format import flatbuffers, segment_bytes
 from lakelog.catalog.format.ipc_sizes import check_ipc_sizes
 from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
 from lakelog.catalog.format.segments import FILES_COLUMNS
