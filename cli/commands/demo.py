@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = """\
 Make a small catalog of real data and look at it: three writers commit the hourly weather of New
 York's airports of 2013, one month is corrected, a question is asked, Spark reads two points in
-time, and the log of one writer is lost and rebuilt. Takes under a minute. Needs the `spark` extra and Java 17 or newer.
+time, and the log of one writer is lost and rebuilt. Takes under a minute. Needs the `spark` extra
+and Java 17 or newer.
 
 The catalog stays in DIR, to go on with. A DIR that an earlier demo made is made anew; any other
 that isn't empty is refused."""
