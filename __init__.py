@@ -30,6 +30,8 @@ _WHERE = {
     "open_catalog": "catalog.catalog",
 }
 
+_MODULES = ("errors", "gc", "rebuild", "spark", "testing")
+
 __all__ = [
     "Catalog",
     "CommitInfo",
@@ -48,6 +50,11 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
         globals()[name] = value
         return value
-    if name in ("errors", "gc", "rebuild", "spark", "testing"):
+    if name in _MODULES:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*__all__, *_MODULES})

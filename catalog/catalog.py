@@ -36,6 +36,7 @@ from .parallel import parallel
 from .read.cut_checks import check_position, iso, position_of, refuse_twins, time_us
 from .read.log_reader import LogReader
 from .read.views import refuse_unused
+from .scalars import value_of
 
 if TYPE_CHECKING:
     from .commit.writer import Writer
@@ -105,6 +106,7 @@ class Catalog:
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
             all names of each log; without `writer` 1 LIST more for each writer that has none.
         """
+        writer = value_of(writer)
         listings = self._listings(database, tell_lost=writer is None)
         if writer is not None:
             listings = [self._pick(listings, writer)]
@@ -140,7 +142,7 @@ class Catalog:
         """
         from .snapshot import Snapshot
 
-        check_id(database, "database")
+        database = check_id(value_of(database), "database")
         wanted = self._wanted(database, as_of)
         if isinstance(wanted, Cut):
             states = self._states_of_cut(wanted)
@@ -180,7 +182,7 @@ class Catalog:
         from .commit.writer import Writer
 
         return Writer(
-            self.store, writer_id, database, shared=shared,
+            self.store, value_of(writer_id), value_of(database), shared=shared,
             checkpoint_every=check_checkpoint_every(checkpoint_every),
             ambient=self.ambient, margins=self.margins,
         )  # fmt: skip
@@ -205,7 +207,7 @@ class Catalog:
         Requests: 1 LIST, and 1 for each writer; to tell of lost ones those of
             `losses.trace_of_lost_log` for each that has none.
         """
-        check_id(database, "database")
+        database = check_id(value_of(database), "database")
         logs = [
             LogReader(self.store, writer, database, self.ambient) for writer in self._writer_ids()
         ]
@@ -262,6 +264,7 @@ class Catalog:
 
     def _wanted(self, database: str, as_of: AsOf) -> Cut | int | None:
         """A cut, a time in µs, or None for the newest."""
+        as_of = value_of(as_of)
         if as_of is None:
             return None
         if isinstance(as_of, dt.datetime):
@@ -282,7 +285,8 @@ class Catalog:
                 )
             return as_of
         if isinstance(as_of, Mapping):
-            positions = {check_id(w, "writer"): position_of(r) for w, r in as_of.items()}
+            found = {value_of(w): value_of(r) for w, r in as_of.items()}
+            positions = {check_id(w, "writer"): position_of(r) for w, r in found.items()}
             return Cut(database, dict(sorted(positions.items())))
         raise UsageError(
             f"{as_of!r:.60} is no point in time: a value of type {type(as_of).__name__}",

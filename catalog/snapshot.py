@@ -25,17 +25,16 @@ from .read.file_parts import checked, file_parts, projected
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from ..store import Store
     from .ambient import Ambient
     from .data.scan import FilePart
     from .log.files import Files
-    from .log.known_schemas import KnownSchemas
     from .log.state import State
     from .read.row_filter import RowFilter
+    from .read.table_facts import TableFacts
 
-    _Held = tuple[Files, KnownSchemas]
 
 Where: TypeAlias = Any  # SQL text, or a pyarrow.compute.Expression, which takes long to import
 _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
@@ -123,13 +122,22 @@ class Snapshot:
         """
         return self._tables.names()
 
-    def schema(self, table: str) -> pa.Schema:
+    def schema(
+        self, table: str, columns: Sequence[str] | None = None, *, writer: str | None = None
+    ) -> pa.Schema:
         """The schema that rows of a table have: that of all its live files, unified.
 
+        Args:
+            columns: Names, in the order wanted; types need to agree in these alone.
+            writer: Only of files of this one.
         Raises:
-            TableNotFound, SchemaConflict.
+            TableNotFound, WriterNotFound, SchemaConflict.
+            UsageError: No such column, or one twice.
         """
-        return unify(self._tables.file_schemas(table), table)
+        schemas = self._tables.file_schemas(table, writer)
+        if columns is None:
+            return unify(schemas, table)
+        return projected(schemas, table, checked(columns, schemas, table), None).read
 
     def column_names(self, table: str) -> list[str]:
         """Names of the columns of a table, in order; also where types of a column conflict.
@@ -171,10 +179,11 @@ class Snapshot:
             each of files; with `where` 1 GET for each piece of statistics of its columns.
         """
         asked = self._asked(table, where, partition, writer)
-        parts = [
-            self._output(state, _rows(state, asked, held, whole=details), details)
-            for state, held in self._held(asked)
-        ]
+        parts = []
+        for state in self._tables.of_writer(writer):
+            files, facts = self._held(state, asked)
+            rows = _rows(files, asked, facts, whole=details)
+            parts.append(self._output(state, rows, details))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def explain(
@@ -198,11 +207,12 @@ class Snapshot:
         from .read.explain import explained
 
         asked = self._asked(table, where, partition, writer)
-        assert asked.found is not None, "there is something to explain"
-        parts = [
-            explained(state, table, held, asked.found, partition)
-            for state, held in self._held(asked)
-        ]
+        parts = []
+        for state in self._tables.of_writer(writer):
+            _, facts = self._held(state, asked)
+            assert asked.found is not None
+            assert facts is not None
+            parts.append(explained(facts, asked.found, partition))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def statistics(
@@ -304,30 +314,44 @@ class Snapshot:
         """
         return self._parts(self._asked(table, where, partition, writer))
 
+    def row_filter(self, table: str, where: Where, *, writer: str | None = None) -> RowFilter:
+        """What `where=` means for a table, for engines that filter rows themselves.
+
+        Raises:
+            TableNotFound, WriterNotFound, InvalidPredicate, SchemaConflict.
+        """
+        from .read.row_filter import row_filter
+
+        return row_filter(where, self._tables.file_schemas(table, writer), table)
+
     def _parts(self, asked: _Asked) -> list[FilePart]:
         parts: list[FilePart] = []
-        for state, held in self._held(asked):
-            rows = by_commit(_rows(state, asked, held, whole=True))
+        for state in self._tables.of_writer(asked.writer):
+            files, facts = self._held(state, asked)
+            rows = by_commit(_rows(files, asked, facts, whole=True))
+            groups = {}
+            if asked.found is not None and facts is not None:
+                from .read.skipping import kept_row_groups
+
+                groups = kept_row_groups(facts, asked.found)
             folder = base_folder(state.writer, self.database)
-            groups = _row_groups(state, asked, held)
-            parts += file_parts(rows, asked.table, folder, held[1], groups)
+            schemas = self._tables.schemas_of(state, asked.table)
+            parts += file_parts(rows, folder, schemas, groups)
         return parts
 
-    def _held(self, asked: _Asked) -> Iterator[tuple[State, _Held]]:
-        """What each log that is asked has of a table."""
-        for state in self._tables.of_writer(asked.writer):
-            yield state, self._tables.table_of(state, asked.table, asked.partition)
+    def _held(self, state: State, asked: _Asked) -> tuple[Files, TableFacts | None]:
+        """The files of a table in one log; and what is known of them, where rows are filtered."""
+        if asked.found is None:
+            return self._tables.table_of(state, asked.table, asked.partition)[0], None
+        facts = self._tables.facts_of(state, asked.table, asked.partition)
+        return facts.files, facts
 
     def _asked(
         self, table: str, where: Where | None, partition: str | None, writer: str | None
     ) -> _Asked:
         self._tables.check(table, partition)
         self._tables.of_writer(writer)
-        if where is None:
-            return _Asked(table, None, partition, writer)
-        from .read.row_filter import row_filter
-
-        found = row_filter(where, self._tables.file_schemas(table, writer), table)
+        found = None if where is None else self.row_filter(table, where, writer=writer)
         return _Asked(table, found, partition, writer)
 
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
@@ -358,26 +382,18 @@ def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(parallel(joined, paths.chunks, at_once=at_once), pa.string())
 
 
-def _rows(state: State, asked: _Asked, held: _Held, *, whole: bool) -> pa.Table:
+def _rows(files: Files, asked: _Asked, facts: TableFacts | None, *, whole: bool) -> pa.Table:
     """Of the live files of a table in one log those that are asked for.
 
     Args:
-        held: What the log has of it.
+        facts: What is known of their columns, where rows are filtered.
         whole: All columns of FILES, instead of the core ones.
     """
-    rows = held[0].table(asked.table, whole=whole)
-    if asked.found is not None:
+    rows = files.table(asked.table, whole=whole)
+    if asked.found is not None and facts is not None:
         from .read.skipping import kept_files
 
-        rows = rows.filter(array(kept_files(state, asked.table, held, asked.found)))
+        rows = rows.filter(array(kept_files(facts, asked.found)))
     if asked.partition is None:
         return rows
     return pc.filter(rows, in_partition(rows, asked.partition))
-
-
-def _row_groups(state: State, asked: _Asked, held: _Held) -> dict[str, tuple[int, ...]]:
-    if asked.found is None:
-        return {}
-    from .read.skipping import kept_row_groups
-
-    return kept_row_groups(state, asked.table, held, asked.found)

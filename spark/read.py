@@ -18,23 +18,23 @@ from ..catalog.data.unify import readable_columns
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.parallel import parallel
-from ..errors import InvalidSchema, UsageError
+from ..errors import InvalidPredicate, InvalidSchema, LakelogError, UsageError
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
 from .file_index import KnownFile
 from .hadoop_options import hadoop_options
 from .native import FileGroup, read_files
+from .selection import Selection, selection
 from .urls import supports_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from ..catalog.catalog import AsOf
     from ..catalog.data.scan import FilePart
-    from ..catalog.snapshot import Snapshot
 
 
 def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFrame.where` are called
@@ -45,6 +45,9 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     as_of: AsOf = None,
     where: str | None = None,
     *,
+    columns: Sequence[str] | None = None,
+    partition: str | None = None,
+    writer: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """A table at one point in time, as a DataFrame.
@@ -53,53 +56,58 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
         spark: Any session, classic or Connect.
         url: The catalog's root, as `lakelog.open_catalog` takes it.
         as_of: None for the newest; an aware datetime, a token, or a revision by writer.
-        where: A condition in Spark's SQL; Spark pushes it into the files.
+        where: Only rows that meet this predicate (docs/reading.md, "Predicates"): the log's
+            statistics rule files out before Spark plans, and Spark filters the rows. For what only
+            Spark's SQL can say there is `DataFrame.where`.
+        columns: Names, in the order wanted; types need to agree in these alone, and in those that
+            `where` looks at.
+        partition, writer: Only rows of files of these.
         storage_options: For the store; Spark's own S3 connector gets them too, for this read alone.
     Returns:
-        A lazy DataFrame with the columns of `Snapshot.schema(table)`.
+        A lazy DataFrame with the columns of `Snapshot.schema(table, columns)`.
     Raises:
-        As `Catalog.snapshot` and `Snapshot.schema`; InvalidSchema for a type that Spark doesn't
+        As `Catalog.snapshot` and `Snapshot.scan`; InvalidSchema for a type that Spark doesn't
         have, or names that it mixes up.
     Warns:
         RuntimeWarning: Spark's own reader can't take a column's type, so that the data source reads
             the table.
-    Requests: those of `Catalog.snapshot`; planning the query costs none on a classic session.
+    Requests: those of `Catalog.snapshot` and `Snapshot.files`; planning the query costs none on a
+        classic session.
     """
     catalog = open_catalog(url, storage_options)
     snapshot = catalog.snapshot(database, as_of)
+    asked = selection(snapshot, table, columns, where, partition=partition, writer=writer)
     if supports_url(spark, catalog.url):
         options = hadoop_options(catalog.url, storage_options)
         try:
-            frame = native(spark, catalog, snapshot, table, options)
-        except InvalidSchema as reason:
-            _check_source(spark, snapshot.schema(table), reason)
-            frame = _by_source(spark, catalog.url, snapshot, table, storage_options)
-    else:
-        frame = _by_source(spark, catalog.url, snapshot, table, storage_options)
-    return frame if where is None else frame.where(where)
+            return native(spark, catalog, asked, options)
+        except (InvalidSchema, InvalidPredicate) as reason:
+            _check_source(spark, asked.given, reason)
+    return _by_source(spark, catalog.url, asked, storage_options)
 
 
 def native(
     spark: SparkSession,
     catalog: Catalog,
-    snapshot: Snapshot,
-    table: str,
+    asked: Selection,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The table of a snapshot, read by Spark's own Parquet reader.
+    """What is asked for, read by Spark's own Parquet reader.
 
     Args:
+        asked: What of which table.
         options: Hadoop settings for this read alone; see `hadoop_options`.
     Raises:
         InvalidSchema: A column that this reader can't take.
+        InvalidPredicate: A type or a value of `where` that Spark doesn't have.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
             the log says.
     Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
     """
-    target = snapshot.schema(table)
+    target = asked.schema
     groups: dict[bytes, FileGroup] = {}
     files: dict[bytes, list[KnownFile]] = {}
-    parts = snapshot.file_parts(table)
+    parts = asked.file_parts()
     for part in parts:
         if part.fingerprint not in groups:
             seen = set(readable_columns(part.schema, target))
@@ -121,10 +129,11 @@ def native(
 
         return all(parallel(is_without, parts))
 
-    return read_files(spark, list(groups.values()), target, options=options, check=check)
+    found = read_files(spark, list(groups.values()), target, options=options, check=check)
+    return asked.of(found)
 
 
-def _check_source(spark: SparkSession, target: pa.Schema, reason: InvalidSchema) -> None:
+def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) -> None:
     """Warn that the data source reads what Spark's own reader can't; it needs a Spark type too.
 
     Raises:
@@ -142,15 +151,13 @@ def _check_source(spark: SparkSession, target: pa.Schema, reason: InvalidSchema)
 def _by_source(
     spark: SparkSession,
     url: str,
-    snapshot: Snapshot,
-    table: str,
+    asked: Selection,
     storage_options: Mapping[str, Any] | None,
 ) -> DataFrame:
     from .session import register
 
     register(spark)
-    reader = spark.read.format("lakelog").option("database", snapshot.database)
-    reader = reader.option("table", table).option("asOf", snapshot.token)
+    reader = spark.read.format("lakelog").options(**asked.options)
     if storage_options:
         reader = reader.option("storageOptions", _json(storage_options))
     return reader.load(url)

@@ -1,10 +1,10 @@
 """`spark.read.format("lakelog")`: a Python data source, which reads by fsspec and yields Arrow.
 
-It serves where Spark has no connector for the store, and SQL views. It reads whole columns of whole
-files; `lakelog.spark.read` is several times faster where Spark can open the files itself.
+It serves where Spark has no connector for the store, and SQL views; `lakelog.spark.read` is several
+times faster where Spark can open the files itself.
 
-Filters are not pushed into it: in Spark 4.3 a filter of one query leaks into the next one on the
-same DataFrame. Give a condition to `where` after the load.
+Filters of a query are not pushed into it: in Spark 4.3 a filter of one query leaks into the next
+one on the same DataFrame. The option `where` is: by it files are skipped, and rows filtered.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..errors import UsageError
 from .arrow_batches import as_spark
+from .selection import Selection, selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ..catalog.catalog import Catalog
-    from ..catalog.data.scan import FilePart
+    from ..catalog.data.scan import FilePart, Projection
     from ..catalog.snapshot import Snapshot
 
 PARTITION_BYTES: Final = 128 << 20
 PARTITION_FILES: Final = 1_000
-OPTIONS: Final = ("database", "table", "asOf", "storageOptions", "path")
+OPTIONS: Final = (
+    "database", "table", "asOf", "columns", "where", "partition", "writer", "storageOptions", "path"
+)  # fmt: skip
 _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
 
 
@@ -39,7 +42,9 @@ class LakelogDataSource(DataSource):
     """The data source `lakelog`.
 
     Options: `database`, `table`; `asOf`, also `as_of` (a token, or an ISO time with its zone);
-    `storageOptions` (JSON). The path is the catalog's URL. Other options are refused.
+    `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
+    `writer`: only such columns, rows, and files; `storageOptions` (JSON). The path is the
+    catalog's URL. Other options are refused.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -59,17 +64,18 @@ class LakelogDataSource(DataSource):
 
         snapshot = self._snapshot()
         self._token = snapshot.token  # the reader, made of a pickled copy, reads this very cut
-        return spark_schema(snapshot.schema(self._need("table")))
+        return spark_schema(_selection(self.options, snapshot).given)
 
     def reader(self, schema: StructType) -> LakelogReader:
         """The reader of the cut.
 
         Requests: those of `Catalog.snapshot`.
         """
-        return LakelogReader(self._snapshot(), self._need("table"), schema, self._access())
+        return LakelogReader(_selection(self.options, self._snapshot()), schema, self._access())
 
     def _snapshot(self) -> Snapshot:
         _check_options(self.options)
+        self._need("table")
         catalog = self._access().open()
         return catalog.snapshot(self._need("database"), self._token or _point(self.options))
 
@@ -86,6 +92,33 @@ class LakelogDataSource(DataSource):
                 hint=hint or f"Give it: .option({name!r}, ...)",
             )
         return str(value)
+
+
+def _selection(options: Any, snapshot: Snapshot) -> Selection:
+    """What the options ask for."""
+    columns = options.get("columns")
+    return selection(
+        snapshot,
+        str(options["table"]),
+        None if columns is None else _names(columns),
+        options.get("where"),
+        partition=options.get("partition"),
+        writer=options.get("writer"),
+    )
+
+
+def _names(columns: str) -> list[str]:
+    try:
+        found = json.loads(columns)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise UsageError(
+            f"columns is no JSON list of names: {columns[:60]!r}",
+            key="columns",
+            hint='Give it as ["hour", "temp"]',
+        )
+    return found
 
 
 def _check_options(options: Any) -> None:
@@ -170,37 +203,39 @@ class LakelogReader(DataSourceReader):
     """Reads the files of one cut, whatever is committed meanwhile.
 
     Args:
-        snapshot: The cut.
-        schema: What Spark asks for: the whole schema, or columns of it that the user named.
+        asked: What of which table.
+        schema: What Spark asks for: all of its columns, or some that the user named.
     """
 
-    def __init__(self, snapshot: Snapshot, table: str, schema: StructType, access: _Access) -> None:
-        unified = snapshot.schema(table)
+    def __init__(self, asked: Selection, schema: StructType, access: _Access) -> None:
         for name in schema.names:
-            if name not in unified.names:
+            if name not in asked.schema.names:
                 raise UsageError(
-                    f"Table {table!r} has no column {name!r}",
+                    f"Table {asked.table!r} has no column {name!r}",
                     key=name,
-                    hint=f"It has: {', '.join(unified.names)}",
+                    hint=f"It has: {', '.join(asked.schema.names)}",
                 )
         self._access = access
         self._schema = schema
-        self._target = _pack([unified.field(name) for name in schema.names])
-        self._cut = (snapshot.database, table, snapshot.token)
-        self._snapshot: Snapshot | None = snapshot
+        self._target = _pack(list(asked.schema))
+        self._options = asked.options
+        self._asked: Selection | None = asked
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the snapshot: Spark sends the reader to every task, which has its own files."""
-        return self.__dict__ | {"_snapshot": None}
+        return self.__dict__ | {"_asked": None}
 
     def partitions(self) -> Sequence[InputPartition]:
         """Files packed into tasks: a task of its own for each of many small ones costs 40 ms.
 
         Requests: none; on a copy that was pickled, those of `Catalog.snapshot`.
         """
-        database, table, token = self._cut
-        snapshot = self._snapshot or self._access.open().snapshot(database, token)
-        shares = [_share(pack) for pack in _packs(snapshot.file_parts(table))]
+        asked = self._asked
+        if asked is None:
+            token = self._options["asOf"]
+            snapshot = self._access.open().snapshot(self._options["database"], token)
+            asked = _selection(self._options, snapshot)
+        shares = [_share(pack) for pack in _packs(asked.file_parts())]
         return shares or [_Share((), ())]  # without partitions Spark would call read(None)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -210,7 +245,7 @@ class LakelogReader(DataSourceReader):
         """
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from ..catalog.data.scan import Projection, scan_files
+        from ..catalog.data.scan import scan_files
         from ..catalog.format.schema import unpack_schema
 
         if not isinstance(partition, _Share):
@@ -219,8 +254,22 @@ class LakelogReader(DataSourceReader):
         schemas = [unpack_schema(packed) for packed in partition.schemas]
         parts = [replace(part, schema=schemas[number]) for part, number in partition.files]
         store = self._access.open().store
-        for batch in scan_files(store, parts, Projection(unpack_schema(self._target))):
+        for batch in scan_files(store, parts, self._projection()):
             yield as_spark(batch, wanted)
+
+    def _projection(self) -> Projection:
+        """The columns and rows that Spark wants, of those that are read."""
+        from ..catalog.data.scan import Projection
+        from ..catalog.data.unify import FileSchema
+        from ..catalog.format.schema import unpack_schema
+        from ..catalog.read.row_filter import row_filter
+
+        target = unpack_schema(self._target)
+        where = self._options.get("where")
+        keep = None
+        if where is not None:
+            keep = row_filter(where, [FileSchema(target, "")], self._options["table"]).keep
+        return Projection(target, keep, self._schema.names)
 
 
 def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:

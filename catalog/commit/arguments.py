@@ -16,6 +16,7 @@ from ..format.names import escape_name, is_text
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
 from ..read.cut_checks import iso, time_us
+from ..scalars import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ def check_application(app_id: Any, app_version: Any) -> tuple[str, int]:
     Raises:
         UsageError: One without the other, or what the log can't hold.
     """
+    app_id = value_of(app_id)
     if app_id is None and app_version is None:
         return "", 0
     if app_id is None or app_version is None:
@@ -61,7 +63,7 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
         UsageError: It is no mapping, a key or value is no text, or it is longer than 1 MiB as JSON.
     """
     try:
-        found = dict(summary or {})
+        found = {value_of(key): value_of(value) for key, value in dict(summary or {}).items()}
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"The summary is a {type(summary).__name__}, which names no texts",
@@ -102,6 +104,7 @@ def check_forgotten_before(at: Any) -> int:
         UsageError: It is no time.
         NaiveTime: It has no zone.
     """
+    at = value_of(at)
     if at is None:
         return 0
     if not isinstance(at, dt.datetime):
@@ -139,7 +142,7 @@ def check_forgotten(tables: Any, applications_before_us: int) -> list[str]:
         raise UsageError(
             f"Tables are a list of names, not {tables!r:.60}", hint="Give a list, [] for none"
         )
-    found = list(tables)
+    found = [value_of(name) for name in tables]
     for name in found:
         escape_name(name, "table")
     names = sorted(set(found))
@@ -167,7 +170,7 @@ def check_checkpoint_every(commits: int) -> int:
 
 def _number(value: Any) -> int | None:
     try:
-        number = operator.index(value)  # numpy's integers too
+        number = operator.index(value := value_of(value))
     except TypeError:
         return None
     return number if abs(number) <= _LARGEST and not isinstance(value, bool) else None
@@ -190,6 +193,7 @@ def make_intent(
             operation, or what the log can't hold.
     """
     application, version = check_application(app_id, app_version)
+    operation = value_of(operation)
     if operation is not None and operation not in OPERATIONS:
         raise UsageError(
             f"Unknown operation {operation!r}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import (
     CapabilityMissing,
@@ -32,9 +32,12 @@ from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .clocks import Clocks
 from .committer import Committer
 from .queue import CommitQueue
+from .readable import Readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
 
     from ..ambient import Ambient
     from ..format.frame import LogIdentity
@@ -111,6 +114,7 @@ class Session:
             in_background=ambient.in_background,
         )
         self._queue = CommitQueue(self._commit_all)
+        self._readable = Readable(self.writer_id)
         self._guard = threading.Lock()  # the committer's state, against other threads
         self._clock_us = state.committed_at_us  # where an opening before this one has been
         self._closed = False
@@ -330,6 +334,13 @@ class Session:
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
         return self._ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))
+
+    def check_readable(
+        self, table: str, fingerprint: bytes, schema: pa.Schema, **more: Any
+    ) -> None:
+        """Refuse a schema that makes its table unreadable; see `Readable.check`."""
+        readable = self._readable
+        self._ask(lambda state: readable.check(state, table, fingerprint, schema, **more))
 
     def _ask(self, asked: Callable[[State], _T]) -> _T:
         """What the newest state that is known says. If it can't be read, others may have gone on

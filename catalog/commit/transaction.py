@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
 from ..data.parquet import FILE_BYTES, encode_files
@@ -16,9 +16,12 @@ from ..format.folding import fold
 from ..format.footer import FooterMetadata
 from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
 from ..format.schema import encode_schema
+from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
 from .data_file import put_data
+from .dropped import warn_dropped
+from .readable import OwnSchemas, check_on_conflict
 from .room import Room
 from .uploads import Uploads
 
@@ -53,6 +56,7 @@ class Transaction:
         self._named = 0  # how many of them stand in the footer of a file written before
         self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
+        self._own = OwnSchemas(session.check_readable, self._removed.keys())
         self._room = Room(intent.member())
         self._files = 0
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
@@ -72,6 +76,7 @@ class Transaction:
         *,
         clock: tuple[int, int] | None = None,
         file_bytes: int = FILE_BYTES,
+        on_conflict: Literal["raise", "allow"] = "raise",
     ) -> list[str]:
         """Write data as Parquet files of a table. They become visible with the commit.
 
@@ -82,26 +87,35 @@ class Transaction:
             clock: Logical clock of the first and the last row; the writer's own time in µs if not
                 given.
             file_bytes: A file is closed once it is about so large.
+            on_conflict: Whether data is refused whose types have no common type with those that the
+                table has in this log (as far as this writer has seen it), or written all the same:
+                then nobody can read the table as a whole.
         Returns:
             Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
             file, but its schema becomes the table's.
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
+            SchemaConflict: The table could not be read any more. Nothing was written.
             UsageError: The transaction has no room for one more schema. Nothing was written.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
                 second file on files are put while the next ones are encoded, so that this call,
                 a later one or the commit may tell of the failure; the transaction is lost then.
             ObjectExists: Another process draws the same random ids.
-        Requests: 1 PUT a file.
+        Requests: 1 PUT a file. Of a large log the first write to a table reads its schemas, 1 GET;
+            if one of them is in conflict with the data, 1 GET for each piece of a checkpoint that
+            holds files of the table.
         """
         from ..data.dataframes import to_batches
 
         self._check_open()
         self._session.refuse_fenced()
+        table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
         schema, batches = to_batches(data)
         encoded_schema = encode_schema(schema)
+        if check_on_conflict(on_conflict):
+            self._own.refuse_conflict(table, encoded_schema)
         first, last = check_clock(clock or self._session.clock())
         base_revision, base_transaction_id, base_app_version = self._base
         meta = FooterMetadata(
@@ -143,14 +157,23 @@ class Transaction:
             add.first_clock, add.last_clock = first, last
             adds.append(wire.Action(add=add))
             paths.append(path)
+        if not paths and on_conflict == "raise":
+            self._own.refuse_conflict(table, encoded_schema, empty=True)
         # Only now: of a write that broke off nothing may become visible.
         self._learn(schemas)
+        self._own.learn(table, encoded_schema)
         self._intent.actions.extend(adds)
         self._added.update(dict.fromkeys(paths, table))
         return paths
 
     def add(
-        self, table: str, path: str, partition: str = "", *, clock: tuple[int, int] | None = None
+        self,
+        table: str,
+        path: str,
+        partition: str = "",
+        *,
+        clock: tuple[int, int] | None = None,
+        on_conflict: Literal["raise", "allow"] = "raise",
     ) -> None:
         """Take in an existing Parquet file under this writer's `data/`.
 
@@ -158,7 +181,9 @@ class Transaction:
 
         Args:
             path: Relative to `<writer>/<database>/`, beginning with `data/`.
+            on_conflict: As for `write`.
         Raises:
+            SchemaConflict: The table could not be read any more.
             InvalidName: A table or partition name that can't be.
             InvalidPath: Outside the writer's prefix, or of another transaction, which left it over
                 or may commit it yet; one that the log knows, and took out again, can be added.
@@ -168,16 +193,19 @@ class Transaction:
             DuplicateFile (at the commit): The store takes it for a live file of another spelling.
         Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer those of
             `store.probe_names`. Of a file of lakelog's making those of `Session.has_committed`.
+            For the table's schemas those of `write`.
         """
         from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_new_footer
 
         self._check_open()
         self._session.refuse_fenced()
+        table, path, partition = value_of(table), value_of(path), value_of(partition)
         escape_name(table, "table")
         if partition != "":
             escape_name(partition, "partition")
         check_path(path)
+        refuses = check_on_conflict(on_conflict)
         first, last = check_clock(clock or self._session.clock())
         footer_pool().start()  # while the file is asked for
         info = self._session.store.head(self._key(path))
@@ -188,7 +216,10 @@ class Transaction:
         schema, add = parsed.schema, parsed.facts
         encoded = encode_schema(schema)
         add.schema_fingerprint = encoded.fingerprint
+        if refuses:
+            self._own.refuse_conflict(table, encoded)
         self._learn(self._unknown(table, encoded))
+        self._own.learn(table, encoded)
         add.path, add.table, add.partition = path, table, partition
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
@@ -207,7 +238,7 @@ class Transaction:
                 of files that lakelog wrote fit.
         """
         self._check_open()
-        check_path(path)
+        path = check_path(value_of(path))
         added_to = self._added.get(path)
         tables = (
             [added_to]
@@ -256,6 +287,11 @@ class Transaction:
         them."""
         self._closed = True
         self._uploads.abandon()
+
+    def __del__(self) -> None:
+        if not (getattr(self, "_closed", True) or self._sent):
+            where = f"{self._session.writer_id}/{self._session.database}"
+            warn_dropped(where, len(self._added) + len(self._removed), self)
 
     def __enter__(self) -> Transaction:
         return self

@@ -28,13 +28,17 @@ class FileSchema:
         schema: As they have it.
         writer: Whose they are, for messages.
         example: Finds one of them, for messages: its path, or nothing if none is live.
+        words: What messages call them instead.
     """
 
     schema: pa.Schema
     writer: str
     example: Callable[[], str] = dataclasses.field(default=lambda: "", compare=False)
+    words: str = dataclasses.field(default="", compare=False)
 
     def __str__(self) -> str:
+        if self.words:
+            return self.words
         path = self.example()
         return f"files of {self.writer!r}" + (f" ({path} for one)" if path else "")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 
 from ...errors import CorruptObject
+from .flatbuffers import Table, int32, uint32
 
 MAX_DECODED_BYTES = 2 << 30
 ROW_BYTES = 16_384
@@ -60,65 +61,37 @@ def check_schema_form(message: bytes) -> None:
         if marker != 0xFFFF_FFFF or length % 8 or len(message) != 8 + length:
             raise ValueError("not one encapsulated message")
         metadata = memoryview(message)[8:]
-        top = _Table(metadata, _uint32(metadata, 0))
+        top = Table(metadata, uint32(metadata, 0))
         version_at, kind_at, header = top.field(0), top.field(1), top.indirect(2)
         if not version_at or struct.unpack_from("<h", metadata, version_at)[0] != _V5:
             raise ValueError("not metadata V5")
         if not kind_at or metadata[kind_at] != 1 or not header:
             raise ValueError("not a schema")
-        _check_little_endian(_Table(metadata, header))
+        _check_little_endian(Table(metadata, header))
     except (struct.error, IndexError) as error:
         raise ValueError("not an Arrow message") from error
 
 
-def _check_little_endian(schema: _Table) -> None:
+def _check_little_endian(schema: Table) -> None:
     at = schema.field(0)
     if at and struct.unpack_from("<h", schema.view, at)[0] != 0:
         raise ValueError("not little-endian")
-
-
-class _Table:
-    """A flatbuffer table: reads fields by their slot."""
-
-    def __init__(self, view: memoryview, position: int) -> None:
-        self.view, self.position = view, position
-        self.vtable = position - _int32(view, position)
-        if self.vtable < 0:
-            raise ValueError("vtable before the buffer")
-        self.length = _uint16(view, self.vtable)
-
-    def field(self, slot: int) -> int:
-        """Absolute position of a field, 0 if absent."""
-        entry = 4 + 2 * slot
-        if entry + 2 > self.length:
-            return 0
-        offset = _uint16(self.view, self.vtable + entry)
-        return self.position + offset if offset else 0
-
-    def indirect(self, slot: int) -> int:
-        at = self.field(slot)
-        return at + _uint32(self.view, at) if at else 0
-
-    def vector(self, slot: int) -> tuple[int, int]:
-        """Position of the first element and number of elements."""
-        at = self.indirect(slot)
-        return (at + 4, _uint32(self.view, at)) if at else (0, 0)
 
 
 def _blocks(view: memoryview) -> list[tuple[int, int, int]]:
     """Offset, metadata length and body length of every record batch, from the footer."""
     if len(view) < 18 or bytes(view[:6]) != b"ARROW1" or bytes(view[-6:]) != b"ARROW1":
         raise ValueError("no Arrow magic")
-    size = _int32(view, len(view) - 10)
+    size = int32(view, len(view) - 10)
     start = len(view) - 10 - size
     if size <= 0 or start < 8:
         raise ValueError("footer length")
     footer = view[start : len(view) - 10]
-    table = _Table(footer, _uint32(footer, 0))
+    table = Table(footer, uint32(footer, 0))
     version_at, schema_at = table.field(0), table.indirect(1)
     if not version_at or struct.unpack_from("<h", footer, version_at)[0] != _V5 or not schema_at:
         raise ValueError("not metadata V5")
-    _check_little_endian(_Table(footer, schema_at))
+    _check_little_endian(Table(footer, schema_at))
     if table.vector(2)[1]:
         raise ValueError("dictionaries")
     first, count = table.vector(3)
@@ -133,17 +106,17 @@ def _batch_bytes(view: memoryview, offset: int, size: int, length: int) -> tuple
     if offset < 0 or size < 8 or offset + size > len(view):
         raise ValueError("block outside the file")
     message = view[offset + 8 : offset + size]
-    top = _Table(message, _uint32(message, 0))
+    top = Table(message, uint32(message, 0))
     version_at, kind_at, header = top.field(0), top.field(1), top.indirect(2)
     if not kind_at or not header:
         raise ValueError("message without header")
     if not version_at or struct.unpack_from("<h", message, version_at)[0] != _V5:
         raise ValueError("not metadata V5: V4 can hide compression from this check")
-    batch = _Table(message, header)
+    batch = Table(message, header)
     if message[kind_at] != 3:
         raise ValueError("block is no record batch")
     compressed = batch.field(3) != 0
-    if compressed and not _is_zstd(_Table(message, batch.indirect(3))):
+    if compressed and not _is_zstd(Table(message, batch.indirect(3))):
         raise ValueError("compressed with another codec than zstd")
     first, count = batch.vector(2)
     if count * 16 > len(message):
@@ -174,7 +147,7 @@ def _decoded_bytes(view: memoryview, at: int, length: int) -> int:
     return length - 8 if declared == -1 else declared
 
 
-def _check_nodes(batch: _Table, message: memoryview) -> None:
+def _check_nodes(batch: Table, message: memoryview) -> None:
     """No column has a negative number of rows, or of nulls, or more nulls than rows."""
     first, count = batch.vector(1)
     if count * 16 > len(message):
@@ -185,19 +158,7 @@ def _check_nodes(batch: _Table, message: memoryview) -> None:
             raise ValueError("column of a wrong number of nulls")
 
 
-def _is_zstd(compression: _Table) -> bool:
+def _is_zstd(compression: Table) -> bool:
     codec, method = compression.field(0), compression.field(1)
     by_buffer = not method or compression.view[method] == 0
     return bool(codec) and compression.view[codec] == 1 and by_buffer
-
-
-def _uint16(view: memoryview, at: int) -> int:
-    return int(struct.unpack_from("<H", view, at)[0])
-
-
-def _int32(view: memoryview, at: int) -> int:
-    return int(struct.unpack_from("<i", view, at)[0])
-
-
-def _uint32(view: memoryview, at: int) -> int:
-    return int(struct.unpack_from("<I", view, at)[0])

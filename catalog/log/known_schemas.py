@@ -25,7 +25,7 @@ from ..format.segments import SCHEMAS_COLUMNS
 from ..format.wire_kinds import SCHEMAS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Set
 
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
@@ -83,10 +83,13 @@ class KnownSchemas:
     """
 
     entries: dict[Identity, SchemaEntry] = field(default_factory=dict)
+    _named: dict[str, set[bytes]] = field(default_factory=dict, compare=False)  # by table
 
     def copy(self) -> KnownSchemas:
         """An independent copy."""
-        return KnownSchemas(dict(self.entries))
+        return KnownSchemas(
+            dict(self.entries), {table: set(names) for table, names in self._named.items()}
+        )
 
     def __contains__(self, identity: Identity) -> bool:
         return identity in self.entries
@@ -113,7 +116,6 @@ class KnownSchemas:
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in the Schema and Forget actions of one more transaction."""
-        by_table: dict[str, set[bytes]] | None = None  # made once a table is forgotten
         for action in transaction.message.actions:
             kind = action.WhichOneof("kind")
             if kind == "schema":
@@ -125,20 +127,30 @@ class KnownSchemas:
                         transaction.key,
                     )
                 )  # fmt: skip
-                if by_table is not None:
-                    by_table.setdefault(item.table, set()).add(item.fingerprint)
             elif kind == "forget":
                 for gone in action.forget.schemas:
-                    self.entries.pop((gone.table, gone.fingerprint), None)
-                if action.forget.tables and by_table is None:
-                    by_table = self.fingerprints()
+                    self._forget(gone.table, [gone.fingerprint])
                 for table in action.forget.tables:
-                    for name in (by_table or {}).pop(table, ()):
-                        self.entries.pop((table, name), None)
+                    self._forget(table, list(self._named.get(table, ())))
+
+    def take(self, other: KnownSchemas, tables: Iterable[str]) -> None:
+        """Take over what another one knows of some tables."""
+        for table in tables:
+            for name in other._named.get(table, ()):
+                self.entries[table, name] = other.entries[table, name]
+                self._named.setdefault(table, set()).add(name)
+
+    def _forget(self, table: str, names: Iterable[bytes]) -> None:
+        for name in names:
+            self.entries.pop((table, name), None)
+            self._named.get(table, set()).discard(name)
+        if not self._named.get(table):
+            self._named.pop(table, None)
 
     def _learn(self, entry: SchemaEntry) -> None:
         identity = (entry.table, entry.fingerprint)
         known = self.entries.get(identity)
+        self._named.setdefault(entry.table, set()).add(entry.fingerprint)
         # Named again: only its key and sort order can be new.
         self.entries[identity] = (
             entry
@@ -153,19 +165,20 @@ class KnownSchemas:
 
     def of_table(self, table: str) -> list[SchemaEntry]:
         """Schemas of a table, oldest first."""
-        found = [entry for entry in self.entries.values() if entry.table == table]
+        found = [self.entries[table, name] for name in self._named.get(table, ())]
         return sorted(found, key=lambda entry: (entry.revision, entry.fingerprint))
 
     def fingerprints(self) -> dict[str, set[bytes]]:
         """Per table the fingerprints of its schemas."""
-        found: dict[str, set[bytes]] = {}
-        for table, name in self.entries:
-            found.setdefault(table, set()).add(name)
-        return found
+        return {table: set(names) for table, names in self._named.items()}
+
+    def fingerprints_of(self, table: str) -> Set[bytes]:
+        """Fingerprints of one table's schemas; not to be changed."""
+        return self._named.get(table, frozenset())
 
     def tables(self) -> set[str]:
         """Names of the tables that have a schema."""
-        return {table for table, _ in self.entries}
+        return set(self._named)
 
     def arrow_schemas(self, identities: Iterable[Identity]) -> dict[Identity, pa.Schema]:
         """The schemas that are known and can be decoded."""

@@ -75,8 +75,7 @@ def schemas_with(state: State, tables: Iterable[str]) -> KnownSchemas:
     missing = frozenset(tables) - seen.tables
     if missing:
         # The base stays, whichever gave them: files that were read are of its pieces.
-        found = state.sound(lambda: state.load_schemas(missing)).entries
-        seen.schemas.entries |= {key: entry for key, entry in found.items() if key[0] in missing}
+        seen.schemas.take(state.sound(lambda: state.load_schemas(missing)), missing)
         seen.tables |= missing
     return seen.schemas
 

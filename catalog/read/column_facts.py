@@ -8,7 +8,7 @@ Source: docs/format.md, sections 5.2 and 6.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +23,12 @@ from ..format.statistics import bound_type
 from ..where.outcomes import Bounds, Facts, Outcomes, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..where.tree import Predicate
+    from .row_filter import RowFilter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Units:
     """What is judged one by one: files, or row groups of files.
 
@@ -36,44 +36,63 @@ class Units:
         rows: Per unit its number of rows.
         schema_numbers: Per unit which of the schemas it has.
         schemas: Those of the files.
-        statistics: Rows of STATISTICS or ROW_GROUP_STATISTICS as they are worked with.
-        places: Per row of statistics the unit it speaks of; -1: none of these.
     """
 
     rows: np.ndarray
     schema_numbers: np.ndarray
     schemas: Sequence[pa.Schema]
-    statistics: pa.Table
-    places: np.ndarray
+    _said: dict[str, list[tuple[pa.Table, np.ndarray]]] = field(default_factory=dict)
+    _groups: list[UnitsOfSchema] | None = None
 
+    def take(self, said: pa.Table, places: np.ndarray, columns: Iterable[str]) -> None:
+        """Take in what statistics say of some columns.
 
-def outcomes_in(
-    units: Units, predicate: Predicate, target: pa.Schema, *, is_ieee: bool
-) -> Outcomes:
-    """The outcomes that a predicate may have among the rows of each unit.
+        Args:
+            said: Rows of STATISTICS or ROW_GROUP_STATISTICS as they are worked with.
+            places: Per row the unit that it speaks of; -1: none of these.
+        """
+        for name in columns:
+            of_column = numbers(pc.equal(said.column("column"), column([name], pa.string())[0]))
+            at = np.flatnonzero(of_column & (places >= 0))
+            if len(at):
+                self._said.setdefault(name, []).append((said.take(array(at)), places[at]))
 
-    Args:
-        target: The columns of the predicate as the cut has them.
-        is_ieee: As for `where.outcomes`.
-    """
-    true, false, null = (np.zeros(len(units.rows), np.bool_) for _ in range(3))
-    for group in by_schema(units, target):
-        found = outcomes(predicate, group.facts, is_ieee=is_ieee)
-        at = group.members
-        true[at], false[at], null[at] = found.true, found.false, found.null
-    return Outcomes(true, false, null)
+    def forget(self) -> None:
+        """Let go of what was taken in."""
+        self._said, self._groups = {}, None
 
+    def judge(self, wanted: RowFilter) -> Outcomes:
+        """The outcomes that a predicate may have among the rows of each unit."""
+        true, false, null = (np.zeros(len(self.rows), np.bool_) for _ in range(3))
+        for members, facts in self.by_schema(wanted.target):
+            found = outcomes(wanted.predicate, facts, is_ieee=wanted.is_ieee)
+            true[members], false[members], null[members] = found.true, found.false, found.null
+        return Outcomes(true, false, null)
 
-def by_schema(units: Units, target: pa.Schema) -> Iterator[UnitsOfSchema]:
-    """The units of each schema that some have.
+    def by_schema(self, target: pa.Schema) -> Iterator[tuple[np.ndarray, Callable[[str], Facts]]]:
+        """The units of each schema: their places, and what is known of a column of them.
 
-    Args:
-        target: The columns that facts are asked of, as the cut has them.
-    """
-    for number, schema in enumerate(units.schemas):
-        members = np.flatnonzero(units.schema_numbers == number)
-        if len(members):
-            yield UnitsOfSchema(units, schema, members, set(readable_columns(schema, target)))
+        Args:
+            target: The columns that facts are asked of, as the cut has them.
+        """
+        if self._groups is None:
+            everyone = enumerate(self.schemas)
+            members = [(np.flatnonzero(self.schema_numbers == n), schema) for n, schema in everyone]
+            self._groups = [UnitsOfSchema(self, s, found) for found, s in members if len(found)]
+        for group in self._groups:
+            yield group.members, group.reader(target)
+
+    def row_of(self, name: str) -> tuple[pa.Table, np.ndarray] | None:
+        """What is said of a column, and per unit the row that says it; -1: none, or several."""
+        parts = self._said.get(name)
+        if parts is None:
+            return None
+        said = parts[0][0] if len(parts) == 1 else pa.concat_tables([rows for rows, _ in parts])
+        places = np.concatenate([places for _, places in parts])
+        row_of = np.full(len(self.rows), -1, np.int64)
+        row_of[places] = np.arange(len(places))
+        row_of[np.bincount(places, minlength=len(self.rows)) != 1] = -1
+        return said, row_of
 
 
 class UnitsOfSchema:
@@ -83,40 +102,32 @@ class UnitsOfSchema:
         members: Their places among all units.
     """
 
-    def __init__(
-        self, units: Units, schema: pa.Schema, members: np.ndarray, readable: set[str]
-    ) -> None:
-        self._units = units
-        self._schema = schema
+    def __init__(self, units: Units, schema: pa.Schema, members: np.ndarray) -> None:
         self.members = members
-        self._readable = readable
+        self._schema = schema
+        self._units = units
+        self._rows = units.rows[members]
         self._known: dict[str, Facts] = {}
 
-    def facts(self, name: str) -> Facts:
-        """What is known of a column; of no column what holds of any."""
-        if name not in self._known:
-            self._known[name] = self._facts(name)
-        return self._known[name]
+    def reader(self, target: pa.Schema) -> Callable[[str], Facts]:
+        """What is known of a column, by its name; of no column what holds of any."""
+        readable = set(readable_columns(self._schema, target))
+
+        def facts(name: str) -> Facts:
+            if name not in readable:
+                return Facts(None, self._rows, np.full(len(self._rows), -1, np.int64))
+            if name not in self._known:
+                self._known[name] = self._facts(name)
+            return self._known[name]
+
+        return facts
 
     def _facts(self, name: str) -> Facts:
-        rows = self._units.rows[self.members]
-        nothing = np.full(len(rows), -1, np.int64)
-        if name not in self._readable:
-            return Facts(None, rows, nothing)
         kind = self._schema.field(name).type
-        said = self._units.statistics
-        of_column = numbers(pc.equal(said.column("column"), column([name], pa.string())[0]))
-        at = np.flatnonzero(of_column & (self._units.places >= 0))
-        places = self._units.places[at]
-        # Of each unit the row that speaks of it; one of which two speak is unknown.
-        spoken = np.bincount(places, minlength=len(self._units.rows))
-        row_of = np.full(len(self._units.rows), -1, np.int64)
-        row_of[places] = at
-        row_of[spoken != 1] = -1
-        row_of = row_of[self.members]
-        if not len(at) or (row_of < 0).all():
-            return Facts(kind, rows, nothing)
-        return _read(said, row_of, rows, kind)
+        found = self._units.row_of(name)
+        if found is None or (found[1][self.members] < 0).all():
+            return Facts(kind, self._rows, np.full(len(self._rows), -1, np.int64))
+        return _read(found[0], found[1][self.members], self._rows, kind)
 
 
 def _read(said: pa.Table, row_of: np.ndarray, rows: np.ndarray, kind: pa.DataType) -> Facts:

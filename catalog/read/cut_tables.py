@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas, SchemaEntry
     from ..log.state import State
+    from .table_facts import TableFacts
 
 
 class CutTables:
@@ -38,6 +39,8 @@ class CutTables:
         self.states = states
         self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
+        self._of_files: dict[tuple[str, str | None], list[FileSchema]] = {}
+        self._facts: dict[tuple[str, str], TableFacts] = {}
 
     def names(self) -> list[str]:
         """Names of the tables, sorted."""
@@ -99,6 +102,18 @@ class CutTables:
             self._schemas[key] = self._tables[key][1].of_table(table)
         return self._tables[key]
 
+    def facts_of(self, state: State, table: str, partition: str | None = None) -> TableFacts:
+        """What one log knows of the columns of a table's files; kept as `table_of` is."""
+        from .table_facts import TableFacts
+
+        of = self.table_of(state, table, partition)
+        key = (state.writer, table)
+        if of is not self._tables.get(key):
+            return TableFacts(state, table, of)
+        if key not in self._facts:
+            self._facts[key] = TableFacts(state, table, of)
+        return self._facts[key]
+
     def schemas_of(self, state: State, table: str) -> list[SchemaEntry]:
         """What one log knows of a table, oldest first, read once."""
         key = (state.writer, table)
@@ -119,7 +134,9 @@ class CutTables:
         def found(*, live: bool) -> list[FileSchema]:
             return [item for state in states for item in self._schemas_in(state, table, live=live)]
 
-        return distinct(found(live=True) or found(live=False))
+        if (table, writer) not in self._of_files:
+            self._of_files[table, writer] = distinct(found(live=True) or found(live=False))
+        return self._of_files[table, writer]
 
     def _schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:
         """A log's schemas of a table, oldest first; only those of live files, if so asked."""

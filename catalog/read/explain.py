@@ -19,17 +19,14 @@ from ..log.files import in_partition
 from ..where.outcomes import outcomes
 from ..where.text import in_words
 from ..where.tree import And, columns_of
-from .column_facts import by_schema
-from .skipping import units_of_files
 
 if TYPE_CHECKING:
-    from ..log.files import Files
-    from ..log.known_schemas import KnownSchemas
-    from ..log.state import State
+    from collections.abc import Callable
+
     from ..where.outcomes import Bounds, Facts
     from ..where.tree import Predicate
-    from .column_facts import UnitsOfSchema
     from .row_filter import RowFilter
+    from .table_facts import TableFacts
 
 EXPLAINED: Final = pa.schema(
     [
@@ -46,50 +43,44 @@ _OF_FILES: Final = ("path", "partition", "size_bytes", "row_count")
 _UNKNOWN: Final = "?"
 
 
-def explained(
-    state: State,
-    table: str,
-    of: tuple[Files, KnownSchemas],
-    wanted: RowFilter,
-    partition: str | None,
-) -> pa.Table:
+def explained(facts: TableFacts, wanted: RowFilter, partition: str | None) -> pa.Table:
     """The live files of a table in one log, which of them a predicate leaves, and why.
 
     Args:
-        of: What `state.table_of(table, partition)` gave.
         partition: Only files of this one.
     Returns:
         Columns of `EXPLAINED`, in the order of `Files.table`.
     Requests: as `skipping.kept_files`.
     """
     parts = [EXPLAINED.empty_table()]
-    for files, live, units in units_of_files(state, table, of, wanted):
+    for source in facts.of_files(wanted.target.names):
+        files = source.files
         reasons = np.full(files.num_rows, "", object)
-        for group in by_schema(units, wanted.target):
-            reasons[group.members] = _reasons(group, wanted)
+        for members, facts_of in source.units.by_schema(wanted.target):
+            reasons[members] = _reasons(facts_of, len(members), wanted)
         said = column(reasons.tolist(), pa.string())
         kept = pc.equal(said, column([""], pa.string())[0])
-        writers = column([state.writer] * files.num_rows, pa.string())
+        writers = column([facts.state.writer] * files.num_rows, pa.string())
         columns = [writers, *(files.column(name) for name in _OF_FILES), kept, said]
-        parts.append(pa.Table.from_arrays(columns, schema=EXPLAINED).filter(array(live)))
+        parts.append(pa.Table.from_arrays(columns, schema=EXPLAINED).filter(array(source.live)))
     rows = pa.concat_tables(parts)
     return rows if partition is None else pc.filter(rows, in_partition(rows, partition))
 
 
-def _reasons(group: UnitsOfSchema, wanted: RowFilter) -> np.ndarray:
+def _reasons(facts_of: Callable[[str], Facts], count: int, wanted: RowFilter) -> np.ndarray:
     """Per file why it is skipped, or nothing."""
-    found = np.full(len(group.members), "", object)
+    found = np.full(count, "", object)
     predicate = wanted.predicate
     for part in predicate.items if isinstance(predicate, And) else (predicate,):
-        true = outcomes(part, group.facts, is_ieee=wanted.is_ieee).true
+        true = outcomes(part, facts_of, is_ieee=wanted.is_ieee).true
         skipped = np.flatnonzero(~true & (found == ""))
         if len(skipped):
-            found[skipped] = _said(part, group, skipped)
+            found[skipped] = _said(part, facts_of, skipped)
     return found
 
 
-def _said(part: Predicate, group: UnitsOfSchema, at: np.ndarray) -> list[str]:
-    known = [(name, _ranges(group.facts(name), at)) for name in columns_of(part)]
+def _said(part: Predicate, facts_of: Callable[[str], Facts], at: np.ndarray) -> list[str]:
+    known = [(name, _ranges(facts_of(name), at)) for name in columns_of(part)]
     if not known:
         return [f"never {in_words(part)}"] * len(at)
     return [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ..data.unify import FileSchema
-    from ..log.known_schemas import KnownSchemas
+    from ..log.known_schemas import SchemaEntry
     from .row_filter import RowFilter
 
 _COLUMNS: Final = [
@@ -35,21 +35,20 @@ _COLUMNS: Final = [
 
 def file_parts(
     rows: pa.Table,
-    table: str,
     folder: str,
-    known: KnownSchemas,
+    known: Sequence[SchemaEntry],
     row_groups: Mapping[str, tuple[int, ...]],
 ) -> Iterator[FilePart]:
     """Files of one table in one log with what reading them needs, in the order given.
 
     Args:
-        rows: With the columns of FILES, all of the table.
+        rows: With the columns of FILES.
         folder: That paths are relative to.
-        known: The log's schemas.
+        known: The table's schemas.
         row_groups: By path those to be read, where some are to be skipped. They are told by number,
             so by the footer that the log has seen: of a file whose footer it can't tell all are.
     """
-    entries = {entry.fingerprint: entry for entry in known.of_table(table)}
+    entries = {entry.fingerprint: entry for entry in known}
     schemas: dict[bytes, pa.Schema] = {}
     for path, size, count, fingerprint, footer_bytes, digest in zip(
         *(rows.column(name).to_pylist() for name in _COLUMNS), strict=True

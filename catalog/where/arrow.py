@@ -100,8 +100,7 @@ class _Translation:
         return found
 
     def _in(self, values: Any, predicate: In) -> Any:
-        """`is_in` finds no null, where this is null; and it tells 0.0 and -0.0 apart or not, as
-        versions differ."""
+        """`is_in` is false of null, where this is null; and it tells 0.0 and -0.0 apart."""
         kind = predicate.column.kind
         wanted: list[Value] = list(predicate.values)
         if family(kind) == "float" and 0.0 in wanted:
@@ -141,7 +140,7 @@ def _comparable(values: Any, kind: pa.DataType) -> Any:
     wanted = scalar_type(kind)
     if wanted == kind or family(kind) == "other":
         return values
-    return pc.cast(values, wanted)
+    return values.cast(wanted)
 
 
 def scalar_type(kind: pa.DataType) -> pa.DataType:

@@ -28,6 +28,8 @@ from .patterns import prefix_of
 from .tree import Column, Compare, Constant, IsNull, Operator, Predicate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
 _OPERATORS: Final[dict[type[exp.Expr], Operator]] = {
@@ -39,16 +41,17 @@ _OPERATORS: Final[dict[type[exp.Expr], Operator]] = {
     exp.GTE: ">=",
 }
 # The parts that a node of each type may have; whatever else sqlglot hangs on it is refused.
-_PARTS: Final[dict[type[exp.Expr], set[str]]] = {
-    **dict.fromkeys((*_OPERATORS, exp.And, exp.Or, exp.Is, exp.Escape), {"this", "expression"}),
-    **dict.fromkeys((exp.Paren, exp.Not, exp.Neg, exp.Boolean, exp.Column), {"this"}),
-    exp.In: {"this", "expressions"},
-    exp.Between: {"this", "low", "high"},
-    exp.Like: {"this", "expression", "negate"},
-    exp.Cast: {"this", "to"},
-    exp.Null: set(),
-    exp.Literal: {"this", "is_string"},
-    exp.HexString: {"this"},
+_ONE: Final = frozenset({"this"})
+_TWO: Final = frozenset({"this", "expression"})
+_PARTS: Final[dict[type[exp.Expr], frozenset[str]]] = {
+    **dict.fromkeys((*_OPERATORS, exp.And, exp.Or, exp.Is, exp.Escape), _TWO),
+    **dict.fromkeys((exp.Paren, exp.Not, exp.Neg, exp.Boolean, exp.Column, exp.HexString), _ONE),
+    exp.In: frozenset({"this", "expressions"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.Like: frozenset({"this", "expression", "negate"}),
+    exp.Cast: frozenset({"this", "to"}),
+    exp.Null: frozenset(),
+    exp.Literal: frozenset({"this", "is_string"}),
 }
 
 
@@ -93,32 +96,25 @@ class _Binder:
             return negation(self.condition(node.this))
         if kind in _OPERATORS:
             return self._comparison(node, _OPERATORS[kind])
-        if kind is exp.In:
-            return self._in(node)
-        if kind is exp.Between:
-            operand = self._operand(node.this, node)
-            low, high = (self._literal_of(node.args[name], operand) for name in ("low", "high"))
-            return all_of([self._compare(operand, ">=", *low), self._compare(operand, "<=", *high)])
-        if kind is exp.Is:
-            if type(self._bare(node.expression)) is not exp.Null:
-                hint = "Write b or NOT b of a boolean column, and IS [NOT] NULL of any"
-                raise self._source.error("IS is for NULL only", node, hint)
-            return IsNull(self._operand(node.this, node).column)
-        if kind in (exp.Like, exp.Escape):
-            return self._like(node)
-        if kind is exp.Boolean:
-            return Constant(bool(node.this))
-        if kind is exp.Null:
-            return Constant(None)
-        return self._alone(node)
+        if kind in (exp.Boolean, exp.Null):
+            return Constant(bool(node.this) if kind is exp.Boolean else None)
+        others: dict[type[exp.Expr], Callable[[exp.Expr], Predicate]] = {
+            exp.In: self._in,
+            exp.Between: self._between,
+            exp.Is: self._is,
+            exp.Like: self._like,
+            exp.Escape: self._like,
+        }
+        return others.get(kind, self._alone)(node)
 
     def _bare(self, node: exp.Expr) -> exp.Expr:
         """A node without the parentheses around it; none that has parts which nobody reads."""
         while True:
             known = _PARTS.get(type(node))
-            parts = {name for name, part in node.args.items() if part not in (None, False, [])}
-            if known is None or not parts <= known:
-                raise self._refused(node, sorted(parts - known) if known is not None else [])
+            if known is None or not known.issuperset(node.args):
+                parts = {name for name, part in node.args.items() if part not in (None, False, [])}
+                if known is None or not parts <= known:
+                    raise self._refused(node, sorted(parts - known) if known is not None else [])
             if type(node) is not exp.Paren:
                 return node
             node = node.this
@@ -130,9 +126,7 @@ class _Binder:
             return self._source.error("a nested field or a name with dots", node, hint)
         what = {"Anonymous": "a function", "Placeholder": "a parameter", "Tuple": "a row"}.get(name)
         if what is None:
-            what = (
-                f"a function ({name})" if isinstance(node, exp.Func) else f"an operation ({name})"
-            )
+            what = f"a{' function' if isinstance(node, exp.Func) else 'n operation'} ({name})"
         return self._source.error(f"{what} with {parts[0]!r}" if parts else what, node)
 
     def _operands(self, node: exp.Expr) -> list[exp.Expr]:
@@ -219,29 +213,32 @@ class _Binder:
     def _literal(self, node: exp.Expr) -> Literal:
         """A literal: what it says by itself."""
         node = self._bare(node)
-        kind = type(node)
         try:
-            if kind is exp.Literal:
-                return Text(node.this) if node.args["is_string"] else lit.number(node.this)
-            if kind is exp.Neg:
-                inner = self._literal(node.this)
-                if isinstance(inner, Number):
-                    return Number(-inner.value, inner.whole)
-                if isinstance(inner, Null):
-                    return inner
-            elif kind is exp.Null:
-                return Null()
-            elif kind is exp.Boolean:
-                return bool(node.this)
-            elif kind is exp.HexString:
-                return bytes.fromhex(node.this)
-            elif kind is exp.Cast:
-                return cast_literal(self._literal(node.this), node.args["to"], self._type(node))
+            found = self._said(node)
         except NotThis as error:
             raise self._source.error(f"a literal can't be taken: {error}", node) from error
         except ValueError as error:
             raise self._source.error("bytes need two digits each, like X'00ff'", node) from error
-        raise self._source.error("something else stands where a literal must be", node)
+        if found is None:
+            raise self._source.error("something else stands where a literal must be", node)
+        return found
+
+    def _said(self, node: exp.Expr) -> Literal | None:
+        kind = type(node)
+        if kind is exp.Literal:
+            return Text(node.this) if node.args["is_string"] else lit.number(node.this)
+        if kind is exp.Neg:
+            inner = self._literal(node.this)
+            if isinstance(inner, Number):
+                return Number(-inner.value, inner.whole)
+            return inner if isinstance(inner, Null) else None
+        if kind is exp.Cast:
+            return cast_literal(self._literal(node.this), node.args["to"], self._type(node))
+        if kind is exp.HexString:
+            return bytes.fromhex(node.this)
+        if kind is exp.Boolean:
+            return bool(node.this)
+        return Null() if kind is exp.Null else None
 
     def _literal_of(self, node: exp.Expr, operand: _Operand) -> tuple[Literal, exp.Expr]:
         """A literal that a column is compared with, read as the column's type needs it."""
@@ -278,14 +275,23 @@ class _Binder:
         near = nearest(kind, number)
         return compare(column, operator, Fraction(near) if isfinite(near) else number, exact=True)
 
+    def _between(self, node: exp.Expr) -> Predicate:
+        operand = self._operand(node.this, node)
+        low, high = (self._literal_of(node.args[name], operand) for name in ("low", "high"))
+        return all_of([self._compare(operand, ">=", *low), self._compare(operand, "<=", *high)])
+
+    def _is(self, node: exp.Expr) -> Predicate:
+        if type(self._bare(node.expression)) is not exp.Null:
+            hint = "Write b or NOT b of a boolean column, and IS [NOT] NULL of any"
+            raise self._source.error("IS is for NULL only", node, hint)
+        return IsNull(self._operand(node.this, node).column)
+
     def _in(self, node: exp.Expr) -> Predicate:
         operand = self._operand(node.this, node)
         if not node.expressions:
             raise self._source.error("IN needs a list of literals in parentheses", node)
-        items = [
-            self._compare(operand, "=", *self._literal_of(i, operand)) for i in node.expressions
-        ]
-        return any_of(items)
+        literals = [self._literal_of(item, operand) for item in node.expressions]
+        return any_of([self._compare(operand, "=", *literal) for literal in literals])
 
     def _like(self, node: exp.Expr) -> Predicate:
         escape = None

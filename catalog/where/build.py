@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .normal import NEGATED, one_of
+from .normal import NEGATED, one_of, settled
 from .tree import And, Column, Compare, Constant, In, Not, Or, Predicate
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def _with_sets(flat: list[Predicate]) -> list[Predicate]:
     sets = {column: one_of(column, several) for column, several in values.items()}
     found: dict[Predicate, None] = {}
     for item in flat:
+        if isinstance(item, Compare) and item.column in sets and settled(item) is False:
+            continue  # false or null, as the set is there
         if isinstance(item, In) or (isinstance(item, Compare) and item.operator == "="):
             found[sets[item.column]] = None
         else:

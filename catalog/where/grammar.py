@@ -1,7 +1,7 @@
 """SQL text of a predicate parsed by sqlglot, and the places of its parts for messages. Pure.
 
 The dialect is DuckDB's: double quotes for names, single ones for texts, in which a backslash is
-nothing but a backslash; and what a user tries in `lakelog query` means the same there. It lacks
+nothing but a backslash, as in the standard; and a predicate can be tried in DuckDB. It lacks
 binary literals, X'ff', which DuckDB reads too.
 
 Source: docs/reading.md, "Predicates".

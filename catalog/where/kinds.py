@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -45,6 +46,7 @@ CALLED: Final[dict[Family, tuple[str, str]]] = {
 }
 
 
+@lru_cache(1_000)
 def compared(kind: pa.DataType) -> pa.DataType:
     """The type that values of a type are compared as, however they are laid out."""
     kind = plain(kind)
@@ -53,6 +55,7 @@ def compared(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+@lru_cache(1_000)
 def family(kind: pa.DataType) -> Family:
     """The family of a type: types that take the same literals."""
     kind, is_a = compared(kind), pa.types
@@ -92,6 +95,7 @@ class Steps:
     unit: Fraction
 
 
+@lru_cache(1_000)
 def steps(kind: pa.DataType) -> Steps | None:
     """The steps that a type counts in; None for types that don't."""
     kind, is_a = compared(kind), pa.types

@@ -9,12 +9,13 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from .kinds import DAY_S
 
-MAX_DIGITS: Final = 1_000
-MAX_EXPONENT: Final = 1_000
+MAX_DIGITS: Final = 2_000
+MAX_EXPONENT: Final = 2_000
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 _INFINITY = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
@@ -71,6 +72,7 @@ class Null:
 Literal = Number | Moment | Clock | Text | Null | bool | bytes
 
 
+@lru_cache(100)  # a comparison asks twice
 def number(text: str) -> Number:
     """A number: digits, a point, an exponent; or an infinity.
 

@@ -71,7 +71,7 @@ def lowered(
     exact = _exact(wide, kind, value)
     if exact is None:
         return None
-    return _over_integers(operator, exact, unsigned=pa.types.is_unsigned_integer(kind))
+    return _over_integers(operator, exact, kind)
 
 
 def _over_text(kind: pa.DataType, operator: Operator, value: Any) -> Test | None:
@@ -124,9 +124,9 @@ def _is_naive(kind: pa.DataType) -> bool:
 
 
 def _over_integers(
-    operator: Operator, value: Fraction | float, *, unsigned: bool
+    operator: Operator, value: Fraction | float, kind: pa.DataType
 ) -> Test | bool | None:
-    offset = _LEAST if unsigned else 0
+    offset = _LEAST if pa.types.is_unsigned_integer(kind) else 0
     if isinstance(value, float):
         return operator in (("<", "<=", "<>") if value > 0 else (">", ">=", "<>"))
     whole = value.denominator == 1
@@ -136,6 +136,8 @@ def _over_integers(
     if not whole:  # x < 5.5 is x <= 5; x > 5.5 is x > 5
         operator = "<=" if operator in ("<", "<=") else ">"
     key = number + offset
+    if pa.types.is_decimal(kind) and not _LEAST < key < _GREATEST:
+        return None  # decimals go beyond their keys
     if key < _LEAST:
         return operator in (">", ">=", "<>")
     if key > _GREATEST:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from .kinds import Steps, compared, family, float_form, steps
+from .kinds import DAY_S, PER_SECOND, Steps, compared, family, float_form, steps
 from .tree import Compare, In, StartsWith
 
 if TYPE_CHECKING:
@@ -172,3 +172,15 @@ def settled(predicate: Compare) -> bool | None:
     if predicate.operator not in ("<", ">=") or predicate.value != least(predicate.column.kind):
         return None
     return predicate.operator == ">="
+
+
+def within_day(predicate: Compare) -> Compare:
+    """A comparison of a time of day with 24:00, which engines don't have, as one with the last
+    value before it."""
+    kind = predicate.column.kind
+    if family(kind) != "time" or predicate.operator not in ("<", ">="):
+        return predicate
+    if predicate.value != DAY_S * PER_SECOND[kind.unit]:
+        return predicate
+    operator: Operator = "<=" if predicate.operator == "<" else ">"
+    return Compare(predicate.column, operator, int(predicate.value) - 1)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...errors import InvalidPredicate, MissingDependency
 from .arrow import joined
 from .kinds import DAY_S, PER_SECOND, compared, family
-from .normal import settled
+from .normal import settled, within_day
 from .tree import And, Compare, Constant, In, IsNull, Not, Or, Predicate, StartsWith
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class _Translation:
         if known is not None:
             null = pl.lit(None, pl.Boolean)
             return (column.is_not_null() | null) if known else (column.is_null() & null)
+        predicate = within_day(predicate)
         literal = pl.lit(self._series(kind, [predicate.value])).first()
         return {
             "=": column.__eq__,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ...errors import InvalidPredicate
 from .kinds import family
-from .normal import settled
+from .normal import settled, within_day
 from .sql_literals import DUCKDB, SPARK, Engine
 from .tree import And, Compare, Constant, In, IsNull, Not, Or, Predicate, StartsWith
 
@@ -71,6 +71,7 @@ class _Translation:
         if known is not None:
             null = self.of(Constant(None))
             return f"({name} IS NOT NULL OR {null})" if known else f"({name} IS NULL AND {null})"
+        predicate = within_day(predicate)
         literal = self._engine.literal(predicate.column.kind, predicate.value)
         return f"({name} {predicate.operator} {literal})"
 

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CommitOutcomeUnknown, LakelogError
 from .. import options, output
 from ..errors import CommandWarning
-from ..inputs import FORMATS, input_format, read_input
+from ..inputs.sources import FORMATS, check_encoding, open_sources
 from ..opening import cut_fields, open_catalog, print_cut
 from ..output import Column
 from ..progress import Progress
 from ..text import many, size
 
 if TYPE_CHECKING:
-    import argparse
-
     from ...catalog.catalog import Catalog
-    from ...catalog.commit.transaction import Transaction
     from ...catalog.log.outcome import CommitInfo
     from ...catalog.snapshot import Snapshot
 
 DESCRIPTION: Final = """\
 Commit local files to a table, all in one transaction: readers see all of them or none. A first
-write makes the catalog, the database and the table. Parquet, CSV and JSON files (.parquet,
-.csv, .jsonl, .json, also compressed) are read here and written as Parquet below the writer's
-prefix. In csv an empty field is null, "" is an empty text, and no word means null. JSON is an
-object a line, or one array of objects.
+write makes the catalog, the database and the table. Parquet, Arrow, CSV, TSV and JSON files
+(.parquet, .arrow, .csv, .tsv, .jsonl, .json; texts also compressed) are read here and written as
+Parquet below the writer's prefix. JSON is an object a line, one array of objects, or what
+`lakelog scan --output json` printed.
+
+The types of csv and JSON are found over all files together and held against those of the table,
+which decide, before anything is written. Nothing is guessed away: 007 makes a column text, an
+integer beyond 2^53 doesn't become a double, a time with an offset is the same instant in UTC, and
+one column doesn't mix times with and without a zone. What doesn't fit is an error that names file,
+line and both types; --type decides otherwise. In csv an empty field is null and "" an empty text;
+--null names more words for null. In JSON, NaN and infinities are the texts NaN, Infinity and
+-Infinity among numbers; times, decimals and binary values (base64) are texts, as
+`lakelog scan --output jsonl` prints them.
 
 A writer id has one owner: if a process commits under this id already, its next commit is
 refused. Take a writer id of your own, or commit beside it with --shared.
@@ -39,17 +46,21 @@ lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013
 lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
 lakelog write ./catalog weather hourly - --format csv --writer EWR < rows.csv
 lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --writer EWR --add
+lakelog write ./catalog shop orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
+lakelog write ./catalog shop orders o.csv --no-header --columns id,price,at --writer x
+lakelog write ./catalog shop orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
+lakelog scan ./a shop orders -o jsonl | lakelog write ./b shop orders - --format jsonl --writer x
 """
 _COLUMNS: Final = (
     Column("writer"),
     Column("database"),
     Column("table"),
-    Column("revision"),
+    Column("revision", number=True),
     Column("committed_at"),
     Column("transaction_id"),
-    Column("skipped"),
-    Column("row_count"),
-    Column("size_bytes"),
+    Column("skipped", style="yes"),
+    Column("row_count", number=True),
+    Column("size_bytes", number=True),
     Column("files"),
     Column("token"),
 )
@@ -57,7 +68,7 @@ _COLUMNS: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(
@@ -71,8 +82,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--partition", metavar="NAME", default="", help="the partition of the new files"
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="of the files; by their names if not given"
+        "--format", choices=(*FORMATS, "json"), help="of the files; by their names if not given"
     )
+    _add_reading(parser)
     parser.add_argument(
         "--app-id", metavar="ID", help="an application's name, for committing exactly once"
     )
@@ -93,12 +105,54 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    """How csv and JSON are read."""
+    parser.add_argument(
+        "--delimiter", metavar="SIGN", default="", help="between the fields of a csv, e.g. ';'"
+    )
+    parser.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether the first line of a csv names its columns (default), e.g. --no-header "
+        "--columns id,price",
+    )
+    parser.add_argument(
+        "--columns",
+        metavar="A,B,C",
+        action="append",
+        help="the columns of a csv, instead of its header (repeat the option for names that hold a "
+        "comma)",
+    )
+    parser.add_argument(
+        "--null",
+        metavar="WORD",
+        action="append",
+        default=[],
+        help="an unquoted field of a csv that means null, beside the empty one, e.g. --null NA; "
+        "may be repeated",
+    )
+    parser.add_argument(
+        "--type",
+        metavar="COLUMN=TYPE",
+        action="append",
+        default=[],
+        help="the type of a column of csv or JSON, e.g. zip=string, price='decimal(10,2)', "
+        "at=timestamptz; may be repeated",
+    )
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        default="utf-8",
+        help="of csv and JSON, e.g. latin-1 (default: utf-8)",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """Commit, then print where it stands."""
-    formats = [] if args.add else [input_format(name, args.format) for name in args.files]
     catalog = open_catalog(args)
     try:
-        info, paths = _commit(catalog, args, formats)
+        info, paths = _added(catalog, args) if args.add else _written(catalog, args)
     except CommitOutcomeUnknown as error:
         error.hint = (
             "Running the same command again is safe: it commits once"
@@ -110,27 +164,41 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _commit(
-    catalog: Catalog, args: argparse.Namespace, formats: list[str]
-) -> tuple[CommitInfo | None, list[str]]:
-    paths: list[str] = []
+def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
     with (
-        Progress("files written", len(args.files)) as progress,
         catalog.writer(args.writer, args.database, shared=args.shared) as writer,
         writer.transaction(args.app_id, args.app_version) as tx,
     ):
-        for number, name in enumerate(args.files):
-            paths += _one(tx, args, name, None if args.add else formats[number])
-            progress.step()
-        info = tx.commit()
-    return info, paths
+        for name in args.files:
+            tx.add(args.table, name, args.partition)
+        return tx.commit(), list(args.files)
 
 
-def _one(tx: Transaction, args: argparse.Namespace, name: str, form: str | None) -> list[str]:
-    if form is None:
-        tx.add(args.table, name, args.partition)
-        return [name]
-    return tx.write(args.table, read_input(name, form), args.partition)
+def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
+    from ..inputs.arguments import csv_options, refuse_idle_options
+    from ..inputs.known import known_schema
+    from ..inputs.read import open_rows
+    from ..inputs.resolve import Resolver
+    from ..inputs.type_names import parse_types
+
+    csv, forced = csv_options(args), parse_types(args.type)
+    with open_sources(args.files, args.format, check_encoding(args.encoding)) as sources:
+        refuse_idle_options(args, {source.form for source in sources})
+        known = known_schema(catalog, args.database, args.table, args.writer)
+        with Progress("files read", len(sources)) as progress:
+            resolver = Resolver(args.table, known, forced, csv, progress.step)
+            schema = resolver.resolve(sources)
+        paths: list[str] = []
+        with (
+            Progress("files written", len(sources)) as progress,
+            catalog.writer(args.writer, args.database, shared=args.shared) as writer,
+            writer.transaction(args.app_id, args.app_version) as tx,
+        ):
+            for source in sources:
+                rows = open_rows(source, schema, csv, forced.keys())
+                paths += tx.write(args.table, rows, args.partition)
+                progress.step()
+            return tx.commit(), paths
 
 
 def _report(
@@ -159,8 +227,8 @@ def _report(
     }
     if args.output == "json":
         output.json_object(record)
-    elif args.output == "csv":
-        output.rows("csv", _COLUMNS, [record])
+    elif args.output != "text":
+        output.rows(args.output, _COLUMNS, [record])
     else:
         _print(record, args)
         if snapshot is not None:

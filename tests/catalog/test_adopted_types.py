@@ -133,17 +133,19 @@ def test_a_written_and_an_added_file_make_one_table(store, name):
 
 @pytest.mark.parametrize("name", MAPS_THAT_DIFFER)
 def test_maps_that_differ_are_a_conflict_not_an_unknown_schema(store, name):
-    snapshot = _both(store, COLUMNS[name])
-    assert snapshot.files("t").num_rows == 2
     with pytest.raises(SchemaConflict, match="'c'"):
-        snapshot.schema("t")
+        _both(store, COLUMNS[name])
+    snapshot = _both(store, COLUMNS[name], on_conflict="allow", name="u")
+    assert snapshot.files("u").num_rows == 2
+    with pytest.raises(SchemaConflict, match="'c'"):
+        snapshot.schema("u")
 
 
-def _both(store, column):
+def _both(store, column, name="t", **options):
     """A table of a file that was added and one that was written."""
-    add(store, column)
+    add(store, column, name)
     with Catalog(store).writer("w", "db") as writer, writer.transaction() as tx:
-        tx.write("t", pa.table({"id": [1], "c": column}))
+        tx.write(name, pa.table({"id": [1], "c": column}), **options)
     return Catalog(store).snapshot("db")
 
 

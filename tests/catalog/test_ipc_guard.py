@@ -10,7 +10,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format import ipc_sizes, segment_bytes
+from lakelog.catalog.format import flatbuffers, segment_bytes
 from lakelog.catalog.format.ipc_sizes import check_ipc_sizes
 from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
 from lakelog.catalog.format.segments import FILES_COLUMNS
@@ -270,7 +270,7 @@ def test_a_dictionary_in_a_column_of_a_later_version_is_refused(kind):
     size = int.from_bytes(data[-10:-6], "little")
     start = len(data) - 10 - size
     footer = memoryview(data)[start : start + size]
-    listed = ipc_sizes._Table(footer, int.from_bytes(footer[:4], "little")).indirect(2)
+    listed = flatbuffers.Table(footer, int.from_bytes(footer[:4], "little")).indirect(2)
     footer[listed : listed + 4] = bytes(4)
     with pytest.raises(CorruptObject, match="dictionary"):
         decode_segment(bytes(data), FILES, 2, KEY)

@@ -96,7 +96,7 @@ def test_quiet_leaves_out_warnings_and_progress_but_no_errors(cli, tmp_path, mon
     with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer:
         for y in ("text", 1):
             with writer.transaction() as tx:
-                tx.write("t", pa.table({"x": [1], "y": [y]}))
+                tx.write("t", pa.table({"x": [1], "y": [y]}), on_conflict="allow")
     warned = cli("tables", tmp_path, "db")
     assert "warning" in warned.err
     quiet = cli("tables", tmp_path, "db", "--quiet")

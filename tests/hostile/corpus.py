@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from lakelog.catalog.log.state import State
 
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
-SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(30, 2))])
+SCHEMA = pa.schema(
+    [("a", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(30, 2)), ("f", pa.float64())]
+)
 WIDE = SCHEMA.append(pa.field("later", pa.bool_()))
 OTHER = pa.schema(
     [("a", pa.int32()), ("t", pa.timestamp("ns", "UTC")), ("l", pa.list_(pa.struct([("x", "f8")])))]
@@ -42,15 +44,17 @@ def statistics(column: int, number: int) -> wire.ColumnStatistics:
         low, high = f"from {number:06d}".encode(), b"\xc3\xbc" * 9
     elif column == 2:
         low, high = (int(decimal.Decimal(n)).to_bytes(16, "little") for n in ("7e3", "8e25"))
+    elif column == 3:
+        low, high = struct.pack("<d", number - 0.5), struct.pack("<d", number + 0.5)
     return wire.ColumnStatistics(
         column=column, null_count=number % 3, min=low, max=high, min_exact=True,
-        bloom_offset=4, bloom_bytes=32,
+        no_nan=column == 3, bloom_offset=4, bloom_bytes=32,
     )  # fmt: skip
 
 
 def some_add(path: str, number: int, table: str = "t", schema: pa.Schema = SCHEMA) -> wire.Action:
     """An added file of some row groups, with statistics."""
-    columns = range(1 if schema is OTHER else 3)
+    columns = range(1 if schema is OTHER else 4)
     groups = [
         wire.RowGroup(row_count=9, columns=[statistics(column, number) for column in columns])
         for _ in range(number % 3)

@@ -8,7 +8,8 @@ import struct
 import pyarrow as pa
 import pytest
 from corpus import build_corpus
-from lakelog.catalog.format.ipc_sizes import _blocks, _Table, _uint32
+from lakelog.catalog.format.flatbuffers import Table, uint32
+from lakelog.catalog.format.ipc_sizes import _blocks
 from lakelog.catalog.format.run import Run
 from lakelog.catalog.format.schema import decode_schema
 from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
@@ -85,7 +86,7 @@ def lengthened(data, buffer, by):
     out = bytearray(data)
     ((offset, size, _),) = _blocks(memoryview(data))
     message = memoryview(data)[offset + 8 : offset + size]
-    batch = _Table(message, _Table(message, _uint32(message, 0)).indirect(2))
+    batch = Table(message, Table(message, uint32(message, 0)).indirect(2))
     at = offset + 8 + batch.vector(2)[0] + 16 * buffer + 8
     struct.pack_into("<q", out, at, struct.unpack_from("<q", out, at)[0] + by)
     return bytes(out)

@@ -113,9 +113,9 @@ LIES = {
 STATISTICS_LIES = {
     "one row more": one_more(STATISTICS, "row_count"),
     "a byte less": one_more(STATISTICS, "length", -1),
-    "a column less": set_to(STATISTICS, "columns", ["a", "d"]),
+    "a column less": set_to(STATISTICS, "columns", ["a", "d", "f"]),
     "statistics in the place of row groups": swap_places(ROW_GROUPS, STATISTICS),
-    "a column more": set_to(ROW_GROUP_STATISTICS, "columns", ["a", "d", "s", "z"]),
+    "a column more": set_to(ROW_GROUP_STATISTICS, "columns", ["a", "d", "f", "s", "z"]),
     "of the other kind": swap_places(STATISTICS, ROW_GROUP_STATISTICS),
 }
 

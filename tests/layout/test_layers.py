@@ -21,6 +21,7 @@ ROOMS = {
     "ambient": 0,
     "margins": 0,
     "parallel": 0,
+    "scalars": 0,
     "format": 1,
     "log": 2,
     "data": 2,

@@ -14,6 +14,7 @@ import plants_read
 import plants_rebuild
 import plants_rows
 import plants_store
+import plants_where
 from planting import PLANTS
 
 PARTS = (
@@ -24,6 +25,7 @@ PARTS = (
     plants_rebuild,
     plants_rows,
     plants_store,
+    plants_where,
 )
 
 

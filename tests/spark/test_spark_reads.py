@@ -20,6 +20,7 @@ from lakelog.cli.demo_data import commit_year
 from lakelog.errors import DatabaseNotFound, UsageError
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.read import _json, native
+from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader, _Access
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def test_planning_makes_no_request_for_a_file(spark, local, tmp_path):
     plan = frame.select("temp")._jdf.queryExecution().executedPlan().toString()
     assert "ReadSchema: struct<temp:double>" in plan
     assert "GreaterThan(temp,50.0)" in plan
-    assert len(frame.inputFiles()) == 36
+    assert len(frame.inputFiles()) == 35, "one month was nowhere so warm at one airport"
     with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist"):
         frame.count()
 
@@ -180,7 +181,7 @@ def test_the_reader_that_travels_to_tasks_has_no_files_in_it(tmp_path):
                     transaction.write("t", pa.table({"a": [at]}))
             snapshot = catalog.snapshot("db")
             schema = spark_schema(snapshot.schema("t"))
-            reader = LakelogReader(snapshot, "t", schema, _Access(url, "{}"))
+            reader = LakelogReader(selection(snapshot, "t"), schema, _Access(url, "{}"))
             pickled = pickle.dumps(reader)
             sizes.append(len(pickled))
     assert abs(sizes[1] - sizes[0]) < 32
@@ -274,7 +275,7 @@ def test_hadoop_settings_are_in_no_plan(spark, local, canary, monkeypatch):
     for switch in ("on", "off"):
         monkeypatch.setenv("LAKELOG_SPARK_FILE_INDEX", switch)
         options = {"fs.s3a.access.key": canary, "fs.s3a.secret.key": canary}
-        frame = native(spark, catalog, catalog.snapshot("mixed"), "t", options)
+        frame = native(spark, catalog, selection(catalog.snapshot("mixed"), "t"), options)
         assert "FileScan parquet" in _explained(frame)
         assert canary not in _explained(frame) + repr(frame)
 
@@ -295,8 +296,9 @@ def test_storage_options_are_in_no_error(spark, on_s3, canary):
             reader.option("storageOptions", text).load(on_s3.url)
         assert canary not in str(caught.value) + repr(caught.value)
     access = _Access(on_s3.url, json.dumps(on_s3.options))
+    asked = selection(on_s3.open().snapshot("mixed"), "t")
     assert canary not in repr(access)
-    assert canary not in repr(LakelogReader(on_s3.open().snapshot("mixed"), "t", _ids(), access))
+    assert canary not in repr(LakelogReader(asked, _ids(), access))
     odd = {**on_s3.options, "session": object(), "more": {canary: {canary}}}
     with pytest.raises(UsageError, match="isn't JSON") as failed:
         _json(odd)

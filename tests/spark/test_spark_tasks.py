@@ -12,6 +12,7 @@ import pytest
 from lakelog.catalog.format.schema import GENERATION
 from lakelog.errors import CorruptObject
 from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader, _Access
 
 pytestmark = pytest.mark.spark
@@ -32,7 +33,7 @@ def written(url, *tables):
 def rows(url, snapshot):
     """By a reader and partitions that went to another process."""
     schema = spark_schema(snapshot.schema("t"))
-    reader = LakelogReader(snapshot, "t", schema, _Access(url, json.dumps({})))
+    reader = LakelogReader(selection(snapshot, "t"), schema, _Access(url, json.dumps({})))
     shares = pickle.loads(pickle.dumps(reader.partitions()))
     reader = pickle.loads(pickle.dumps(reader))
     return [row for share in shares for batch in reader.read(share) for row in batch.to_pylist()]
@@ -56,7 +57,7 @@ def test_each_schema_goes_to_a_task_once(tmp_path):
     tables = [pa.table({"a": [n]}) if n % 2 else pa.table({"a": [n], "b": ["x"]}) for n in range(6)]
     snapshot = written(str(tmp_path), *tables)
     reader = LakelogReader(
-        snapshot, "t", spark_schema(snapshot.schema("t")), _Access(str(tmp_path), "{}")
+        selection(snapshot, "t"), spark_schema(snapshot.schema("t")), _Access(str(tmp_path), "{}")
     )
     (share,) = reader.partitions()
     assert len(share.schemas) == 2

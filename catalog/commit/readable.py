@@ -1,0 +1,245 @@
+"""Whether a table can still be read once files with one more schema are in it.
+
+Readers unite the schemas of a table's live files. Schemas that the log knows are at hand already
+when a table is written to, so they are asked first; only if one of them is in the way, it is looked
+up whether any live file has it.
+
+It is a check of one log, as far as this process knows it: what others commit meanwhile, or to logs
+of their own, is held against it by nobody.
+
+Source: docs/format.md, section 5.3.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ...errors import CorruptObject, SchemaConflict, UsageError
+from ..data.unify import FileSchema, unify
+from ..format import compute as pc
+from ..format.columns import column
+from ..format.schema import decode_schema
+from ..log.lookup import schemas_with
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence, Set
+
+    from ..format.schema import EncodedSchema
+    from ..log.known_schemas import SchemaEntry
+    from ..log.state import State
+
+ON_CONFLICT: Final = ("raise", "allow")
+_HINT: Final = (
+    "Nothing was written. Cast the data to the table's type, or remove the files that have the "
+    "other one first, in the same transaction; on_conflict='allow' writes it all the same, and "
+    "then the table can't be read as a whole"
+)
+
+
+def check_on_conflict(value: Any) -> bool:
+    """Whether conflicts are to be refused.
+
+    Raises:
+        UsageError: The value says nothing of the kind.
+    """
+    if value not in ON_CONFLICT:
+        raise UsageError(
+            f"on_conflict can't be {value!r:.60}", hint="Give 'raise' (the default) or 'allow'"
+        )
+    return bool(value == "raise")
+
+
+class Readable:
+    """What one log has for each table, united, kept from write to write.
+
+    Args:
+        writer: Whose log, for messages.
+    """
+
+    def __init__(self, writer: str) -> None:
+        self._writer = writer
+        self._united: dict[str, tuple[frozenset[bytes], pa.Schema | None]] = {}
+        self._unused: dict[str, set[bytes]] = {}  # schemas that no live file had when last asked
+        # What was let through with other conflicts there already, and what was known then.
+        self._passed: dict[tuple[str, bytes], tuple[frozenset[bytes], pa.Schema | None]] = {}
+
+    def check(
+        self,
+        state: State,
+        table: str,
+        fingerprint: bytes,
+        schema: pa.Schema,
+        *,
+        beside: pa.Schema | None,
+        removed: Collection[tuple[str, str]],
+        empty: bool,
+    ) -> None:
+        """Refuse a schema that makes its table unreadable.
+
+        Args:
+            beside: What the same transaction has written to the table, united.
+            removed: Tables and paths that the same transaction removes.
+            empty: No file will have this schema.
+        Raises:
+            SchemaConflict: Two types of one column have no common type.
+        """
+        used = self._used(state, table, all_known=empty)
+        united = self._unite(state, table, used)
+        if beside is None and united is not None and fingerprint in used:
+            return
+        identity, alone = (table, fingerprint), beside is None and not empty
+        if removed:
+            self._passed.clear()
+        elif alone and self._passed.get(identity) is self._united[table]:
+            return
+        own = FileSchema(schema, self._writer, words="the data to be written")
+        held = [FileSchema(one, self._writer) for one in (united, beside) if one is not None]
+        if (united is not None or not used) and _unites([*held, own], table):
+            self._unused.get(table, set()).discard(fingerprint)
+            return
+        entries = self._live(state, table, removed, empty=empty and beside is None)
+        if beside is not None:
+            entries.append(FileSchema(beside, self._writer, words="this transaction"))
+        _refuse_new_conflict(entries, own, table)
+        self._unused.get(table, set()).discard(fingerprint)
+        if alone and not removed:
+            self._passed[identity] = self._united[table]
+
+    def _used(self, state: State, table: str, *, all_known: bool) -> Set[bytes]:
+        """Fingerprints of the schemas that live files may have, or of all."""
+        names = schemas_with(state, [table]).fingerprints_of(table)
+        unused = None if all_known else self._unused.get(table)
+        return names - unused if unused else names
+
+    def _unite(self, state: State, table: str, used: Set[bytes]) -> pa.Schema | None:
+        """Some schemas of a table as one; None if there are none, or they don't unite."""
+        known = self._united.get(table)
+        if known is None or known[0] != used:
+            entries = schemas_with(state, [table]).of_table(table)
+            schemas = self._decoded(entry for entry in entries if entry.fingerprint in used)
+            united = None
+            with suppress(SchemaConflict):
+                united = unify(schemas, table) if schemas else None
+            known = self._united[table] = (frozenset(used), united)
+        return known[1]
+
+    def _live(
+        self, state: State, table: str, removed: Collection[tuple[str, str]], *, empty: bool
+    ) -> list[FileSchema]:
+        """The schemas of live files, but for those that are removed; if there are none, and no new
+        file either, readers go by all that the log knows."""
+        files, known = state.table_of(table)
+        rows = files.table(table)
+        entries = known.of_table(table)
+        held = set(pc.unique(rows.column("schema_fingerprint")).to_pylist())
+        self._unused[table] = {entry.fingerprint for entry in entries} - held
+        paths = sorted(path for of, path in removed if of == table)
+        if paths:
+            gone = pc.is_in(rows.column("path"), column(paths, pa.string()))
+            rows = pc.filter(rows, pc.invert(gone))
+        live = set(pc.unique(rows.column("schema_fingerprint")).to_pylist())
+        if live or not empty:
+            entries = [entry for entry in entries if entry.fingerprint in live]
+        return self._decoded(entries, rows)
+
+    def _decoded(
+        self, entries: Iterable[SchemaEntry], rows: pa.Table | None = None
+    ) -> list[FileSchema]:
+        """As far as this Arrow can decode them: rows of others can't be read here anyway."""
+        found = []
+        for entry in entries:
+            try:
+                schema = entry.schema
+            except CorruptObject:
+                continue
+            example = partial(_example, rows, entry.fingerprint)
+            found.append(FileSchema(schema, self._writer, example))
+        return found
+
+
+class OwnSchemas:
+    """What one transaction has written to its tables, and whether they can still be read.
+
+    Args:
+        check: `Session.check_readable`.
+        removed: Tables and paths that the transaction removes, kept up to date by it.
+    """
+
+    def __init__(self, check: Callable[..., None], removed: Collection[tuple[str, str]]) -> None:
+        self._check, self._removed = check, removed
+        self._sound: set[tuple[str, bytes]] = set()
+        self._learnt: set[tuple[str, bytes]] = set()
+        self._united: dict[str, pa.Schema] = {}
+
+    def refuse_conflict(self, table: str, encoded: EncodedSchema, *, empty: bool = False) -> None:
+        """Refuse a schema that makes its table unreadable.
+
+        Args:
+            empty: There are no rows, so no file will have it.
+        Raises:
+            SchemaConflict: It does.
+        """
+        identity = (table, encoded.fingerprint)
+        if identity in self._sound and not empty:
+            return
+        beside, removed = self._united.get(table), self._removed
+        schema = _as_read(encoded)
+        self._check(*identity, schema, beside=beside, removed=removed, empty=empty)
+        if not empty:
+            self._sound.add(identity)
+
+    def learn(self, table: str, encoded: EncodedSchema) -> None:
+        """Remember what was written to a table; as much of it as unites."""
+        if (table, encoded.fingerprint) in self._learnt:
+            return
+        self._learnt.add((table, encoded.fingerprint))
+        known, schema = self._united.get(table), _as_read(encoded)
+        with suppress(SchemaConflict):
+            items = [FileSchema(one, "") for one in (known, schema) if one is not None]
+            self._united[table] = unify(items, table)
+
+
+def _as_read(encoded: EncodedSchema) -> pa.Schema:
+    """As readers have it: an extension type that nobody knows here is its storage."""
+    return decode_schema(encoded.message, encoded.generations)
+
+
+def _unites(schemas: Sequence[FileSchema], table: str) -> bool:
+    try:
+        unify(schemas, table)
+    except SchemaConflict:
+        return False
+    return True
+
+
+def _refuse_new_conflict(held: Sequence[FileSchema], own: FileSchema, table: str) -> None:
+    """Raise if a schema brings a conflict that isn't there without it.
+
+    Raises:
+        SchemaConflict: It does.
+    """
+    for name in own.schema.names:
+        before = [_only(item, name) for item in held if name in item.schema.names]
+        if not _unites(before, table):
+            continue  # this column can't be read as it is
+        try:
+            unify([*before, _only(own, name)], table)
+        except SchemaConflict as error:
+            error.hint = _HINT
+            raise
+
+
+def _only(item: FileSchema, name: str) -> FileSchema:
+    only = pa.schema([item.schema.field(name)])
+    return FileSchema(only, item.writer, item.example, item.words)
+
+
+def _example(rows: pa.Table | None, fingerprint: bytes) -> str:
+    if rows is None:
+        return ""
+    same = pc.equal(rows.column("schema_fingerprint"), column([fingerprint], pa.binary(16))[0])
+    return min(pc.filter(rows, same).column("path").to_pylist(), default="")

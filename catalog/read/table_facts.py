@@ -1,0 +1,221 @@
+"""What one log knows of the columns of a table's live files, and of their row groups: loaded column
+by column, as predicates ask for them, and kept.
+
+What is damaged, contradictory or not understood is unknown: it costs skipping, never rows.
+
+Source: docs/format.md, sections 5.2, 6.2 and 6.5.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import CorruptError
+from ..format.columns import array, empty_table, numbers
+from ..format.run import files_rows
+from ..format.statistics_rows import StatisticsRows, statistics_rows
+from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
+from ..log.checkpoint_files import decode_describing
+from ..log.merge import rows_schema
+from .column_facts import Units
+from .row_groups import RowGroups, known_row_groups
+from .statistics import StatisticsWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..format.pieces import Piece
+    from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
+    from ..log.part import Part
+    from ..log.state import State
+    from ..wire import lakelog_transaction_pb2 as wire
+
+KEPT_FACTS: Final = 1 << 24  # of one table, in files times columns; beyond, all are read anew
+
+
+@dataclass(slots=True)
+class Source:
+    """The files of a table in one piece, or what was added since.
+
+    Attributes:
+        files: Core columns of FILES, of the table alone.
+        live: Per file whether it is live.
+        units: What is known of the files.
+        part: The piece; None for what was added since.
+        first: Its row at which the files begin.
+        row_groups: What is known of row groups; None: nobody asked yet.
+    """
+
+    files: pa.Table
+    live: np.ndarray
+    units: Units
+    part: Part | None = None
+    first: int = 0
+    row_groups: RowGroups | None = None
+
+
+class TableFacts:
+    """The live files of one table in one log, and what is known of their columns.
+
+    Args:
+        of: What `state.table_of(table)` gave, in whole or of one partition.
+    """
+
+    def __init__(self, state: State, table: str, of: tuple[Files, KnownSchemas]) -> None:
+        self.state = state
+        self.table = table
+        self.files, self._schemas = of
+        self._loaded: set[tuple[int, str]] = set()
+
+    def of_files(self, columns: Sequence[str]) -> list[Source]:
+        """The files piece by piece, in the order of `Files.table`, with what is known of some
+        columns.
+
+        Requests: 1 GET for each piece of statistics of columns that nobody asked for before.
+        """
+        self._load(STATISTICS, columns)
+        return self._sources
+
+    def of_row_groups(self, columns: Sequence[str]) -> list[Source]:
+        """The same, each with its `row_groups`.
+
+        Requests: Of parts whose files have several row groups 1 GET for each piece of files and row
+            groups, the first time, and of their statistics, as for `of_files`.
+        """
+        for source in self._sources:
+            if source.row_groups is None:
+                source.row_groups = self._row_groups(source)
+        self._load(ROW_GROUP_STATISTICS, columns)
+        return self._sources
+
+    # --- Files and row groups ---------------------------------------------------------------------
+
+    @cached_property
+    def _sources(self) -> list[Source]:
+        found = []
+        for part in (part for part in self.files.parts if self.table in part.run.ranges):
+            start, end = part.run.ranges[self.table]
+            live = np.ones(end - start, np.bool_) if part.dead is None else ~part.dead[start:end]
+            rows = part.run.core.slice(start, end - start)
+            found.append(Source(rows, live, self._units(rows), part, start))
+        if self._adds:
+            rows = files_rows(self._adds, [0] * len(self._adds))
+            found.append(Source(rows, np.ones(len(self._adds), np.bool_), self._units(rows)))
+        return found
+
+    @cached_property
+    def _adds(self) -> list[wire.Add]:
+        return [add for add, _ in self.files.added.get(self.table, {}).values()]
+
+    @cached_property
+    def _said_of_adds(self) -> StatisticsRows:
+        schemas = {(self.table, name): schema for name, schema in self._schema_of.items()}
+        return statistics_rows(self._adds, schemas)
+
+    @cached_property
+    def _schema_of(self) -> dict[bytes, pa.Schema]:
+        return {entry.fingerprint: entry.schema for entry in self._schemas.of_table(self.table)}
+
+    def _units(self, rows: pa.Table) -> Units:
+        coded = rows.column("schema_fingerprint").combine_chunks().dictionary_encode()
+        schemas = [self._schema_of[name] for name in coded.dictionary.to_pylist()]
+        return Units(numbers(rows.column("row_count")), numbers(coded.indices), schemas)
+
+    def _row_groups(self, source: Source) -> RowGroups:
+        count = len(source.live)
+        if source.part is None:
+            said = self._said_of_adds.row_groups
+            stated = np.array([len(add.row_groups) for add in self._adds], np.int64)
+        else:
+            pieces = [piece for piece in source.part.described_by if piece.kind == ROW_GROUPS]
+            if not pieces:
+                return known_row_groups(source.units, source.live, np.zeros(count, np.int64), None)
+            said = _decoded(pieces, ROW_GROUPS, self._fetched(pieces), source.first)
+            whole = source.part.run.full().column("row_groups").slice(source.first, count)
+            stated = numbers(whole).astype(np.int64)
+        return known_row_groups(source.units, source.live, stated, said)
+
+    # --- Statistics -------------------------------------------------------------------------------
+
+    def _load(self, kind: int, columns: Sequence[str]) -> None:
+        new = [name for name in columns if (kind, name) not in self._loaded]
+        if not new:
+            return
+        held = sum(len(source.live) for source in self._sources) * len(self._loaded)
+        if held > KEPT_FACTS:
+            self._forget()
+            new = list(columns)
+        wanted = [(source, _of_columns(source.part, kind, new)) for source in self._sources]
+        bodies = self._fetched([piece for _, pieces in wanted for piece in pieces])
+        for source, pieces in wanted:
+            if source.part is None:
+                found = self._said_of_adds
+                said = found.files if kind == STATISTICS else found.groups
+            else:
+                said = _decoded(pieces, kind, bodies, source.first)
+            if kind == STATISTICS:
+                places = numbers(said.column("row")).astype(np.int64)
+                places[(places < 0) | (places >= len(source.live))] = -1
+                source.units.take(said, places, new)
+            elif source.row_groups is not None:
+                source.row_groups.units.take(said, source.row_groups.places_of(said), new)
+        self._loaded.update((kind, name) for name in new)
+
+    def _forget(self) -> None:
+        self._loaded.clear()
+        for source in self._sources:
+            source.units.forget()
+            if source.row_groups is not None:
+                source.row_groups.units.forget()
+
+    def _fetched(self, pieces: Sequence[Piece]) -> dict[int, memoryview]:
+        """Bytes of pieces, by their identity; those that are damaged or gone are left out."""
+        try:
+            return dict(zip(map(id, pieces), self.state.bytes_of(pieces), strict=True))
+        except CorruptError:
+            pass
+        found = {}
+        for piece in pieces:
+            try:
+                found[id(piece)] = self.state.bytes_of([piece])[0]
+            except CorruptError as error:
+                _warn(error)
+        return found
+
+
+def _of_columns(part: Part | None, kind: int, columns: Iterable[str]) -> list[Piece]:
+    """The pieces of statistics of a part that may speak of some columns."""
+    wanted = set(columns)
+    pieces = () if part is None else part.described_by
+    return [p for p in pieces if p.kind == kind and not wanted.isdisjoint(p.segment.columns)]
+
+
+def _decoded(
+    pieces: Sequence[Piece], kind: int, bodies: dict[int, memoryview], first: int
+) -> pa.Table:
+    """What pieces of one kind say, with rows counted from the first file of the table."""
+    found = [empty_table(rows_schema(kind))]
+    for piece in pieces:
+        if id(piece) in bodies:
+            try:
+                found.append(decode_describing(bodies[id(piece)], piece))
+            except CorruptError as error:
+                _warn(error)
+    rows = pa.concat_tables(found).combine_chunks()
+    if not first:
+        return rows
+    shifted = array((numbers(rows.column("row")) - first).astype(np.int32))
+    at = rows.schema.get_field_index("row")
+    return rows.set_column(at, rows.schema.field(at), shifted)
+
+
+def _warn(error: CorruptError) -> None:
+    what = f"{error.message}: unknown, so nothing is skipped by it"
+    warnings.warn(what, StatisticsWarning, stacklevel=6)

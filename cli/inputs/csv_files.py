@@ -1,0 +1,231 @@
+"""CSV files as batches of texts: Arrow splits them, and no value is interpreted yet.
+
+An empty field is null, a quoted empty one is an empty text: what `lakelog scan` prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ...errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .sources import Source
+
+_BLOCK_BYTES: Final = 4 << 20
+_LARGEST_BLOCK: Final = 1 << 30
+_TINY_FILE: Final = 1 << 16
+_RAGGED: Final = re.compile(r"(?:Row #\d+: )?(Expected (\d+) columns)")
+_LONG_FIELD: Final = 1 << 31
+
+
+@dataclass(slots=True)
+class CsvOptions:
+    """How a csv file is to be read.
+
+    Attributes:
+        delimiter: Between fields; empty: by the format.
+        header: Whether the first line names the columns.
+        columns: Their names instead.
+        null_words: Unquoted fields that mean null, beside the empty one.
+    """
+
+    delimiter: str = ""
+    header: bool = True
+    columns: tuple[str, ...] = ()
+    null_words: tuple[str, ...] = ()
+    _blocks: dict[str, int] = field(default_factory=dict)  # by path: rows may be long
+
+    def delimiter_of(self, source: Source) -> str:
+        """The delimiter of a file."""
+        return self.delimiter or ("\t" if source.form == "tsv" else ",")
+
+
+def read_csv(source: Source, options: CsvOptions) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a file, all columns texts, with the number of the first one of each batch. The
+    first batch is empty: it tells the columns.
+
+    Where a row is longer than what is read at a time, rows come again from the first one on.
+
+    Raises:
+        UsageError: It can't be split into rows and columns.
+    """
+    from pyarrow import csv
+
+    while True:
+        block = options._blocks.get(source.path, _BLOCK_BYTES)
+        try:
+            names = _names(source, options, block)
+            shown = _shown_names(names, source, options)
+            reader = _open(
+                source,
+                options,
+                block,
+                csv.ConvertOptions(
+                    column_types={name: pa.string() for name in names},
+                    null_values=["", *options.null_words],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+                alone=len(names) == 1,
+            )
+            first, last = 0, None
+            yield 0, pa.RecordBatch.from_pylist([], pa.schema([(n, pa.string()) for n in shown]))
+            for batch in reader:
+                yield first, batch.rename_columns(shown)
+                first += batch.num_rows
+                last = batch if batch.num_rows else last
+            _check_last_quote(source, options, last)
+            return
+        except UnicodeDecodeError as error:
+            raise source.undecodable() from error
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if "straddling" not in str(error) or block >= _LARGEST_BLOCK:
+                raise _unreadable(source, options, error) from error
+            options._blocks[source.path] = block * 8
+
+
+def _names(source: Source, options: CsvOptions, block: int) -> list[str]:
+    from pyarrow import csv
+
+    with _open(source, options, block, csv.ConvertOptions(), alone=False) as reader:
+        return list(reader.schema.names)
+
+
+def _shown_names(names: list[str], source: Source, options: CsvOptions) -> list[str]:
+    if options.columns and options.header:
+        if len(options.columns) != len(names):
+            raise UsageError(
+                f"{source.name} has {len(names)} columns, --columns names {len(options.columns)}",
+                key=source.name,
+                hint=f"Its header: {', '.join(names)}"[:400],
+            )
+        names = list(options.columns)
+    wrong = next((name for name in names if not name or names.count(name) > 1), None)
+    if wrong is not None:
+        raise UsageError(
+            f"{source.name} has {'two columns' if wrong else 'a column without a name'}"
+            f"{f' named {wrong!r}' if wrong else ''}",
+            key=source.name,
+            hint="Name them anew: --columns a,b,c (the header is left out then)",
+        )
+    return names
+
+
+def _open(source: Source, options: CsvOptions, block: int, convert: Any, *, alone: bool) -> Any:
+    from pyarrow import csv
+
+    stream = source.open()
+    if source.encoding != "utf-8":
+        stream = pa.transcoding_input_stream(stream, source.encoding, "utf-8")
+    start = stream.read(_TINY_FILE)
+    if not start.strip():
+        raise ValueError("it is empty")
+    if len(start) < _TINY_FILE and not stream.read(1):
+        ends = b"" if start.endswith((b"\n", b"\r")) else b"\n"  # a header alone wants a line end
+        stream = pa.BufferReader(start + ends)
+    else:
+        stream.close()
+        stream = source.open()
+        if source.encoding != "utf-8":
+            stream = pa.transcoding_input_stream(stream, source.encoding, "utf-8")
+    return csv.open_csv(
+        stream,
+        read_options=csv.ReadOptions(
+            block_size=block, column_names=None if options.header else list(options.columns)
+        ),
+        parse_options=csv.ParseOptions(
+            delimiter=options.delimiter_of(source),
+            newlines_in_values=True,
+            ignore_empty_lines=not alone,  # the null of a single column is an empty line
+        ),
+        convert_options=convert,
+    )
+
+
+def _unreadable(source: Source, options: CsvOptions, error: Exception) -> UsageError:
+    text = str(error)
+    ragged = _RAGGED.search(text)
+    where = source.name
+    if ragged:
+        found = _first_row(source, options, lambda fields: len(fields) != int(ragged[2]))
+        where = f"{source.name}, line {found}," if found else where
+        text = text.replace(ragged[0], ragged[1])
+    return UsageError(
+        f"{where} can't be read as {source.form}: {text[:300]}",
+        key=source.name,
+        hint="Is it of another format, or has it another delimiter (--format, --delimiter)? "
+        "Nothing was committed",
+    )
+
+
+def line_of(source: Source, options: CsvOptions, row: int) -> int:
+    """The line on which a row ends, both as people count: rows from 0, without the header."""
+    left = itertools.count(row + options.header, -1)
+    return _first_row(source, options, lambda _: next(left) == 0) or row + 1 + options.header
+
+
+def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch | None) -> None:
+    """Refuse a file that ends within quotes: Arrow takes all that follows them for one field.
+
+    Args:
+        batch: Its last rows.
+    Raises:
+        UsageError: It does.
+    """
+    import csv as standard_csv
+
+    last = batch.columns[-1][-1].as_py() if batch is not None else None
+    if last is None or not last.endswith(("\n", "\r")):
+        return
+    line = 0
+    with source.open_text() as text, _long_fields():
+        reader = standard_csv.reader(text, delimiter=options.delimiter_of(source), strict=True)
+        try:
+            for _ in reader:
+                line = reader.line_num
+        except standard_csv.Error as error:
+            raise UsageError(
+                f"{source.name}, line {line + 1}: quotes are opened and never closed",
+                key=source.name,
+                hint="A quote inside quotes is written twice. Nothing was committed",
+            ) from error
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    import csv as standard_csv
+
+    before = standard_csv.field_size_limit(_LONG_FIELD - 1)
+    try:
+        yield
+    finally:
+        standard_csv.field_size_limit(before)
+
+
+def _first_row(
+    source: Source, options: CsvOptions, is_it: Callable[[list[str]], bool]
+) -> int | None:
+    """The line on which the first row that is asked for ends; the header is one, too."""
+    import csv as standard_csv
+
+    alone = len(options.columns) == 1 if options.columns else None
+    with (
+        contextlib.suppress(standard_csv.Error, UnicodeDecodeError),
+        _long_fields(),
+        source.open_text() as text,
+    ):
+        reader = standard_csv.reader(text, delimiter=options.delimiter_of(source))
+        for fields in reader:
+            alone = len(fields) == 1 if alone is None else alone
+            if (fields or alone) and is_it(fields):
+                return int(reader.line_num)
+    return None

@@ -1,0 +1,199 @@
+"""The files that `lakelog write` is given: what they are called, of which format they are, and
+their bytes and text, as often as they are read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from ...errors import ObjectNotFound, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FORMATS: Final = ("parquet", "csv", "tsv", "jsonl", "arrow")
+SEPARATED: Final = ("csv", "tsv")
+_SUFFIXES: Final = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+STDIN: Final = "-"
+_STDIN_PATH: Final = "/dev/stdin"
+_COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_CHUNK: Final = 1 << 16
+
+
+@dataclass(slots=True)
+class Source:
+    """One file.
+
+    Attributes:
+        name: As it was given, for messages.
+        form: One of `FORMATS`.
+        path: Where its bytes are: a copy, if they came through a pipe.
+        encoding: Of its text.
+        stamp: What the file system says of it: the same as long as nobody changes it.
+    """
+
+    name: str
+    form: str
+    path: str
+    encoding: str
+    stamp: tuple[int, ...]
+
+    def open(self) -> Any:
+        """Its bytes, decompressed by the ending of its name."""
+        import pyarrow as pa
+
+        suffix = Path(self.name).suffix.lower()
+        return pa.input_stream(self.path, compression=_COMPRESSIONS.get(suffix))
+
+    def open_text(self) -> IO[str]:
+        """Its text, line ends as they are.
+
+        Raises (while reading):
+            UnicodeDecodeError: Bytes that are not of its encoding; see `undecodable`.
+        """
+        return io.TextIOWrapper(self.open(), encoding=self.encoding, newline="")
+
+    def undecodable(self) -> UsageError:
+        """The error that names the first line with bytes that are not of the encoding."""
+        line, bad = 1, b""
+        decoder = codecs.getincrementaldecoder(self.encoding)()
+        with self.open() as stream:
+            while chunk := stream.read(_CHUNK):
+                before = decoder.getstate()
+                try:
+                    line += decoder.decode(chunk).count("\n")
+                except UnicodeDecodeError:
+                    decoder.setstate(before)
+                    break
+            try:
+                for place in range(len(chunk)):
+                    line += decoder.decode(chunk[place : place + 1]).count("\n")
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError as error:
+                bad = error.object[error.start : error.start + 1]
+        shown = "utf-8" if self.encoding == "utf-8-sig" else self.encoding
+        what = f"byte 0x{bad.hex()}" if bad else "what it ends with"
+        return UsageError(
+            f"{self.name}, line {line}: {what} is not {shown} text",
+            key=self.name,
+            hint="--encoding says of which encoding it is, e.g. --encoding latin-1; nothing was "
+            "committed",
+        )
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that was changed between its two readings.
+
+        Raises:
+            UsageError: It was.
+        """
+        if _stamp(Path(self.path)) != self.stamp:
+            raise UsageError(
+                f"{self.name} was changed while it was read",
+                key=self.name,
+                hint="Nothing was committed. Write it again once nobody changes it any more",
+            )
+
+
+def check_encoding(name: str) -> str:
+    """The encoding of texts by its name; a byte order mark of UTF-8 is no text.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    try:
+        found = codecs.lookup(name)
+        "".encode(found.name)
+    except (LookupError, ValueError):
+        raise UsageError(
+            f"There is no text encoding {name[:60]!r}",
+            hint="For example utf-8, latin-1, cp1252, utf-16",
+        ) from None
+    return "utf-8-sig" if found.name == "utf-8" else found.name
+
+
+@contextlib.contextmanager
+def open_sources(names: Sequence[str], form: str | None, encoding: str) -> Iterator[list[Source]]:
+    """The files, of one format if it is given. Pipes are copied: each is read twice, and stdin can
+    be read once.
+
+    Raises:
+        ObjectNotFound: There is no such file.
+        UsageError: It is a folder, its name doesn't say its format, or stdin is named twice.
+    """
+    formats = [_format(name, form) for name in names]
+    piped = [name for name in names if str(_path(name)) == _STDIN_PATH]
+    if len(piped) > 1:
+        raise UsageError("stdin can be read once", hint=f"Name one of {', '.join(piped)} only")
+    with contextlib.ExitStack() as stack:
+        sources = []
+        for name, found in zip(names, formats, strict=True):
+            path = stack.enter_context(_seekable(_path(name)))
+            shown = "stdin" if name == STDIN else name
+            sources.append(Source(shown, found, path, encoding, _stamp(Path(path))))
+        yield sources
+
+
+def _format(name: str, given: str | None) -> str:
+    path = _path(name)
+    if path.is_dir():
+        raise UsageError(
+            "This is a folder", key=name, hint="Name the files in it, e.g. FOLDER/*.parquet"
+        )
+    if not path.exists():
+        raise ObjectNotFound("No such file", key=name, hint="FILE is a path on this machine")
+    if given is not None:
+        return _SUFFIXES.get(f".{given}", given)  # json is jsonl: both forms are read
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSIONS:
+        suffixes.pop()
+    found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if found is None:
+        raise UsageError(
+            "Its name doesn't say of what format this is",
+            key=name,
+            hint=f"Add --format: {', '.join(FORMATS)}",
+        )
+    return found
+
+
+def _path(name: str) -> Path:
+    return Path(_STDIN_PATH if name == STDIN else name)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@contextlib.contextmanager
+def _seekable(path: Path) -> Iterator[str]:
+    """The path, or that of a copy if it is a pipe."""
+    if path.is_file() and str(path) != _STDIN_PATH:
+        yield str(path)
+        return
+    with tempfile.NamedTemporaryFile(prefix="lakelog-") as copy:
+        stdin = str(path) == _STDIN_PATH
+        with open(0 if stdin else path, "rb", closefd=not stdin) as source:
+            shutil.copyfileobj(source, copy)
+        copy.flush()
+        yield copy.name

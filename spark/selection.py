@@ -1,0 +1,120 @@
+"""What of a table a Spark DataFrame reads: columns, rows, files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..catalog.where.sql import to_sql
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from ..catalog.data.scan import FilePart
+    from ..catalog.read.row_filter import RowFilter
+    from ..catalog.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Columns and rows of one table of a cut.
+
+    Attributes:
+        snapshot, table: Of which.
+        schema: The columns that are read, those of the condition included.
+        columns: Those that are given; None: all that are read.
+        where: The predicate, as the user gave it; None: all rows.
+        found: The same, bound to the table.
+        partition, writer: Only of these.
+    """
+
+    snapshot: Snapshot
+    table: str
+    schema: pa.Schema
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    found: RowFilter | None = None
+    partition: str | None = None
+    writer: str | None = None
+
+    @property
+    def given(self) -> pa.Schema:
+        """The schema of the rows that are given."""
+        names = self.schema.names if self.columns is None else self.columns
+        return self.snapshot.schema(self.table, names, writer=self.writer)
+
+    def file_parts(self) -> list[FilePart]:
+        """The files that may hold such rows.
+
+        Requests: those of `Snapshot.file_parts`.
+        """
+        return self.snapshot.file_parts(
+            self.table, where=self.where, partition=self.partition, writer=self.writer
+        )
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """The rows and columns that are asked for, of a frame with those that are read.
+
+        Raises:
+            InvalidPredicate: Spark has no such type or value.
+        """
+        if self.found is not None:
+            frame = frame.where(to_sql(self.found.predicate, "spark"))
+        if self.columns is None or list(self.columns) == self.schema.names:
+            return frame
+        return frame.select(*(f"`{name.replace('`', '``')}`" for name in self.columns))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The same for `format("lakelog")`, which reads the very cut."""
+        found = {
+            "database": self.snapshot.database,
+            "table": self.table,
+            "asOf": self.snapshot.token,
+        }
+        if self.columns is not None:
+            found["columns"] = json.dumps(self.columns)
+        for name in ("where", "partition", "writer"):
+            value = getattr(self, name)
+            if value is not None:
+                found[name] = value
+        return found
+
+
+def selection(
+    snapshot: Snapshot,
+    table: str,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    *,
+    partition: str | None = None,
+    writer: str | None = None,
+) -> Selection:
+    """What is asked for, checked.
+
+    Raises:
+        TableNotFound, WriterNotFound, SchemaConflict, InvalidPredicate.
+        UsageError: No such column, or one twice; a predicate that is no text.
+    """
+    rows: dict[str, Any] = {"where": where, "partition": partition, "writer": writer}
+    looked_at: list[str] = []
+    if where is not None:
+        if not isinstance(where, str):
+            raise UsageError(
+                f"where= is SQL text, not {type(where).__name__}",
+                hint="Give a text, or use the DataFrame's own where()",
+            )
+        rows["found"] = snapshot.row_filter(table, where, writer=writer)
+        looked_at = rows["found"].target.names
+    if columns is None:
+        schema = snapshot.schema(table, writer=writer)
+        return Selection(snapshot, table, schema, **rows)
+    snapshot.schema(table, columns, writer=writer)  # refuses those that aren't there
+    read = [*columns, *(name for name in looked_at if name not in columns)]
+    schema = snapshot.schema(table, read, writer=writer)
+    return Selection(snapshot, table, schema, tuple(columns), **rows)

@@ -1,0 +1,202 @@
+"""A write that would make its table unreadable is refused before anything is uploaded."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog.catalog.catalog import Catalog
+from lakelog.errors import SchemaConflict, UsageError
+from lakelog.testing.counting import CountingStore
+
+INTS = pa.table({"k": ["x"], "a": pa.array([1], pa.int64())})
+DOUBLES = pa.table({"k": ["y"], "a": [1.5]})
+TEXTS = pa.table({"k": ["z"], "a": ["one"]})
+
+
+def write(writer, *tables, name="t", **options):
+    with writer.transaction() as tx:
+        return [path for table in tables for path in tx.write(name, table, **options)]
+
+
+def read(store):
+    return Catalog(store).snapshot("db").to_arrow("t")
+
+
+def data_keys(store):
+    return [info.key for info in store.list("w/db/data/")]
+
+
+def test_a_conflict_is_refused_before_anything_is_uploaded(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        (path,) = write(writer, INTS)
+        before = data_keys(store)
+        with pytest.raises(SchemaConflict) as caught:
+            write(writer, DOUBLES)
+    assert caught.value.message == (
+        f"Column 'a' of table 't' is int64 in files of 'w' ({path} for one) and double in the "
+        "data to be written"
+    )
+    assert "on_conflict='allow'" in caught.value.hint
+    assert data_keys(store) == before
+    assert read(store).equals(pa.table({"k": ["x"], "a": [1]}))
+
+
+def test_what_can_be_united_goes_through(catalog, store):
+    small = pa.table({"a": pa.array([1], pa.int16())})
+    with catalog.writer("w", "db") as writer:
+        write(writer, small, pa.table({"a": [2.5]}), pa.table({"b": ["x"]}))
+        write(writer, pa.table({"a": pa.nulls(1)}))
+    assert sorted(read(store)["a"].drop_null().to_pylist()) == [1.0, 2.5]
+
+
+def test_it_can_be_allowed(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        write(writer, INTS)
+        write(writer, DOUBLES, on_conflict="allow")
+        with pytest.raises(SchemaConflict):
+            read(store)
+        # What is in conflict already stops no write that adds none; a new one it does.
+        write(writer, INTS, DOUBLES)
+        with pytest.raises(SchemaConflict, match="'k'"):
+            write(writer, pa.table({"k": [1], "a": [1]}))
+        with writer.transaction() as tx, pytest.raises(UsageError, match="on_conflict"):
+            tx.write("t", INTS, on_conflict="ignore")
+    assert Catalog(store).snapshot("db").files("t").num_rows == 4
+
+
+def test_within_one_transaction(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", INTS)
+            with pytest.raises(SchemaConflict, match="in the data to be written"):
+                tx.write("t", TEXTS)
+            tx.write("u", TEXTS)
+        assert read(store).num_rows == 1
+
+
+def test_files_that_are_removed_first_do_not_count(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        paths = write(writer, INTS, INTS)
+        with writer.transaction() as tx:
+            tx.remove(paths[0])
+            with pytest.raises(SchemaConflict):
+                tx.write("t", DOUBLES)
+            tx.remove(paths[1])
+            tx.write("t", DOUBLES)
+        assert read(store)["a"].to_pylist() == [1.5]
+        # The old type is dead now, and comes back no more.
+        write(writer, DOUBLES)
+        with pytest.raises(SchemaConflict):
+            write(writer, INTS)
+    with catalog.writer("w", "db") as again, pytest.raises(SchemaConflict):
+        write(again, INTS)
+    assert read(store)["a"].to_pylist() == [1.5, 1.5]
+
+
+def test_a_removal_that_was_discarded_counts_for_nothing(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        (path,) = write(writer, INTS)
+        tx = writer.transaction()
+        tx.remove(path)
+        tx.write("t", DOUBLES)
+        tx.discard()
+        with pytest.raises(SchemaConflict):
+            write(writer, DOUBLES)
+
+
+def test_an_empty_table_is_read_by_all_that_the_log_knows(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        (path,) = write(writer, INTS)
+        with writer.transaction() as tx:
+            tx.remove(path)
+        with pytest.raises(SchemaConflict):
+            write(writer, DOUBLES.slice(0, 0))  # no file would have it, so both would count
+        assert read(store).num_rows == 0
+        write(writer, DOUBLES)
+    assert read(store)["a"].to_pylist() == [1.5]
+
+
+def test_files_that_are_added(catalog, store):
+    sink = io.BytesIO()
+    pq.write_table(DOUBLES, sink)
+    store.put("w/db/data/x.parquet", sink.getvalue())
+    with catalog.writer("w", "db") as writer:
+        write(writer, INTS)
+        with writer.transaction() as tx:
+            with pytest.raises(SchemaConflict, match="'a'"):
+                tx.add("t", "data/x.parquet")
+            tx.add("t", "data/x.parquet", on_conflict="allow")
+    assert Catalog(store).snapshot("db").files("t").num_rows == 2
+
+
+def test_other_writers_logs_are_not_asked(catalog, store):
+    with catalog.writer("v", "db") as other, catalog.writer("w", "db") as writer:
+        write(other, INTS)
+        write(writer, DOUBLES)
+    with pytest.raises(SchemaConflict):
+        read(store)
+
+
+def test_from_a_checkpoint_and_at_no_further_request(catalog, store):
+    """A write reads a table's schemas, as it always did; files are asked for in conflict only."""
+    with catalog.writer("w", "db", checkpoint_every=0) as writer:
+        (path,) = write(writer, INTS)
+        write(writer, TEXTS, name="other")
+        writer.checkpoint()
+    counting, spent = CountingStore(store), {}
+    for on_conflict in ("allow", "raise"):
+        with Catalog(counting).writer("w", "db", checkpoint_every=0) as writer:
+            counting.reset()
+            for _ in range(3):
+                write(writer, INTS, on_conflict=on_conflict)
+            spent[on_conflict] = counting.reset()
+            if on_conflict == "raise":
+                with pytest.raises(SchemaConflict, match=path):
+                    write(writer, DOUBLES)
+    for found in spent.values():
+        assert (found["get"], found["put"]) == (0, 6)
+
+
+def test_files_are_not_asked_for_at_every_write(catalog, store, monkeypatch):
+    """Where there is a conflict already, that was allowed."""
+    from lakelog.catalog.log.state import State
+
+    calls = []
+    real = State.table_of
+    monkeypatch.setattr(State, "table_of", lambda *args: calls.append(1) or real(*args))
+    with catalog.writer("w", "db") as writer:
+        write(writer, INTS)
+        (path,) = write(writer, DOUBLES, on_conflict="allow")
+        for _ in range(10):
+            write(writer, INTS)
+        assert len(calls) <= 2
+        with writer.transaction() as tx:  # from here on it would be a new conflict
+            tx.remove(path)
+            tx.write("t", INTS)
+        with pytest.raises(SchemaConflict):
+            write(writer, DOUBLES)
+    assert read(store).num_rows == 12
+
+
+def test_many_schemas_of_a_table_are_united_once(catalog, store, monkeypatch):
+    from lakelog.catalog.commit import readable
+
+    calls = []
+    real = readable.unify
+
+    def counted(schemas, table):
+        calls.append(len(schemas))
+        return real(schemas, table)
+
+    monkeypatch.setattr(readable, "unify", counted)
+    with catalog.writer("w", "db", checkpoint_every=0) as writer:
+        for number in range(20):
+            write(writer, pa.table({f"c{number}": [1]}))
+        calls.clear()
+        for _ in range(20):
+            write(writer, pa.table({"c0": [1]}))
+    assert max(calls, default=0) <= 20
+    assert sum(calls) <= 20 + 20  # all of them once, and each transaction's own
