@@ -51,6 +51,7 @@ class Entry:
 
 COMMANDS: Final = (
     Entry("demo", "make a small catalog of real data and look at it", "Try", pandas=True),
+    Entry("completion", "the script that makes your shell complete command lines", "Try"),
     Entry("databases", "the databases of a catalog", "Look"),
     Entry("tables", "the tables of a database: files, rows, size, columns", "Look"),
     Entry("log", "what was committed: when, by whom, how much", "Look"),

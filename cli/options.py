@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import NaiveTime, UsageError
 from .output import FORMS, ROW_FORMS
+from .parser import URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +30,11 @@ def add_url(parser: argparse.ArgumentParser, *, rows: bool = False) -> None:
     parser.add_argument(
         "url",
         metavar="URL",
-        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...",
+        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...; may be left out "
+        f"where {URL} holds it",
+    )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="no progress and no warnings, only errors"
     )
     parser.add_argument(
         "-o",

@@ -16,10 +16,11 @@ Print the rows of a table as a stream, writer by writer and as each committed th
 bounded whatever the size. With --where only rows that meet the condition: files and parts of files
 that can't hold any are not read.
 
-json is one object with the rows, a row a line, and the token of what was read; jsonl is the rows
-alone. In csv an empty field is null and "" is an empty text. Times with a zone are printed in UTC,
-binary values in base64, NaN and infinities as texts; `lakelog write` takes jsonl and csv back, value
-by value, into a table that has the same types. parquet has all of that in its own types."""
+jsonl is an object a line; json is one object with the token of what was read and the rows, a row a
+line. In csv an empty field is null and "" is an empty text. Times with a zone are printed in UTC,
+binary values in base64, NaN and infinities as the texts NaN, Infinity and -Infinity. parquet has
+all of that in its own types. `lakelog write` takes each of these back, value by value, into a table
+that has the same types."""
 EXAMPLES: Final = """
 lakelog scan s3://lake/catalog weather hourly --limit 10
 lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv

@@ -145,7 +145,7 @@ def test_every_command_has_help_with_examples(capsys):
 
 
 def test_examples_are_valid_command_lines():
-    from lakelog.cli.main import _parser
+    from lakelog.cli.parser import command_parser
 
     for entry in command_list.COMMANDS:
         for line in entry.load().EXAMPLES.strip().splitlines():
@@ -153,7 +153,7 @@ def test_examples_are_valid_command_lines():
             ends = [words.index(word) for word in ("|", ">") if word in words]
             program, name, *args = words[: min(ends, default=None)]
             assert (program, name) == ("lakelog", entry.name)
-            _parser(entry).parse_intermixed_args(args)
+            command_parser(entry).parse_intermixed_args(args)
 
 
 def test_the_overview(capsys):

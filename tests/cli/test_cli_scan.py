@@ -118,7 +118,7 @@ def conflicting(tmp_path) -> str:
     with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer:
         for y in ("text", 1):
             with writer.transaction() as tx:
-                tx.write("t", pa.table({"x": [1], "y": [y], "a,b": [2]}))
+                tx.write("t", pa.table({"x": [1], "y": [y], "a,b": [2]}), on_conflict="allow")
     return str(tmp_path)
 
 
