@@ -51,13 +51,17 @@ class Entry:
 
 COMMANDS: Final = (
     Entry("demo", "make a small catalog of real data and look at it", "Try", pandas=True),
+    Entry("completion", "the script that makes your shell complete command lines", "Try"),
     Entry("databases", "the databases of a catalog", "Look"),
     Entry("tables", "the tables of a database: files, rows, size, columns", "Look"),
     Entry("log", "what was committed: when, by whom, how much", "Look"),
     Entry("show", "one transaction, checkpoint or segment, decoded", "Look"),
     Entry("files", "the live files of a table", "Look"),
+    Entry("explain", "which files a condition leaves, and why others are skipped", "Look"),
     Entry("schema", "the columns of a table, and which files differ", "Look"),
     Entry("scan", "the rows of a table", "Look"),
+    Entry("query", "SQL over the tables of a database, at one point in time or several", "Look"),
+    Entry("shell", "SQL at a prompt, with history and completion", "Look"),
     Entry("doctor", "what the store can do, and whether the logs are sound", "Look"),
     Entry("write", "commit Parquet, CSV or JSON-lines files to a table", "Change"),
     Entry("checkpoint", "write a checkpoint, so that opening stays quick", "Maintain"),

@@ -89,16 +89,34 @@ class Redactor:
 
 
 class _Command:
-    """What the running command must not tell, and what it has told."""
+    """What the running command must not tell, what it has told, and how."""
 
     redact: Redactor = Redactor()
     told: tuple[LakelogError, ...] = ()
+    quiet: bool = False
+    url: str | None = None
 
 
 def begin() -> Redactor:
     """The redactor of a new command, which has told nothing yet."""
     _Command.redact, _Command.told = Redactor(), ()
+    _Command.quiet, _Command.url = False, None
     return _Command.redact
+
+
+def be_quiet(quiet: bool) -> None:
+    """Whether errors alone are told: no warnings, no progress."""
+    _Command.quiet = quiet
+
+
+def took_url(url: str | None) -> None:
+    """The environment's URL stands for one that was left out: errors tell it."""
+    _Command.url = url
+
+
+def is_quiet() -> bool:
+    """Whether neither warnings nor progress are told."""
+    return _Command.quiet
 
 
 def report(error: BaseException, redact: Callable[[str], str]) -> int:
@@ -126,6 +144,8 @@ def _report(error: BaseException, redact: Callable[[str], str]) -> int:
     _say("error", redact(message))
     if hint:
         _say("hint", redact(hint))
+    if _Command.url is not None and isinstance(error, LakelogError):
+        _say("hint", redact(f"No URL was given: LAKELOG_URL stood for it, {_Command.url}"))
     return code
 
 
@@ -146,8 +166,9 @@ def _say(kind: str, text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a warning."""
-    _say("warning", text)
+    """Print a warning, unless none are wanted."""
+    if not _Command.quiet:
+        _say("warning", text)
 
 
 def show_warnings(redact: Callable[[str], str]) -> None:

@@ -4,19 +4,18 @@ into an exit code.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import difflib
 import importlib.abc
-import shutil
+import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from .. import __version__
-from ..errors import UsageError
 from . import errors, options, streams
-from .command_list import COMMANDS, Entry, find
+from .command_list import COMMANDS, find
+from .parser import command_parser, name_only
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +28,14 @@ usage: lakelog COMMAND URL [DATABASE [TABLE]] [options]
        lakelog --version
 """
 _OUTRO: Final = """\
-Results go to stdout (--output text, json or csv), progress and warnings to stderr.
+Results go to stdout (--output text, json, jsonl, csv or parquet), progress and warnings to stderr
+(--quiet: errors only). LAKELOG_URL stands for a URL that is left out. `lakelog completion` gives
+the completion of your shell.
 Exit codes: 0 done, 1 a check found problems, 2 usage, 3 not found, 4 conflict, 5 corrupt,
 6 storage, 7 outcome unknown.
 """
+
+_ASKED_TO_COMPLETE: Final = "_ARGCOMPLETE"  # the shell's script sets it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     redact = errors.begin()
     if argv is None:
+        if _ASKED_TO_COMPLETE in os.environ:
+            from .completion import complete
+
+            complete()
         streams.open_missing()
     try:
         with warnings.catch_warnings():
@@ -72,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str], redact: errors.Redactor) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         entry = find(argv[1]) if len(argv) > 1 else None
-        sys.stdout.write(overview() if entry is None else _parser(entry).format_help())
+        sys.stdout.write(overview() if entry is None else command_parser(entry).format_help())
         return 0 if argv else 2
     if argv[0] in ("-V", "--version"):
         sys.stdout.write(f"lakelog {__version__}\n")
@@ -80,12 +87,13 @@ def _run(argv: list[str], redact: errors.Redactor) -> int:
     entry = find(argv[0])
     if entry is None:
         raise _unknown_command(argv[0])
-    parser, rest = _parser(entry), argv[1:]
+    parser, rest = command_parser(entry), argv[1:]
     before_dashes = rest[: rest.index("--")] if "--" in rest else rest
     if {"-h", "--help"} & set(before_dashes):
         sys.stdout.write(parser.format_help())
         return 0
     args = parser.read(rest)
+    errors.be_quiet(getattr(args, "quiet", False))
     args.storage_options = options.storage_options(getattr(args, "option", None) or [])
     redact.learn(args.storage_options)
     return entry.load().run(args)
@@ -123,74 +131,10 @@ def overview() -> str:
     return "\n".join([*parts, _OUTRO])
 
 
-def _parser(entry: Entry) -> _Parser:
-    module = entry.load()
-    examples = "\n".join(f"  {line}" for line in module.EXAMPLES.strip().splitlines())
-    parser = _Parser(
-        prog=f"lakelog {entry.name}",
-        description=module.DESCRIPTION.strip(),
-        epilog=f"examples:\n{examples}",
-        formatter_class=_Formatter,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    parser.add_argument("-h", "--help", action="store_true", help="show this help and do nothing")
-    module.configure(parser)
-    return parser
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        columns = min(shutil.get_terminal_size((100, 24)).columns, 100)
-        super().__init__(prog, max_help_position=26, width=max(columns, 60))
-
-
-class _Parser(argparse.ArgumentParser):
-    """Raises instead of printing and exiting, and shows no value of an argument that it doesn't
-    know.
-    """
-
-    def read(self, words: list[str]) -> argparse.Namespace:
-        """The arguments. An option that may stand alone doesn't take the next word where that is
-        needed as an argument: `gc --execute URL DATABASE`.
-
-        Raises:
-            UsageError: They can't be read.
-        """
-        try:
-            return self.parse_intermixed_args(words)
-        except UsageError:
-            alone = {
-                name
-                for a in self._actions
-                if a.nargs == argparse.OPTIONAL
-                for name in a.option_strings
-            }
-            if alone.isdisjoint(words):
-                raise
-            try:
-                return self.parse_intermixed_args([f"{w}=" if w in alone else w for w in words])
-            except UsageError:
-                pass
-            raise
-
-    def error(self, message: str) -> NoReturn:
-        name = self.prog.split()[-1]
-        kind, _, rest = message.partition(": ")
-        if kind == "unrecognized arguments":
-            message = f"unexpected: {' '.join(_name_only(word) for word in rest.split())}"
-        raise errors.usage(message, name)
-
-
-def _name_only(word: str) -> str:
-    name, equals, _ = word.partition("=")
-    return f"{name}=***" if equals else name
-
-
 def _unknown_command(name: str) -> Exception:
     if name.startswith("-"):
         return errors.usage(
-            f"unexpected: {_name_only(name)}", "", hint="The command comes first: `lakelog --help`"
+            f"unexpected: {name_only(name)}", "", hint="The command comes first: `lakelog --help`"
         )
     near = difflib.get_close_matches(name, [entry.name for entry in COMMANDS], 1, 0.5)
     meant = f"Did you mean {near[0]}? " if near else ""

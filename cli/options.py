@@ -9,7 +9,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import NaiveTime, UsageError
-from .output import FORMS
+from .output import FORMS, ROW_FORMS
+from .parser import URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,23 +21,29 @@ _FORMS_OF_TIME: Final = (
 )
 
 
-def add_url(parser: argparse.ArgumentParser, *, more_forms: Sequence[str] = ()) -> None:
-    """`URL`, `--output` and `--option`: what every command takes.
+def add_url(parser: argparse.ArgumentParser, *, rows: bool = False) -> None:
+    """`URL`, `--output`, `--quiet` and `--option`: what every command takes.
 
     Args:
-        more_forms: Of output, beside those that every command has.
+        rows: Whether the command gives rows, which all forms can hold.
     """
     parser.add_argument(
         "url",
         metavar="URL",
-        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...",
+        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...; may be left out "
+        f"where {URL} holds it",
+    )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="no progress and no warnings, only errors"
     )
     parser.add_argument(
         "-o",
         "--output",
-        choices=(*FORMS, *more_forms),
+        choices=ROW_FORMS if rows else FORMS,
         default="text",
-        help=f"text for people (default), {' or '.join([*more_forms, 'json', 'csv'])} for programs",
+        help="text for people (default), json, jsonl, csv or parquet for programs"
+        if rows
+        else "text for people (default), json or csv for programs",
     )
     parser.add_argument(
         "--option",
@@ -62,6 +69,25 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 def add_writer(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
     """`--writer`."""
     parser.add_argument("--writer", metavar="WRITER", required=required, help=text)
+
+
+def add_where(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
+    """`--where`."""
+    parser.add_argument(
+        "-w",
+        "--where",
+        metavar="PREDICATE",
+        required=required,
+        help=f'{what}, a condition in SQL: "temp > 90 and time_hour >= timestamp '
+        "'2013-07-01 00:00:00Z'\"; docs/reading.md has the language",
+    )
+
+
+def add_partition(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--partition`."""
+    parser.add_argument(
+        "--partition", metavar="NAME", help=f"only {what} of this partition ('': of none)"
+    )
 
 
 def add_as_of(parser: argparse.ArgumentParser) -> None:
@@ -203,3 +229,35 @@ def _value(text: str) -> Any:
         except ValueError:
             return text
     return text
+
+
+def add_also(parser: argparse.ArgumentParser) -> None:
+    """`--also`."""
+    parser.add_argument(
+        "--also",
+        metavar="NAME=POINT",
+        type=_named_point,
+        action="append",
+        default=[],
+        help="the same tables at another point in time, as NAME.table in SQL; POINT is as for "
+        "--as-of, or now; may be repeated",
+    )
+
+
+def _named_point(text: str) -> tuple[str, dt.datetime | str | dict[str, int] | None]:
+    name, equals, point = text.partition("=")
+    if not equals:
+        raise UsageError(
+            f"{text[:60]!r} doesn't name a point in time", hint="Write june=2013-06-30T00:00Z"
+        )
+    return name.strip(), None if point.strip() == "now" else point_in_time(point)
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """`--memory`."""
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        default="1GB",
+        help="the most that DuckDB takes before it uses temporary files, e.g. 500MB (default 1GB)",
+    )

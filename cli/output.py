@@ -1,10 +1,13 @@
-"""Results on stdout, in one of three forms.
+"""Results on stdout, in one of five forms.
 
-text  for people: aligned columns, grouped numbers, sizes in KiB and MiB. May change at any time.
-json  for programs: one array (a row a line) or one object; keys are stable.
-csv   for tables: a header, then rows. An empty field is null; an empty text is "".
+text     for people: aligned columns, grouped numbers, sizes in KiB and MiB. May change at any time.
+json     for programs: one object, in which rows are an array, a row a line; where rows are all
+         there is, that array alone. Keys are stable. What is of a cut has its token.
+jsonl    a JSON object a row, and nothing else.
+csv      a header, then rows. An empty field is null; an empty text is "".
+parquet  the rows, typed.
 
-In json and csv, times are ISO-8601 in UTC with a Z, sizes are bytes.
+In json, jsonl and csv times are ISO-8601 in UTC with a Z; sizes are bytes.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FORMS: Final = ("text", "json", "csv")
+ROW_FORMS: Final = ("text", "json", "jsonl", "csv", "parquet")
 _SAMPLE_ROWS: Final = 1_000
 _NARROWEST: Final = 40
 _CSV_SPECIAL = re.compile(r'[",\r\n]')
@@ -39,12 +43,16 @@ class Column:
         title: Heading in text; the name if empty.
         style: How text shows a value: as it is, as a count, as a size, as yes or no.
         shown: Whether text shows it at all.
+        number: Whether values shown as they are are whole numbers; parquet wants to know.
+        whole: Whether text shows even a long value to its end.
     """
 
     name: str
     title: str = ""
     style: Literal["plain", "count", "size", "yes"] = "plain"
     shown: bool = True
+    number: bool = False
+    whole: bool = False
 
     @property
     def heading(self) -> str:
@@ -60,7 +68,8 @@ class Column:
             return text.size(value)
         if self.style == "yes":
             return "yes" if value else "no"
-        return text.cell(value if isinstance(value, str) else _flat(value))
+        flat = value if isinstance(value, str) else _flat(value)
+        return text.printable(flat) if self.whole else text.cell(flat)
 
 
 def _flat(value: Any) -> str:
@@ -70,7 +79,13 @@ def _flat(value: Any) -> str:
 
 
 def rows(
-    form: str, columns: Sequence[Column], records: Iterable[Mapping[str, Any]], *, empty: str = ""
+    form: str,
+    columns: Sequence[Column],
+    records: Iterable[Mapping[str, Any]],
+    *,
+    empty: str = "",
+    head: Mapping[str, Any] | None = None,
+    name: str = "rows",
 ) -> None:
     """Print a table.
 
@@ -78,15 +93,25 @@ def rows(
         columns: Order of keys and columns; records may hold more.
         records: A value of each column; None where there is none.
         empty: What text says when there are no rows.
+        head: What json says beside the rows, such as the token of the cut. Without it they are an
+            array of their own.
+        name: Key of the rows beside the head.
     """
     names = [column.name for column in columns]
     if form == "json":
-        json_lines({name: record[name] for name in names} for record in records)
+        json_array(({n: record[n] for n in names} for record in records), head, name)
+        return
+    if form == "jsonl":
+        for record in records:
+            line(to_json({n: record[n] for n in names}))
+        return
+    if form == "parquet":
+        _parquet(columns, list(records))
         return
     if form == "csv":
         csv_line(names)
         for record in records:
-            csv_line([record[name] for name in names])
+            csv_line([record[n] for n in names])
         return
     shown = [column for column in columns if column.shown]
     cells = [[column.cell(record[column.name]) for column in shown] for record in records]
@@ -98,6 +123,24 @@ def rows(
         cells,
         [column.style in ("count", "size") for column in shown],
     )
+
+
+def _parquet(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> None:
+    """Counts, sizes and numbers are int64, yes and no bool, all else text, lists and objects as
+    JSON."""
+    from .parquet import write_columns
+
+    found = []
+    for column in columns:
+        values = [record[column.name] for record in records]
+        if column.number or column.style in ("count", "size"):
+            found.append((column.name, "int64", values))
+        elif column.style == "yes":
+            found.append((column.name, "bool", values))
+        else:
+            texts = [v if v is None or isinstance(v, str) else to_json(v) for v in values]
+            found.append((column.name, "string", texts))
+    write_columns(found)
 
 
 def table(
@@ -145,17 +188,24 @@ class Stream:
     """A table of unknown length, printed while it comes.
 
     Args:
-        form: text, json, jsonl (an object a line) or csv.
+        form: text, json, jsonl or csv.
         names: Of the columns.
         right: Which ones text aligns to the right.
+        head: What json says beside the rows.
     """
 
-    def __init__(self, form: str, names: Sequence[str], right: Sequence[bool]) -> None:
+    def __init__(
+        self,
+        form: str,
+        names: Sequence[str],
+        right: Sequence[bool],
+        head: Mapping[str, Any] | None = None,
+    ) -> None:
         self._form = form
         self._names = list(names)
         self._right = right
         self._wide: list[int] | None = None
-        self._started = False
+        self._json = _Array(head, "rows") if form == "json" else None
         if form == "csv":
             csv_line(self._names)
 
@@ -164,13 +214,9 @@ class Stream:
         found = list(zip(*columns, strict=True))
         if not found:
             return
-        if self._form == "json":
+        if self._json:
             for row in found:
-                line(
-                    ("," if self._started else "[") + "\n" + to_json(dict(zip(self._names, row))),
-                    end="",
-                )
-                self._started = True
+                self._json.add(dict(zip(self._names, row)))
         elif self._form == "jsonl":
             write("".join(to_json(dict(zip(self._names, row))) + "\n" for row in found))
         elif self._form == "csv":
@@ -189,8 +235,8 @@ class Stream:
 
     def close(self) -> None:
         """Print what stands at the end."""
-        if self._form == "json":
-            line("\n]" if self._started else "[]")
+        if self._json:
+            self._json.close()
         elif self._form == "text" and self._wide is None:
             line("(no rows)")
 
@@ -201,13 +247,39 @@ def _data_cell(value: Any) -> str:
     return text.cell(value if isinstance(value, str) else _flat(value))
 
 
-def json_lines(records: Iterable[Mapping[str, Any]]) -> None:
-    """Print a JSON array, a record a line."""
-    started = False
+class _Array:
+    """A JSON array, a record a line: alone, or the last value of an object.
+
+    Args:
+        head: The other values of the object; None for the array alone.
+        name: Key of the array in the object.
+    """
+
+    def __init__(self, head: Mapping[str, Any] | None, name: str) -> None:
+        self._start = "[" if head is None else to_json({**head, name: []})[:-2]
+        self._end = "]" if head is None else "]}"
+        self._started = False
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Print one more."""
+        line(("," if self._started else self._start) + "\n" + to_json(record), end="")
+        self._started = True
+
+    def close(self) -> None:
+        """Print what stands at the end."""
+        line(f"\n{self._end}" if self._started else self._start + self._end)
+
+
+def json_array(
+    records: Iterable[Mapping[str, Any]],
+    head: Mapping[str, Any] | None = None,
+    name: str = "rows",
+) -> None:
+    """Print a JSON array, a record a line; with a head, as the last value of that object."""
+    array = _Array(head, name)
     for record in records:
-        line(("," if started else "[") + "\n" + to_json(record), end="")
-        started = True
-    line("\n]" if started else "[]")
+        array.add(record)
+    array.close()
 
 
 def json_object(value: Mapping[str, Any]) -> None:

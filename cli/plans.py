@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, one_writer: bool = False) 
     Args:
         one_writer: Whether `--writer` must be given.
     """
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     whose = "whose log" if one_writer else "only this writer's; else every writer of the database"
     options.add_writer(parser, whose, required=one_writer)
@@ -179,15 +179,15 @@ def _print(
     if args.output == "json":
         records = [_fields(plan, report) for plan, report in found]
         if args.writer is None:
-            output.json_lines(records)
+            output.json_array(records)
         else:
             output.json_object(records[0])
         return
-    if args.output == "csv":
+    if args.output != "text":
         groups = [plan.describe()[0] for plan, _ in found]
         if groups:
             rows = [row for group in groups for row in _plain_rows(group)]
-            output.rows("csv", _columns(groups[0]), rows)
+            output.rows(args.output, _columns(groups[0]), rows)
         return
     for number, (plan, report) in enumerate(found):
         if number:

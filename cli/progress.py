@@ -1,5 +1,5 @@
-"""Progress on stderr, for work that takes long: on a terminal, or with LAKELOG_PROGRESS=1; else
-silence.
+"""Progress on stderr, for work that takes long: on a terminal, or with LAKELOG_PROGRESS=1; else,
+and with --quiet, silence.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.ambient import SYSTEM
+from .errors import is_quiet
 from .streams import tell
 from .text import count
 
@@ -35,7 +36,7 @@ class Progress:
         self._total = total
         self._done = 0
         forced = os.environ.get("LAKELOG_PROGRESS")
-        taken = streaming and sys.stdout.isatty()
+        taken = is_quiet() or (streaming and sys.stdout.isatty())
         self._line = sys.stderr.isatty() and forced != "0" and not taken
         self._on = self._line or (forced == "1" and not taken)
         self._next_s = SYSTEM.monotonic_s() + (0 if forced == "1" else _FIRST_S)

@@ -36,7 +36,7 @@ _COLUMNS: Final = tuple(
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_writer(parser, "the folder that the log lies in", required=True)
     parser.add_argument(
@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
             found |= {"adopted": True, "revision": writer.revision}
     if args.output == "json":
         output.json_object(found)
-    elif args.output == "csv":
-        output.rows("csv", _COLUMNS, [found])
+    elif args.output != "text":
+        output.rows(args.output, _COLUMNS, [found])
     else:
         _print(found)
     return 0

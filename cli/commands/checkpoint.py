@@ -33,7 +33,7 @@ _COLUMNS: Final = tuple(
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_writer(parser, "only this writer's log; else every writer of the database")
 
@@ -53,12 +53,13 @@ def run(args: argparse.Namespace) -> int:
                 note_error(error)
             failed.append(error)
     if args.output == "json" and args.writer is None:
-        output.json_lines(records)
-    elif args.output == "json" and records:
-        output.json_object(records[0])
-    elif args.output == "csv":
-        output.rows("csv", _COLUMNS, records)
-    elif args.output == "text":
+        output.json_array(records)
+    elif args.output == "json":
+        for record in records:
+            output.json_object(record)
+    elif args.output != "text":
+        output.rows(args.output, _COLUMNS, records)
+    else:
         for record in records:
             _print(record, named=args.writer is None)
     if failed:

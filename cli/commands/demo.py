@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import io
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Make a small catalog of real data and look at it: three writers commit the hourly weather of New
-York's airports of 2013, one month is corrected, Spark reads two points in time, and the log of one
-writer is lost and rebuilt. Takes under a minute. Needs the `spark` extra and Java 17 or newer.
+York's airports of 2013, one month is corrected, a question is asked, Spark reads two points in
+time, and the log of one writer is lost and rebuilt. Takes under a minute. Needs the `spark` extra
+and Java 17 or newer.
 
 The catalog stays in DIR, to go on with. A DIR that an earlier demo made is made anew; any other
 that isn't empty is refused."""
@@ -35,6 +37,7 @@ lakelog demo ./demo-lake
 """
 _MADE_BY_DEMO: Final = ".lakelog-demo"
 _JUNE: Final = "2013-06-15T00:00:00Z"
+_HOT: Final = "temp > 99"
 _SQL: Final = """\
 SELECT origin, count(*) AS hours, min(temp) AS coldest_may_hour
 FROM {view} WHERE month = 5 GROUP BY origin ORDER BY origin"""
@@ -73,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK", "--as-of", _JUNE)
     _say("And now, with May corrected since (revision 6):")
     _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK")
+    _ask(url)
     _step("Spark reads both points in time")
     with _Quiet():
         spark = session("lakelog demo")
@@ -131,6 +135,15 @@ def _tree(folder: Path) -> None:
     )
 
 
+def _ask(url: str) -> None:
+    """A condition, and which files it spares."""
+    _step("A question")
+    table = (url, data.DATABASE, data.TABLE, "--where", _HOT)
+    _lakelog("scan", *table, "--columns", "origin,time_hour,temp")
+    _say("The log knows what each file can hold, so that only one of them was read:")
+    _lakelog("explain", *table, "--limit", "8", lines=12)
+
+
 def _spark_reads(spark: Any, url: str) -> list[tuple[Any, ...]]:
     """Ask Spark for both points in time, print the answers, and hold the counts against the
     source. Returns the rows of both answers."""
@@ -178,6 +191,7 @@ def _farewell(url: str, seconds: float) -> None:
         f"tables {url} weather",
         f"show {url} weather --writer JFK --revision 6",
         f"scan {url} weather hourly --columns origin,time_hour,temp --limit 5",
+        f"explain {url} weather hourly --where 'temp < 15' --skipped",
         f"files {url} weather hourly --as-of EWR=2,JFK=6 --output json",
         f"doctor {url}",
         f"prune {url} weather --writer EWR --keep-revisions 3",
@@ -199,7 +213,7 @@ def _lakelog(*argv: str, lines: int | None = None) -> None:
     """Run a command as the user would, and show both; of its answer `lines`, or all."""
     from ..main import main
 
-    line(f"  $ lakelog {' '.join(argv)}")
+    line(f"  $ lakelog {shlex.join(argv)}")
     answer = io.StringIO()
     with contextlib.redirect_stdout(answer):
         code = main(list(argv))

@@ -76,7 +76,7 @@ _NO_RACES: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     parser.add_argument("database", metavar="DATABASE", nargs="?", help="only this database")
     options.add_writer(
         parser, "only this writer's logs, and probe below its prefix (it need not exist yet)"
@@ -132,8 +132,8 @@ def run(args: argparse.Namespace) -> int:
     }
     if args.output == "json":
         output.json_object(found)
-    elif args.output == "csv":
-        output.rows("csv", _LOGS, found["logs"])
+    elif args.output != "text":
+        output.rows(args.output, _LOGS, found["logs"])
     else:
         _print(found)
     return 1 if found["problems"] else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import options, output
-from ..opening import open_snapshot, print_cut
+from ..opening import cut_fields, open_snapshot, print_cut
 from ..output import Column
 from ..text import many, size
 from ..values import plain
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 List the live files of a table, sorted by writer and path. Paths are relative to
-<writer>/<database>/; json and csv also have the URL of each file, as another engine opens it.
+<writer>/<database>/; json, csv and the like also have the URL of each file, as another engine opens
+it. With --where those are left out that can't hold such a row, by the log's statistics alone;
+`lakelog explain` says why.
 
 With --statistics list what the log knows of the columns of each file instead: null counts and the
 least and greatest value (in text, ~ behind a value says that it is a bound only), whether a column
-of floats is known to hold no NaN, which least and greatest say nothing of, and in json and csv
-where bloom filters lie. --row-groups gives that of each row group of files that have more than
+of floats is known to hold no NaN, which least and greatest say nothing of, and in json, csv and the
+like where bloom filters lie. --row-groups gives that of each row group of files that have more than
 one."""
 EXAMPLES: Final = """
 lakelog files s3://lake/catalog weather hourly
 lakelog files ./catalog weather hourly --as-of EWR=3,JFK=2
 lakelog files ./catalog weather hourly --partition 2013-01
+lakelog files ./catalog weather hourly --where "temp > 95"
 lakelog files ./catalog weather hourly --statistics --limit 20
 lakelog files ./catalog weather hourly --row-groups --output csv
-lakelog files ./catalog weather hourly --output json | jq -r '.[].url'
+lakelog files ./catalog weather hourly --output jsonl | jq -r .url
 """
 _COLUMNS: Final = (
     Column("writer"),
@@ -52,22 +55,22 @@ _STATISTICS: Final = (
     Column("column"),
     Column("bound_type"),
     Column("null_count", "NULLS", style="count"),
-    *(Column("min"), Column("max"), Column("min_exact"), Column("max_exact")),
+    *(Column("min"), Column("max")),
+    *(Column("min_exact", style="yes"), Column("max_exact", style="yes")),
     Column("no_nan", style="yes"),
-    *(Column("bloom_offset"), Column("bloom_bytes")),
+    *(Column("bloom_offset", number=True), Column("bloom_bytes", number=True)),
 )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_table(parser)
     options.add_as_of(parser)
     options.add_writer(parser, "only this writer's files")
-    parser.add_argument(
-        "--partition", metavar="NAME", help="only this partition's files ('': files of none)"
-    )
+    options.add_where(parser, "only files that may hold rows which meet this")
+    options.add_partition(parser, "files")
     options.add_limit(parser, "files, or rows of statistics")
     parser.add_argument(
         "--statistics", action="store_true", help="the statistics of each column of each file"
@@ -84,11 +87,12 @@ def run(args: argparse.Namespace) -> int:
     snapshot = open_snapshot(args)
     if args.statistics or args.row_groups:
         return _print_statistics(snapshot, args)
-    found = snapshot.files(args.table, partition=args.partition)
+    found = snapshot.files(args.table, where=args.where, partition=args.partition)
     found = found.sort_by([("writer", "ascending"), ("path", "ascending")])
     kept = found if args.limit is None else found.slice(0, args.limit)
     if args.output != "text":
-        output.rows(args.output, _COLUMNS, _records(kept))
+        head = cut_fields(snapshot)
+        output.rows(args.output, _COLUMNS, _records(kept), head=head, name="files")
         return 0
     output.rows("text", _TEXT, _records(kept), empty="(no files)")
     _print_totals(found, kept.num_rows)
@@ -101,10 +105,13 @@ def _print_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
     from ..show_statistics import decoded
 
     found = snapshot.statistics(args.table, partition=args.partition, row_groups=args.row_groups)
+    if args.where is not None:
+        found = found.filter(_of_files(found, snapshot.files(args.table, where=args.where)))
     kept = found if args.limit is None else found.slice(0, args.limit)
     records = decoded(kept)
     if args.output != "text":
-        output.rows(args.output, _STATISTICS, records)
+        head = cut_fields(snapshot)
+        output.rows(args.output, _STATISTICS, records, head=head, name="statistics")
         return 0
     hidden = {"bound_type", "min_exact", "max_exact", "bloom_offset", "bloom_bytes"}
     hidden |= set() if args.row_groups else {"row_group"}
@@ -118,6 +125,16 @@ def _print_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
         output.line(f"\n{kept.num_rows} of {many(found.num_rows, 'row')}")
     print_cut(snapshot)
     return 0
+
+
+def _of_files(rows: pa.Table, files: pa.Table) -> pa.Array:
+    """Which rows are about one of these files."""
+    import pyarrow as pa
+
+    names = ("writer", "path")
+    known = set(zip(*(files.column(name).to_pylist() for name in names)))
+    asked = zip(*(rows.column(name).to_pylist() for name in names))
+    return pa.array([pair in known for pair in asked], pa.bool_())
 
 
 def _bound(record: dict[str, Any], name: str) -> str | None:

@@ -29,16 +29,16 @@ lakelog log ./catalog weather --writer EWR --limit 10
 lakelog log ./catalog weather --reverse --output csv
 """
 _COLUMNS: Final = (
-    Column("revision"),
+    Column("revision", number=True),
     Column("committed_at"),
     Column("writer"),
     Column("operation"),
-    Column("files_added", shown=False),
-    Column("files_removed", shown=False),
-    Column("rows_added", shown=False),
-    Column("bytes_added", shown=False),
-    Column("epoch", shown=False),
-    Column("guest", shown=False),
+    Column("files_added", shown=False, number=True),
+    Column("files_removed", shown=False, number=True),
+    Column("rows_added", shown=False, number=True),
+    Column("bytes_added", shown=False, number=True),
+    Column("epoch", shown=False, number=True),
+    Column("guest", style="yes", shown=False),
     Column("transaction_ids", shown=False),
     Column("uuid", shown=False),
     Column("summary", shown=False),
@@ -48,7 +48,7 @@ _RIGHT: Final = {"REVISION", "FILES", "ROWS"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_writer(parser, "only this writer's commits")
     options.add_limit(parser, "commits, the newest ones")

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .. import errors, options, output
-from ..opening import open_snapshot
-from ..progress import Progress
-from ..values import is_number, plain
+from .. import errors, options
+from ..batches import print_batches
+from ..opening import cut_fields, open_snapshot
 
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION: Final = """\
 Print the rows of a table as a stream, writer by writer and as each committed them: memory stays
-bounded whatever the size. jsonl is an object a line, json one array with a row a line; in csv an
-empty field is null and "" is an empty text. Times with a zone are printed in UTC, binary values in
-base64, NaN and infinities as the texts NaN, Infinity and -Infinity. `lakelog write` takes jsonl,
-json and csv back, value by value, into a table that has the same types."""
+bounded whatever the size. With --where only rows that meet the condition: files and parts of files
+that can't hold any are not read.
+
+jsonl is an object a line; json is one object with the token of what was read and the rows, a row a
+line. In csv an empty field is null and "" is an empty text. Times with a zone are printed in UTC,
+binary values in base64, NaN and infinities as the texts NaN, Infinity and -Infinity. parquet has
+all of that in its own types. `lakelog write` takes each of these back, value by value, into a table
+that has the same types."""
 EXAMPLES: Final = """
 lakelog scan s3://lake/catalog weather hourly --limit 10
 lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv
-lakelog scan ./catalog weather hourly --as-of 2013-06-30T00:00Z --output jsonl
+lakelog scan ./catalog weather hourly --where "origin = 'JFK' and temp < 15" --output jsonl
+lakelog scan ./catalog weather hourly --as-of 2013-06-30T00:00Z --output parquet > june.parquet
 lakelog scan ./a shop orders -o jsonl | lakelog write ./b shop orders - --format jsonl --writer x
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, more_forms=("jsonl",))
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(
@@ -38,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="only these columns, in this order (repeat the option for a name that holds a comma)",
     )
+    options.add_where(parser, "only rows that meet this")
+    options.add_partition(parser, "rows of files")
     options.add_limit(parser, "rows")
     options.add_as_of(parser)
     options.add_writer(parser, "only rows of this writer's files")
@@ -47,23 +53,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the rows."""
     snapshot = open_snapshot(args)
     columns = _columns(args.columns, snapshot.column_names(args.table))
-    with snapshot.scan(args.table, columns) as reader:
-        names = reader.schema.names
-        stream = output.Stream(
-            args.output, names, [is_number(field.type) for field in reader.schema]
-        )
-        left = args.limit
-        with Progress("rows read", streaming=True) as progress:
-            while left is None or left > 0:
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    break
-                batch = batch if left is None else batch.slice(0, left)
-                left = None if left is None else left - batch.num_rows
-                progress.step(batch.num_rows)
-                stream.add([plain(column) for column in batch.columns])
-        stream.close()
+    wanted = {"where": args.where, "partition": args.partition}
+    with snapshot.scan(args.table, columns, **wanted) as reader:
+        print_batches(args.output, reader, limit=args.limit, head=cut_fields(snapshot))
     return 0
 
 

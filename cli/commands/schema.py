@@ -34,7 +34,7 @@ _COLUMNS: Final = (
     Column("column"),
     Column("type"),
     Column("nullable", style="yes"),
-    Column("generation", shown=False),
+    Column("generation", shown=False, number=True),
     Column("files", style="count"),
 )
 
@@ -56,7 +56,7 @@ class _Variant:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_table(parser)
     options.add_as_of(parser)

@@ -35,7 +35,7 @@ lakelog show ./catalog EWR/weather/transactions/998-999999999987-12.bdb70c0a.tra
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     parser.add_argument(
         "database", metavar="DATABASE|KEY", help="a database, or the key of an object"
     )
@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
         rows, columns = found[show_transaction.ROWS], show_transaction.COLUMNS
     if args.output == "json":
         output.json_object(found)
-    elif args.output == "csv":
-        output.rows("csv", columns, rows)
+    elif args.output != "text":
+        output.rows(args.output, columns, rows)
     else:
         print_text(found, statistics=args.statistics)
     return 0

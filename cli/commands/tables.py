@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import CorruptError, SchemaConflict
 from .. import options, output
 from ..errors import CommandWarning, as_far_as_told, note_error
-from ..opening import open_snapshot, print_cut
+from ..opening import cut_fields, open_snapshot, print_cut
 from ..output import Column
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ List the tables of a database over all its writers, with their live files, rows,
 of columns. A table without live files stays in the list, with its columns, once anything was
 committed to it, until the log is told to forget it (`Writer.forget` in Python). So does one whose
 files can't be told, since something is damaged. Names that can't be told either are warned of. The
-command ends with 5 in both cases. The text form also prints the token of what was read: with
+command ends with 5 in both cases. text and json also give the token of what was read: with
 `--as-of TOKEN` every command reads exactly that again."""
 EXAMPLES: Final = """
 lakelog tables s3://lake/catalog weather
@@ -39,7 +39,7 @@ _COLUMNS: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_as_of(parser)
     options.add_writer(parser, "only what this writer has committed")
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
             note_error(error)
             failed.append(error)
             records.append({**dict.fromkeys(column.name for column in _COLUMNS), "table": table})
-    output.rows(args.output, _COLUMNS, records, empty="(no tables)")
+    head = cut_fields(snapshot)
+    output.rows(args.output, _COLUMNS, records, empty="(no tables)", head=head, name="tables")
     if args.output == "text":
         print_cut(snapshot)
     return CorruptError.exit_code if failed or not is_whole else 0

@@ -24,7 +24,8 @@ DESCRIPTION: Final = """\
 Commit local files to a table, all in one transaction: readers see all of them or none. A first
 write makes the catalog, the database and the table. Parquet, Arrow, CSV, TSV and JSON files
 (.parquet, .arrow, .csv, .tsv, .jsonl, .json; texts also compressed) are read here and written as
-Parquet below the writer's prefix. JSON is an object a line, or one array of objects.
+Parquet below the writer's prefix. JSON is an object a line, one array of objects, or what
+`lakelog scan --output json` printed.
 
 The types of csv and JSON are found over all files together and held against those of the table,
 which decide, before anything is written. Nothing is guessed away: 007 makes a column text, an
@@ -54,12 +55,12 @@ _COLUMNS: Final = (
     Column("writer"),
     Column("database"),
     Column("table"),
-    Column("revision"),
+    Column("revision", number=True),
     Column("committed_at"),
     Column("transaction_id"),
-    Column("skipped"),
-    Column("row_count"),
-    Column("size_bytes"),
+    Column("skipped", style="yes"),
+    Column("row_count", number=True),
+    Column("size_bytes", number=True),
     Column("files"),
     Column("token"),
 )
@@ -67,7 +68,7 @@ _COLUMNS: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser)
+    options.add_url(parser, rows=True)
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(
@@ -226,8 +227,8 @@ def _report(
     }
     if args.output == "json":
         output.json_object(record)
-    elif args.output == "csv":
-        output.rows("csv", _COLUMNS, [record])
+    elif args.output != "text":
+        output.rows(args.output, _COLUMNS, [record])
     else:
         _print(record, args)
         if snapshot is not None:

@@ -1,4 +1,5 @@
-"""JSON files as batches of objects: one on each line, or one array of them.
+"""JSON files as batches of objects: one on each line, or one array of them, which may stand in
+what `lakelog scan --output json` prints.
 
 Python's own parser reads them. Arrow's would take 1.0 and 9007199254740993 for doubles, lose the
 zone of a time, and stop at "NaN".
@@ -7,6 +8,7 @@ zone of a time, and stop at "NaN".
 from __future__ import annotations
 
 import itertools
+import re
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ...errors import UsageError
@@ -21,6 +23,8 @@ _BATCH_ROWS: Final = 8_192
 _BATCH_CHARS: Final = 8 << 20
 _CHUNK: Final = 1 << 20
 _LONGEST: Final = 1 << 28  # characters of one object
+# What `lakelog scan` prints before its rows: without this the whole would pass for one object.
+_SCANNED: Final = re.compile(r'\s*\{"as_of": \{[^{}]*\}, "token": "ll1-[\w-]+", "rows": (?=\[)')
 Rows = tuple[list[int], list[dict[str, Any]]]
 
 
@@ -59,8 +63,11 @@ def _objects(text: IO[str], source: Source) -> Iterator[tuple[int, Any, int]]:
         if part.strip(BLANK):
             break
         blank_lines += 1
-    if start.lstrip(BLANK).startswith("["):
-        yield from _array(text, start, blank_lines + 1, source)
+    scanned = _SCANNED.match(start)
+    if scanned or start.lstrip(BLANK).startswith("["):
+        start = start[scanned.end() :] if scanned else start
+        reader = _ArrayText(text, start, blank_lines + 1, source)
+        yield from _array(reader, "]}" if scanned else "]", source)
         return
     for number, line in enumerate(itertools.chain([start], text), blank_lines + 1):
         if line.strip(BLANK):
@@ -70,16 +77,16 @@ def _objects(text: IO[str], source: Source) -> Iterator[tuple[int, Any, int]]:
                 raise _unreadable(source, number, str(error)) from error
 
 
-def _array(text: IO[str], start: str, line: int, source: Source) -> Iterator[tuple[int, Any, int]]:
+def _array(reader: _ArrayText, end: str, source: Source) -> Iterator[tuple[int, Any, int]]:
     """The elements of an array, of which only one is held at a time, and what was read ahead."""
-    reader = _ArrayText(text, start, line, source)
     reader.take("[")
     if reader.sign() != "]":
         yield reader.value()
         while reader.sign() != "]":
             reader.take(",")
             yield reader.value()
-    reader.take("]")
+    for sign in end:
+        reader.take(sign)
     if reader.sign():
         raise _unreadable(source, reader.line, "something stands behind the array")
 

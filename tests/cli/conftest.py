@@ -118,8 +118,8 @@ def cli(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Result]:
     """Call a command in this process: `cli("tables", url, "weather")`."""
-    for name in ("LAKELOG_STORAGE_OPTIONS", "LAKELOG_TRACEBACK", "LAKELOG_PROGRESS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("STORAGE_OPTIONS", "TRACEBACK", "PROGRESS", "URL"):
+        monkeypatch.delenv(f"LAKELOG_{name}", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
 
     def call(*args: object) -> Result:

@@ -211,7 +211,7 @@ def test_a_lost_transaction(refused, own_weather, log_object):
 
 
 def test_a_lost_and_a_damaged_data_file(cli, refused, own_weather):
-    (file,) = cli("files", own_weather, "weather", "stations", "-o", "json").json
+    (file,) = cli("files", own_weather, "weather", "stations", "-o", "json").json["files"]
     path = Path(file["url"])
     body = path.read_bytes()
     path.write_bytes(body[:-1])

@@ -32,7 +32,7 @@ def test_tables(cli, weather):
         "as of  EWR=3,JFK=2",
         TOKEN,
     ]
-    rows = cli("tables", weather, "weather", "--output", "json").json
+    rows = cli("tables", weather, "weather", "--output", "json").json["tables"]
     assert [list(row) for row in rows] == [["table", "files", "rows", "size_bytes", "columns"]] * 2
     assert rows[1] | {"size_bytes": 0} == {
         "table": "stations", "files": 1, "rows": 1, "size_bytes": 0, "columns": 2,
@@ -46,7 +46,7 @@ def test_a_table_that_cannot_be_used_hinders_no_other(cli, tmp_path):
     log.put_into(open_store(str(tmp_path)))
     result = cli("tables", tmp_path, "db", "-o", "json")
     assert result.code == 5
-    bad, good = result.json
+    bad, good = result.json["tables"]
     assert bad == {"table": "bad", "files": None, "rows": None, "size_bytes": None, "columns": None}
     assert (good["table"], good["files"], good["columns"]) == ("good", 1, 2)
     assert "data/never" in result.err
@@ -68,7 +68,7 @@ def test_a_part_of_the_names_that_cannot_be_listed_is_told_and_ends_with_5(cli, 
     store.delete([gone, *(o.key for o in store.list("w/db/") if o.key.endswith(".transaction"))])
     result = cli("tables", tmp_path, "db", "-o", "json")
     assert result.code == 5
-    assert [row["table"] for row in result.json] == ["good"]
+    assert [row["table"] for row in result.json["tables"]] == ["good"]
     assert "from 'bad' to 'bad'" in result.err
 
 
@@ -83,7 +83,7 @@ def test_a_part_of_the_names_that_cannot_be_listed_is_told_and_ends_with_5(cli, 
     ],
 )
 def test_tables_at_an_earlier_point(cli, weather, as_of, rows):
-    (hourly,) = cli("tables", weather, "weather", "--as-of", as_of, "-o", "json").json
+    (hourly,) = cli("tables", weather, "weather", "--as-of", as_of, "-o", "json").json["tables"]
     assert hourly["rows"] == rows
 
 
@@ -100,14 +100,16 @@ def test_a_token_reads_the_same_again(cli, own_weather):
 
 
 def test_tables_of_one_writer(cli, weather):
-    (hourly,) = cli("tables", weather, "weather", "--writer", "EWR", "-o", "json").json
+    (hourly,) = cli("tables", weather, "weather", "--writer", "EWR", "-o", "json").json["tables"]
     assert (hourly["files"], hourly["rows"]) == (3, 8)
     at = cli(
         "tables", weather, "weather", "--writer", "EWR", "--as-of", "EWR=0,JFK=1", "-o", "json"
     )
-    assert at.json[0]["rows"] == 3
+    assert at.json["tables"][0]["rows"] == 3
     at = "2013-06-30T06:00Z"
-    of = cli("tables", weather, "weather", "--writer", "JFK", "--as-of", at, "-o", "json").json
+    of = cli("tables", weather, "weather", "--writer", "JFK", "--as-of", at, "-o", "json").json[
+        "tables"
+    ]
     assert of[0]["rows"] == 4
 
 
@@ -155,7 +157,9 @@ def test_log_as_json_and_csv(cli, weather):
 def test_a_time_from_the_log_is_the_state_after_that_commit(cli, weather):
     for row in cli("log", weather, "weather", "--writer", "EWR", "-o", "json").json:
         at = row["committed_at"]
-        files = cli("files", weather, "weather", "hourly", "--as-of", at, "-o", "json").json
+        files = cli("files", weather, "weather", "hourly", "--as-of", at, "-o", "json").json[
+            "files"
+        ]
         assert max(file["revision"] for file in files) == row["revision"]
 
 
@@ -180,20 +184,22 @@ def test_files_of_one_partition(cli, weather):
     def of(partition, *more):
         return cli("files", weather, "weather", "hourly", "--partition", partition, *more)
 
-    files = cli("files", weather, "weather", "hourly", "-o", "json").json
-    bounds = cli("files", weather, "weather", "hourly", "--statistics", "-o", "json").json
+    files = cli("files", weather, "weather", "hourly", "-o", "json").json["files"]
+    bounds = cli("files", weather, "weather", "hourly", "--statistics", "-o", "json").json[
+        "statistics"
+    ]
     paths = {file["path"]: file["partition"] for file in files}
     assert len(set(paths.values())) > 1
     for partition in set(paths.values()):
         expected = [file for file in files if file["partition"] == partition]
-        assert of(partition, "-o", "json").json == expected
+        assert of(partition, "-o", "json").json["files"] == expected
         expected = [row for row in bounds if paths[row["path"]] == partition]
-        assert of(partition, "--statistics", "-o", "json").json == expected
+        assert of(partition, "--statistics", "-o", "json").json["statistics"] == expected
     assert "(no files)" in of("another").out
 
 
 def test_files_as_json(cli, weather):
-    files = cli("files", weather, "weather", "hourly", "-o", "json").json
+    files = cli("files", weather, "weather", "hourly", "-o", "json").json["files"]
     assert [(file["writer"], file["row_count"]) for file in files] == [
         ("EWR", 3), ("EWR", 3), ("EWR", 2), ("JFK", 2), ("JFK", 2),
     ]  # fmt: skip
@@ -202,7 +208,10 @@ def test_files_as_json(cli, weather):
     ]  # fmt: skip
     for file in files:
         assert Path(file["url"]).stat().st_size == file["size_bytes"]
-    assert cli("files", weather, "weather", "hourly", "-n", "2", "-o", "json").json == files[:2]
+    assert (
+        cli("files", weather, "weather", "hourly", "-n", "2", "-o", "json").json["files"]
+        == files[:2]
+    )
 
 
 def test_files_with_a_limit_still_tells_the_whole(cli, weather):
@@ -226,7 +235,7 @@ def test_files_with_statistics(cli, weather):
     args = ("files", weather, "weather", "hourly", "--writer", "EWR", "--statistics")
     shown = "\n".join(body(cli(*args, "-n", "4")))
     assert re.sub(r"data/\S+ \S+ |PATH +", "PATH", shown) == STATISTICS
-    rows = cli(*args, "-o", "json").json
+    rows = cli(*args, "-o", "json").json["statistics"]
     assert len(rows) == 12
     known = lakelog.open_catalog(weather).snapshot("weather", {"EWR": 3}).statistics("hourly")
     assert [row["path"] for row in rows] == known.column("path").to_pylist()
@@ -278,7 +287,7 @@ def test_statistics_of_row_groups_and_of_every_type(cli, tmp_path):
         pq.write_table(pa.table(values), path, row_group_size=1)
         with writer.transaction() as tx:
             tx.add("all", "data/own/two.parquet")
-    rows = cli("files", url, "db", "all", "--statistics", "-o", "json").json
+    rows = cli("files", url, "db", "all", "--statistics", "-o", "json").json["statistics"]
     found = {row["column"]: (row["min"], row["max"]) for row in rows}
     text = found.pop("text")
     assert found == {
@@ -296,7 +305,7 @@ def test_statistics_of_row_groups_and_of_every_type(cli, tmp_path):
     assert text[1] > "b" * 60
     shown = cli("files", url, "db", "all", "--statistics").out
     assert f"{'a' * 64}~" in shown, "a bound that no row need have"
-    groups = cli("files", url, "db", "all", "--row-groups", "-o", "json").json
+    groups = cli("files", url, "db", "all", "--row-groups", "-o", "json").json["statistics"]
     small = [(row["row_group"], row["min"]) for row in groups if row["column"] == "small"]
     assert small == [(0, 1), (1, -2)]
 
@@ -307,7 +316,7 @@ def test_a_table_that_lost_all_its_files(cli, own_weather):
     with catalog.writer("JFK", "weather") as writer, writer.transaction() as tx:
         tx.remove(path)
     assert "(no files)" in cli("files", own_weather, "weather", "stations").out
-    assert cli("files", own_weather, "weather", "stations", "-o", "json").json == []
+    assert cli("files", own_weather, "weather", "stations", "-o", "json").json["files"] == []
     assert cli("scan", own_weather, "weather", "stations").out == "(no rows)\n"
     assert cli("schema", own_weather, "weather", "stations").code == 0
     assert cli("scan", own_weather, "weather", "stations", "-o", "csv").out == "id,name\n"
@@ -323,8 +332,8 @@ def test_names_of_any_script_and_control_characters(cli, tmp_path):
         assert result.code == 0
         assert "\x1b" not in result.out
         assert "\x07" not in result.out
-    assert cli("tables", tmp_path, "db", "-o", "json").json[0]["table"] == name
-    assert cli("files", tmp_path, "db", name, "-o", "json").json[0]["partition"] == "日/月"
+    assert cli("tables", tmp_path, "db", "-o", "json").json["tables"][0]["table"] == name
+    assert cli("files", tmp_path, "db", name, "-o", "json").json["files"][0]["partition"] == "日/月"
 
 
 def test_a_token_may_bring_white_space(cli, weather):

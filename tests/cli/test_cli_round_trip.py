@@ -85,3 +85,19 @@ def test_jsonl_is_an_object_a_line(cli, weather):
     text = cli("scan", weather, "weather", "stations", "-o", "jsonl").out
     assert text == '{"id": "JFK", "name": "John F. Kennedy"}\n'
     assert cli("scan", weather, "weather", "stations", "-o", "jsonl", "-n", "0").out == ""
+
+
+def test_the_json_of_a_scan_is_its_rows_and_never_one_row(cli, tmp_path, weather, monkeypatch):
+    """It begins with the token of the cut: taken for an object, it would be a row of its own."""
+    monkeypatch.chdir(tmp_path)
+    scan = ("scan", weather, "weather", "hourly", "-o", "json")
+    for name, limit in (("none", 0), ("some", 3)):
+        (tmp_path / f"{name}.json").write_text(cli(*scan, "-n", limit).out)
+    assert cli("write", "two", "db", "t", "some.json", "none.json", "--writer", "W").code == 0
+    found = lakelog.open_catalog("two").snapshot("db").to_arrow("t")
+    assert found.column("hour").to_pylist() == [0, 1, 2]
+    whole = (tmp_path / "some.json").read_text()
+    for cut in (whole[:-3], whole + "{}", whole.replace("\n]}", "\n]")):
+        (tmp_path / "bad.json").write_text(cut)
+        assert cli("write", "two", "db", "t", "bad.json", "--writer", "W").code == 2
+    assert lakelog.open_catalog("two").snapshot("db").to_arrow("t").num_rows == 3

@@ -84,7 +84,7 @@ def test_scan(cli, weather):
 
 
 def test_scan_as_json_and_csv(cli, weather):
-    rows = cli("scan", weather, "weather", "hourly", "-n", "2", "-o", "json").json
+    rows = cli("scan", weather, "weather", "hourly", "-n", "2", "-o", "json").json["rows"]
     assert rows == [
         {"origin": "EWR", "time_hour": "2013-06-30T00:00:00.000Z", "temp": 60.5, "hour": 0},
         {"origin": "EWR", "time_hour": "2013-06-30T01:00:00.000Z", "temp": None, "hour": 1},
@@ -94,7 +94,9 @@ def test_scan_as_json_and_csv(cli, weather):
 
 
 def test_scan_gives_the_rows_that_the_library_gives(cli, weather):
-    rows = cli("scan", weather, "weather", "hourly", "-c", "origin,hour,temp", "-o", "json").json
+    rows = cli("scan", weather, "weather", "hourly", "-c", "origin,hour,temp", "-o", "json").json[
+        "rows"
+    ]
     table = lakelog.open_catalog(weather).snapshot("weather").to_arrow("hourly")
     assert rows == table.select(["origin", "hour", "temp"]).to_pylist()
 
@@ -116,7 +118,7 @@ def conflicting(tmp_path) -> str:
     with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer:
         for y in ("text", 1):
             with writer.transaction() as tx:
-                tx.write("t", pa.table({"x": [1], "y": [y], "a,b": [2]}))
+                tx.write("t", pa.table({"x": [1], "y": [y], "a,b": [2]}), on_conflict="allow")
     return str(tmp_path)
 
 
@@ -130,7 +132,9 @@ def test_a_scan_needs_types_to_agree_in_the_columns_asked_for_alone(cli, conflic
 
 
 def test_a_conflict_names_a_file_of_each_side(cli, conflicting):
-    paths = {row["path"] for row in cli("files", conflicting, "db", "t", "-o", "json").json}
+    paths = {
+        row["path"] for row in cli("files", conflicting, "db", "t", "-o", "json").json["files"]
+    }
     err = cli("schema", conflicting, "db", "t").err
     assert set(re.findall(r"\((data/\S+) for one\)", err)) == paths
     assert len(paths) == 2

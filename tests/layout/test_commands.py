@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 from lakelog.cli.command_list import COMMANDS, find
-from lakelog.cli.main import _parser
+from lakelog.cli.parser import command_parser
 from lakelog.errors import UsageError
 
 # In backticks, in a text of the package or the prose of a document; and in a document at the start
@@ -51,7 +51,7 @@ def _is_taken(found: str) -> bool:
     entry = find(name)
     if entry is None:
         return not re.fullmatch(r"[a-z][\w-]*", name) or name == "help"  # prose, or known missing
-    parser = _parser(entry)
+    parser = command_parser(entry)
     options = {word.partition("=")[0] for word in words if word.startswith("--")}
     if not options <= {o for action in parser._actions for o in action.option_strings}:
         return False
