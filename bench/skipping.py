@@ -3,8 +3,8 @@ same question again of the snapshot that is open, beside deltalake.
 
     python bench/skipping.py [--files 1000 100000 1000000] [--peer-limit 100000] [--times 3]
 
-The tables are those of `tables`: bounds of four columns, no data. The peer's answer is the fragments
-of its pyarrow dataset, filtered by the bounds that its log has.
+The tables are those of `tables`: bounds of four columns, no data. The peer's answer is the
+fragments of its pyarrow dataset, filtered by the bounds that its log has.
 """
 
 from __future__ import annotations

@@ -29,18 +29,12 @@ class RowFilter:
     Attributes:
         predicate: Bound to the cut's schema; nothing that it rules out meets the filter.
         target: The columns that it looks at, as the cut has them.
-        expression: A pyarrow expression that decides in its place: it compares NaN as IEEE does,
-            and may say more than `predicate`.
+        expression: A pyarrow expression that decides in its place, and may say more.
     """
 
     predicate: Predicate
     target: pa.Schema
     expression: Any = None
-
-    @property
-    def is_ieee(self) -> bool:
-        """Whether NaN may compare otherwise than in SQL."""
-        return self.expression is not None
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that are asked for."""
