@@ -7,7 +7,7 @@ import dataclasses
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.data.scan import scan_files
+from lakelog.catalog.data.scan import Projection, scan_files
 from lakelog.errors import CorruptObject
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
@@ -56,7 +56,7 @@ def test_a_footer_that_the_log_does_not_know_is_not_checked(catalog, store, unkn
     path, twin = alike(catalog, store)
     store.put(f"w/db/{path}", twin)
     parts = [dataclasses.replace(p, **unknown) for p in catalog.snapshot("db").file_parts("t")]
-    found = scan_files(store, parts, catalog.snapshot("db").schema("t")).read_all()
+    found = scan_files(store, parts, Projection(catalog.snapshot("db").schema("t"))).read_all()
     assert found.to_pylist() == SOME.to_pylist()
 
 
@@ -65,7 +65,7 @@ def test_a_footer_longer_than_the_file_is_none(catalog, store):
     snapshot = catalog.snapshot("db")
     parts = [dataclasses.replace(p, footer_bytes=1 << 60) for p in snapshot.file_parts("t")]
     with pytest.raises(CorruptObject, match="another footer"):
-        scan_files(store, parts, snapshot.schema("t")).read_all()
+        scan_files(store, parts, Projection(snapshot.schema("t"))).read_all()
 
 
 @pytest.mark.parametrize("columns", [1, 700], ids=["small footer", "footer over a block"])
@@ -79,7 +79,7 @@ def test_checking_a_footer_costs_no_request(catalog, store, columns):
 
     def gets(part):
         counting.reset()
-        scan_files(counting, [part], snapshot.schema("t")).read_all()
+        scan_files(counting, [part], Projection(snapshot.schema("t"))).read_all()
         return counting.reset()["get"]
 
     assert any(part.footer_digest)
