@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
         }
         output.rows(args.output, _COLUMNS, _records(shown), head=head, name="files")
         return 0
-    output.rows("text", _COLUMNS, _records(shown), empty="(no such files)")
+    if shown.num_rows or not listed.num_rows:
+        output.rows("text", _COLUMNS, _records(shown), empty="(no such files)")
     if shown.num_rows < listed.num_rows:
         output.line(f"and {count(listed.num_rows - shown.num_rows)} more")
     output.line(f"\n{_summary(_totals(kept), _totals(found))}")
