@@ -49,7 +49,7 @@ lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --write
 lakelog write ./catalog shop orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
 lakelog write ./catalog shop orders o.csv --no-header --columns id,price,at --writer x
 lakelog write ./catalog shop orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
-lakelog scan ./a shop orders -o jsonl | lakelog write ./b shop orders - --format jsonl --writer x
+lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jsonl --writer x
 """
 _COLUMNS: Final = (
     Column("writer"),
