@@ -106,6 +106,10 @@ class InvalidPredicate(UsageError):
     exactly to an engine."""
 
 
+class InvalidQuery(UsageError):
+    """SQL that DuckDB refuses, or that fails on the rows that it meets."""
+
+
 class MissingDependency(UsageError):
     """An optional package is needed for this call; the hint names the extra to install."""
 

@@ -25,6 +25,7 @@ QUICK = {
     "writes.py": ["--writes", "200", "--peer-limit", "5", "--where", "local"],
     "writers.py": ["--writers", "20", *LOCAL],
     "bounds.py": ["--share", "0.01"],
+    "engines.py": ["--files", "100", "--scan-files", "4", "--times", "3"],
     "spark_planning.py": ["--files", "1000"],
     "concurrency.py": ["--rows", "5x20", "10x50", "--peer-limit", "20", *LOCAL],
 }

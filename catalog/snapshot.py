@@ -5,19 +5,21 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from .data.scan import scan_files
 from .data.unify import column_names, unify
+from .engines.faces import EngineReads
+from .engines.source import Source
 from .format import compute as pc
-from .format.columns import array, column
+from .format.columns import column, numbers
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
-from .log.files import in_partition
 from .log.state import SMALL_BYTES
 from .parallel import parallel
+from .read.asked import Asked, asked_rows
 from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.file_order import by_commit
@@ -41,17 +43,7 @@ _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
 
 
-class _Asked(NamedTuple):
-    """What of a table is asked for: rows that meet a filter, of one partition, of one writer; None:
-    of any."""
-
-    table: str
-    found: RowFilter | None
-    partition: str | None
-    writer: str | None
-
-
-class Snapshot:
+class Snapshot(EngineReads):
     """A database at one revision of each writer. It never changes; `refresh` gives a newer one.
 
     Attributes:
@@ -182,7 +174,7 @@ class Snapshot:
         parts = []
         for state in self._tables.of_writer(writer):
             files, facts = self._held(state, asked)
-            rows = _rows(files, asked, facts, whole=details)
+            rows = asked_rows(files, asked, facts, whole=details)
             parts.append(self._output(state, rows, details))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
@@ -276,24 +268,7 @@ class Snapshot:
         Requests: those of `files`; with `where` also 1 GET for each piece of row groups, and of
             their statistics; 1 or more GET a file.
         """
-        asked = self._asked(table, where, partition, writer)
-        schemas = self._tables.file_schemas(table, writer)
-        names = column_names(schemas) if columns is None else checked(columns, schemas, table)
-        projection = projected(schemas, table, names, asked.found)
-        return scan_files(self._store, self._parts(asked), projection)
-
-    def to_arrow(
-        self,
-        table: str,
-        columns: Sequence[str] | None = None,
-        *,
-        where: Where | None = None,
-        partition: str | None = None,
-        writer: str | None = None,
-    ) -> pa.Table:
-        """`scan` as one table in memory."""
-        found = self.scan(table, columns, where=where, partition=partition, writer=writer)
-        return found.read_all()
+        return self._scan(self._asked(table, where, partition, writer), columns)
 
     def file_parts(
         self,
@@ -314,21 +289,52 @@ class Snapshot:
         """
         return self._parts(self._asked(table, where, partition, writer))
 
-    def row_filter(self, table: str, where: Where, *, writer: str | None = None) -> RowFilter:
+    def _scan(
+        self, asked: Asked, columns: Sequence[str] | None, *, exact: bool = True
+    ) -> pa.RecordBatchReader:
+        schemas = self._tables.file_schemas(asked.table, asked.writer)
+        names = column_names(schemas) if columns is None else checked(columns, schemas, asked.table)
+        projection = projected(schemas, asked.table, names, asked.found if exact else None)
+        return scan_files(self._store, self._parts(asked), projection)
+
+    def _source(
+        self, table: str, partition: str | None = None, writer: str | None = None
+    ) -> Source:
+        def scan(
+            columns: Sequence[str] | None, where: Where | None, *, exact: bool = True
+        ) -> pa.RecordBatchReader:
+            asked = self._asked(table, where, partition, writer, exact=exact)
+            return self._scan(asked, columns, exact=exact)
+
+        def row_count() -> int:
+            counts = self.files(table, partition=partition, writer=writer).column("row_count")
+            return int(numbers(counts).sum())
+
+        self._tables.check(table, partition)
+        return Source(
+            table, unify(self._tables.file_schemas(table, writer), table), scan, row_count
+        )
+
+    def row_filter(
+        self, table: str, where: Where, *, writer: str | None = None, decides: bool = True
+    ) -> RowFilter:
         """What `where=` means for a table, for engines that filter rows themselves.
 
+        Args:
+            decides: Whether rows are filtered by it; else files are skipped by it only.
         Raises:
             TableNotFound, WriterNotFound, InvalidPredicate, SchemaConflict.
         """
         from .read.row_filter import row_filter
 
-        return row_filter(where, self._tables.file_schemas(table, writer), table)
+        schemas = self._tables.file_schemas(table, writer)
+        return row_filter(where, schemas, table, decides=decides)
 
-    def _parts(self, asked: _Asked) -> list[FilePart]:
+    def _parts(self, asked: Asked) -> list[FilePart]:
         parts: list[FilePart] = []
         for state in self._tables.of_writer(asked.writer):
             files, facts = self._held(state, asked)
-            rows = by_commit(_rows(files, asked, facts, whole=True))
+            rows = by_commit(asked_rows(files, asked, facts, whole=True))
             groups = {}
             if asked.found is not None and facts is not None:
                 from .read.skipping import kept_row_groups
@@ -339,7 +345,7 @@ class Snapshot:
             parts += file_parts(rows, folder, schemas, groups)
         return parts
 
-    def _held(self, state: State, asked: _Asked) -> tuple[Files, TableFacts | None]:
+    def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
         """The files of a table in one log; and what is known of them, where rows are filtered."""
         if asked.found is None:
             return self._tables.table_of(state, asked.table, asked.partition)[0], None
@@ -347,12 +353,20 @@ class Snapshot:
         return facts.files, facts
 
     def _asked(
-        self, table: str, where: Where | None, partition: str | None, writer: str | None
-    ) -> _Asked:
+        self,
+        table: str,
+        where: Where | None,
+        partition: str | None,
+        writer: str | None,
+        *,
+        exact: bool = True,
+    ) -> Asked:
         self._tables.check(table, partition)
         self._tables.of_writer(writer)
-        found = None if where is None else self.row_filter(table, where, writer=writer)
-        return _Asked(table, found, partition, writer)
+        found = None
+        if where is not None:
+            found = self.row_filter(table, where, writer=writer, decides=exact)
+        return Asked(table, found, partition, writer)
 
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
         folder = base_folder(state.writer, state.database)
@@ -380,20 +394,3 @@ def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
     at_once = 2 if paths.nbytes > SMALL_BYTES else 1
     return pa.chunked_array(parallel(joined, paths.chunks, at_once=at_once), pa.string())
-
-
-def _rows(files: Files, asked: _Asked, facts: TableFacts | None, *, whole: bool) -> pa.Table:
-    """Of the live files of a table in one log those that are asked for.
-
-    Args:
-        facts: What is known of their columns, where rows are filtered.
-        whole: All columns of FILES, instead of the core ones.
-    """
-    rows = files.table(asked.table, whole=whole)
-    if asked.found is not None and facts is not None:
-        from .read.skipping import kept_files
-
-        rows = rows.filter(array(kept_files(facts, asked.found)))
-    if asked.partition is None:
-        return rows
-    return pc.filter(rows, in_partition(rows, asked.partition))

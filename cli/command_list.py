@@ -60,6 +60,8 @@ COMMANDS: Final = (
     Entry("explain", "which files a condition leaves, and why others are skipped", "Look"),
     Entry("schema", "the columns of a table, and which files differ", "Look"),
     Entry("scan", "the rows of a table", "Look"),
+    Entry("query", "SQL over the tables of a database, at one point in time or several", "Look"),
+    Entry("shell", "SQL at a prompt, with history and completion", "Look"),
     Entry("doctor", "what the store can do, and whether the logs are sound", "Look"),
     Entry("write", "commit Parquet, CSV or JSON-lines files to a table", "Change"),
     Entry("checkpoint", "write a checkpoint, so that opening stays quick", "Maintain"),

@@ -229,3 +229,35 @@ def _value(text: str) -> Any:
         except ValueError:
             return text
     return text
+
+
+def add_also(parser: argparse.ArgumentParser) -> None:
+    """`--also`."""
+    parser.add_argument(
+        "--also",
+        metavar="NAME=POINT",
+        type=_named_point,
+        action="append",
+        default=[],
+        help="the same tables at another point in time, as NAME.table in SQL; POINT is as for "
+        "--as-of, or now; may be repeated",
+    )
+
+
+def _named_point(text: str) -> tuple[str, dt.datetime | str | dict[str, int] | None]:
+    name, equals, point = text.partition("=")
+    if not equals:
+        raise UsageError(
+            f"{text[:60]!r} doesn't name a point in time", hint="Write june=2013-06-30T00:00Z"
+        )
+    return name.strip(), None if point.strip() == "now" else point_in_time(point)
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """`--memory`."""
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        default="1GB",
+        help="the most that DuckDB takes before it uses temporary files, e.g. 500MB (default 1GB)",
+    )

@@ -65,7 +65,7 @@ class Units:
         """The outcomes that a predicate may have among the rows of each unit."""
         true, false, null = (np.zeros(len(self.rows), np.bool_) for _ in range(3))
         for members, facts in self.by_schema(wanted.target):
-            found = outcomes(wanted.predicate, facts, is_ieee=wanted.is_ieee)
+            found = outcomes(wanted.predicate, facts)
             true[members], false[members], null[members] = found.true, found.false, found.null
         return Outcomes(true, false, null)
 

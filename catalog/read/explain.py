@@ -72,7 +72,7 @@ def _reasons(facts_of: Callable[[str], Facts], count: int, wanted: RowFilter) ->
     found = np.full(count, "", object)
     predicate = wanted.predicate
     for part in predicate.items if isinstance(predicate, And) else (predicate,):
-        true = outcomes(part, facts_of, is_ieee=wanted.is_ieee).true
+        true = outcomes(part, facts_of).true
         skipped = np.flatnonzero(~true & (found == ""))
         if len(skipped):
             found[skipped] = _said(part, facts_of, skipped)

@@ -29,27 +29,31 @@ class RowFilter:
     Attributes:
         predicate: Bound to the cut's schema; nothing that it rules out meets the filter.
         target: The columns that it looks at, as the cut has them.
-        expression: A pyarrow expression that decides in its place: it compares NaN as IEEE does,
-            and may say more than `predicate`.
+        expression: A pyarrow expression that decides in its place, and may say more.
     """
 
     predicate: Predicate
     target: pa.Schema
     expression: Any = None
 
-    @property
-    def is_ieee(self) -> bool:
-        """Whether NaN may compare otherwise than in SQL."""
-        return self.expression is not None
-
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that are asked for."""
         if self.expression is not None:
-            rows = pa.Table.from_batches([batch]).filter(self.expression)
-            return _one_batch(rows)
+            return _one_batch(_filtered(pa.Table.from_batches([batch]), self.expression))
         from ..where.arrow import mask
 
         return batch.filter(mask(self.predicate, batch))
+
+
+def _filtered(rows: pa.Table, expression: Any) -> pa.Table:
+    try:
+        return rows.filter(expression)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InvalidPredicate(
+            f"pyarrow can't filter by this expression: {error}",
+            key=str(expression)[:200],
+            hint="Compare columns of the table with values of their types",
+        ) from error
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
@@ -57,12 +61,15 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
-def row_filter(where: Any, schemas: Sequence[FileSchema], table: str) -> RowFilter:
+def row_filter(
+    where: Any, schemas: Sequence[FileSchema], table: str, *, decides: bool = True
+) -> RowFilter:
     """A filter from what a user gave.
 
     Args:
         where: SQL text, or a pyarrow expression.
         schemas: Of the files that are read.
+        decides: Whether rows are filtered by it; else it is for skipping only.
     Raises:
         InvalidPredicate: It isn't a predicate over this table.
         SchemaConflict: Files disagree about the type of a column that it looks at.
@@ -78,6 +85,8 @@ def row_filter(where: Any, schemas: Sequence[FileSchema], table: str) -> RowFilt
     from ..where.from_arrow import from_arrow
 
     whole = unify(schemas, table)
+    if decides:
+        _filtered(whole.empty_table(), where)
     predicate = from_arrow(where, whole)
     if predicate is None:  # not understood: Arrow filters by it, and nothing is skipped
         return RowFilter(Constant(True), whole, where)

@@ -70,20 +70,17 @@ class Outcomes:
     null: np.ndarray
 
 
-def outcomes(
-    predicate: Predicate, facts: Callable[[str], Facts], *, is_ieee: bool = False
-) -> Outcomes:
+def outcomes(predicate: Predicate, facts: Callable[[str], Facts]) -> Outcomes:
     """The outcomes that a predicate may have.
 
     Args:
         facts: By the name of a column; all of the same files.
-        is_ieee: NaN may compare in any way, not only as in SQL: for predicates of other engines.
     """
     if isinstance(predicate, Not):
-        found = outcomes(predicate.item, facts, is_ieee=is_ieee)
+        found = outcomes(predicate.item, facts)
         return Outcomes(found.false, found.true, found.null)
     if isinstance(predicate, And | Or):
-        parts = [outcomes(item, facts, is_ieee=is_ieee) for item in predicate.items]
+        parts = [outcomes(item, facts) for item in predicate.items]
         if isinstance(predicate, And):
             return _all_of(parts)
         flipped = _all_of([Outcomes(part.false, part.true, part.null) for part in parts])
@@ -97,7 +94,7 @@ def outcomes(
             some if value is False else none,
             some if value is None else none,
         )
-    return _of_column(predicate, facts(predicate.column.name), is_ieee=is_ieee)
+    return _of_column(predicate, facts(predicate.column.name))
 
 
 def _all_of(parts: list[Outcomes]) -> Outcomes:
@@ -111,7 +108,7 @@ def _all_of(parts: list[Outcomes]) -> Outcomes:
     return Outcomes(true, false, null)
 
 
-def _of_column(predicate: Any, facts: Facts, *, is_ieee: bool) -> Outcomes:
+def _of_column(predicate: Any, facts: Facts) -> Outcomes:
     some = facts.rows > 0
     if facts.kind is None:
         none = np.zeros_like(some)
@@ -126,9 +123,8 @@ def _of_column(predicate: Any, facts: Facts, *, is_ieee: bool) -> Outcomes:
         true, false = _compared(predicate, facts)
         if _may_be_nan(facts):
             nan = ~facts.no_nan if facts.no_nan is not None else np.ones_like(some)
-            above = is_ieee or predicate.operator in (">", ">=", "<>")
-            below = is_ieee or predicate.operator in ("<", "<=", "=")
-            true, false = true | (nan & above), false | (nan & below)
+            above = predicate.operator in (">", ">=", "<>")
+            true, false = (true | nan, false) if above else (true, false | nan)
     elif isinstance(predicate, In):
         true, false = _among(predicate, facts)
         if _may_be_nan(facts):

@@ -29,8 +29,9 @@ ROOMS = {
     "where": 2,
     "read": 3,
     "commit": 4,
-    "snapshot": 4,
-    "catalog": 5,
+    "engines": 4,
+    "snapshot": 5,
+    "catalog": 6,
 }
 # No store, no clock, no randomness, no threads: values in, values out.
 PURE = ("format", "log", "where")

@@ -15,8 +15,10 @@ SURFACE = {
         "writers",
     },
     "Snapshot": {
-        "column_names", "cut", "database", "file_parts", "files", "refresh", "scan", "schema",
-        "statistics", "tables", "to_arrow", "token",
+        "column_names", "cut", "database", "dataset", "explain", "file_parts", "files", "refresh",
+        "row_filter",
+        "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
+        "token",
     },
     "Transaction": {
         "add", "commit", "commit_info", "discard", "remove", "transaction_id", "write",
@@ -34,7 +36,7 @@ def surface(name: str) -> set[str]:
     init = ast.parse(textwrap.dedent(inspect.getsource(kind.__init__)))
     stores = [node for node in ast.walk(init) if isinstance(node, ast.Attribute)]
     found = {node.attr for node in stores if isinstance(node.ctx, ast.Store)}
-    found |= set(vars(kind))
+    found |= {word for each in kind.__mro__ if each is not object for word in vars(each)}
     return {word for word in found if not word.startswith("_")}
 
 

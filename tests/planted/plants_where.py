@@ -41,8 +41,8 @@ def a_lacking_column_lets_nothing_through() -> Any:
 
     real = outcomes._of_column
 
-    def of_column(predicate: Any, facts: Any, *, is_ieee: bool) -> Any:
-        found = real(predicate, facts, is_ieee=is_ieee)
+    def of_column(predicate: Any, facts: Any) -> Any:
+        found = real(predicate, facts)
         none = np.zeros_like(found.true)
         return replace(found, true=none, null=none) if facts.kind is None else found
 
@@ -56,8 +56,8 @@ def not_asks_whether_anything_is_true() -> Any:
 
     real = outcomes._of_column
 
-    def of_column(predicate: Any, facts: Any, *, is_ieee: bool) -> Any:
-        found = real(predicate, facts, is_ieee=is_ieee)
+    def of_column(predicate: Any, facts: Any) -> Any:
+        found = real(predicate, facts)
         return replace(found, false=found.false & ~found.true)
 
     return mock.patch.object(outcomes, "_of_column", of_column)

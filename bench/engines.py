@@ -1,0 +1,159 @@
+"""Read rows by the engines: a full scan beside pyarrow's dataset over the same files, one row and
+one hour of many files beside plain DuckDB over the folder and beside deltalake.
+
+    python bench/engines.py [--files 1000] [--rows 1000] [--scan-files 40] [--scan-rows 250000]
+                            [--times 5]
+
+Local disk, one table in time order, so that each file has its own hours and ids. Each reading is
+a fresh process; the time is that of opening the newest snapshot and of the query, without the
+imports. The peer's table has the same rows in as many files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import deltalake
+import lakelog
+import numpy as np
+import pyarrow as pa
+import tables
+
+START_US = 1_700_000_000_000_000
+SCAN = {
+    "lakelog to_arrow": """
+import lakelog
+start = time.perf_counter()
+found["rows"] = lakelog.open_catalog(job["url"]).snapshot("db").to_arrow("t").num_rows
+""",
+    "pyarrow.dataset": """
+import pyarrow.dataset as ds
+start = time.perf_counter()
+found["rows"] = ds.dataset(job["files"]).to_table().num_rows
+""",
+    "lakelog to_duckdb, sum": """
+import lakelog, duckdb
+start = time.perf_counter()
+connection = lakelog.open_catalog(job["url"]).snapshot("db").to_duckdb()
+found["rows"] = connection.sql("select count(*), sum(temp), max(name) from t").fetchone()[0]
+""",
+    "duckdb read_parquet, sum": """
+import duckdb
+start = time.perf_counter()
+query = "select count(*), sum(temp), max(name) from read_parquet($files)"
+found["rows"] = duckdb.sql(query, params={"files": job["files"]}).fetchone()[0]
+""",
+    "lakelog to_polars, sum": """
+import lakelog, polars as pl
+start = time.perf_counter()
+lazy = lakelog.open_catalog(job["url"]).snapshot("db").to_polars("t")
+asked = lazy.select(pl.len(), pl.col("temp").sum(), pl.col("name").max())
+found["rows"] = asked.collect().item(0, 0)
+""",
+}
+LOOK = {
+    "lakelog to_arrow": """
+import lakelog
+start = time.perf_counter()
+snapshot = lakelog.open_catalog(job["url"]).snapshot("db")
+found["rows"] = snapshot.to_arrow("t", where=job["where"]).num_rows
+""",
+    "lakelog to_duckdb": """
+import lakelog, duckdb
+start = time.perf_counter()
+connection = lakelog.open_catalog(job["url"]).snapshot("db").to_duckdb()
+found["rows"] = len(connection.sql("from t where " + job["where"]).fetchall())
+""",
+    "lakelog to_polars": """
+import lakelog, polars as pl
+start = time.perf_counter()
+lazy = lakelog.open_catalog(job["url"]).snapshot("db").to_polars("t")
+found["rows"] = lazy.filter(pl.sql_expr(job["where"])).collect().height
+""",
+    "duckdb, the folder": """
+import duckdb
+start = time.perf_counter()
+query = f"from read_parquet('{job['folder']}/**/*.parquet') where " + job["where"]
+found["rows"] = len(duckdb.sql(query).fetchall())
+""",
+    "deltalake and duckdb": """
+import deltalake, duckdb
+start = time.perf_counter()
+connection = duckdb.connect()
+connection.register("t", deltalake.DeltaTable(job["peer"]).to_pyarrow_dataset())
+found["rows"] = len(connection.sql("from t where " + job["where"]).fetchall())
+""",
+}
+TIMED = '\nfound["s"] = time.perf_counter() - start\n'
+
+
+def rows(number: int, count: int) -> pa.Table:
+    """Of one file: an id and a minute a row, on from the file before."""
+    ids = np.arange(number * count, (number + 1) * count)
+    random = np.random.default_rng(number)
+    return pa.table(
+        {
+            "id": ids,
+            "at": pa.array(START_US + ids * 60_000_000, pa.timestamp("us", "UTC")),
+            "temp": random.random(count),
+            "name": pa.array([f"station-{value:04}" for value in random.integers(0, 9999, count)]),
+        }
+    )
+
+
+def fill(url: str, files: int, count: int) -> list[str]:
+    """A table of ours; gives its files."""
+    with lakelog.open_catalog(url).writer("w", "db") as writer:
+        for first in range(0, files, 100):
+            with writer.transaction() as tx:
+                for number in range(first, min(files, first + 100)):
+                    tx.write("t", rows(number, count))
+        writer.checkpoint()
+    return lakelog.open_catalog(url).snapshot("db").files("t")["url"].to_pylist()
+
+
+def fill_peer(url: str, files: int, count: int) -> None:
+    for number in range(files):
+        deltalake.write_deltalake(url, rows(number, count), mode="append")
+    deltalake.DeltaTable(url).create_checkpoint()
+
+
+def show(what: str, scripts: dict[str, str], job: dict, times: int, wanted: int) -> None:
+    for name, script in scripts.items():
+        runs = tables.fresh(script + TIMED, job, times)
+        found = runs[len(runs) // 2]
+        assert found["rows"] == wanted, (name, found)
+        tables.row(what, name, f"{found['s'] * 1e3:.0f} ms", f"{found['mb']:.0f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=1_000, help="to look something up in")
+    parser.add_argument("--rows", type=int, default=1_000, help="in each of these")
+    parser.add_argument("--scan-files", type=int, default=40, help="to read in whole")
+    parser.add_argument("--scan-rows", type=int, default=250_000, help="in each of these")
+    parser.add_argument("--times", type=int, default=5)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print("\n## Rows by the engines")
+        tables.head("what", "by", "time", "memory")
+        url = str(Path(folder, "scan"))
+        files = fill(url, args.scan_files, args.scan_rows)
+        total = args.scan_files * args.scan_rows
+        what = f"all of {total:,} rows in {args.scan_files} files"
+        show(what, SCAN, {"url": url, "files": files}, args.times, total)
+        url, peer = str(Path(folder, "many")), str(Path(folder, "peer"))
+        fill(url, args.files, args.rows)
+        fill_peer(peer, args.files, args.rows)
+        job = {"url": url, "peer": peer, "folder": str(Path(url, "w", "db", "data"))}
+        middle = args.files * args.rows // 2 + 60
+        where = f"id = {middle}"
+        show(f"one row of {args.files:,} files", LOOK, job | {"where": where}, args.times, 1)
+        where = f"id between {middle} and {middle + 59}"
+        show(f"one hour of {args.files:,} files", LOOK, job | {"where": where}, args.times, 60)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The tables of a cut as views of DuckDB.
+
+DuckDB hands a dataset the columns and those filters that pyarrow decides as it does itself, and
+doesn't look at the rows again. On floats it keeps `>`, `>=`, `<>` and whatever names NaN, which is
+the greatest of all to it: there it asks for all rows, and filters them itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ...errors import CorruptError, LakelogError, SchemaConflict, UsageError
+from .dataset import TableDataset
+from .source import package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import duckdb
+
+    from .source import Source
+
+HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
+
+
+class ViewsWarning(UserWarning):
+    """A table of the cut has no view."""
+
+
+def make_views(
+    connection: duckdb.DuckDBPyConnection | None,
+    sources: Callable[[str], Source],
+    tables: Sequence[str],
+    schema: str | None,
+    *,
+    all_or_nothing: bool,
+) -> duckdb.DuckDBPyConnection:
+    """Views in a connection, or in a new one in memory.
+
+    Args:
+        sources: What is read of a table.
+        schema: Where to put the views: a database in memory, attached under this name; None: they
+            are temporary ones.
+        all_or_nothing: A table that can't have a view is an error; else a warning, and it has none.
+    """
+    duckdb = package("duckdb")
+    found = duckdb.connect() if connection is None else connection
+    if schema is not None:
+        found.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted(schema)}")
+    twins = _twins(tables)
+    for table in tables:
+        try:
+            if table in twins:
+                others = ", ".join(name for name in tables if name.lower() == table.lower())
+                raise UsageError(
+                    f"DuckDB takes names that differ in case only for one: {others}",
+                    key=table,
+                    hint="Name one of them in tables=",
+                )
+            _make_view(found, sources(table), schema)
+        except (SchemaConflict, CorruptError, UsageError) as error:
+            if all_or_nothing:
+                raise
+            warnings.warn(f"There is no view {table!r}: {error}", ViewsWarning, stacklevel=4)
+    return found
+
+
+def _twins(tables: Sequence[str]) -> set[str]:
+    names = [table.lower() for table in tables]
+    return {table for table in tables if names.count(table.lower()) > 1}
+
+
+def _make_view(connection: Any, source: Source, schema: str | None) -> None:
+    duckdb = package("duckdb")
+    dataset = TableDataset(without_half_floats(source))
+    name = source.name if schema is None else f"{schema}.{source.name}{HIDDEN}"
+    if source.name.lower().endswith(HIDDEN):
+        raise UsageError(f"A table's view can't be named {source.name!r}", key=source.name)
+    try:
+        connection.register(name, dataset)
+        if schema is not None:
+            connection.execute(
+                f"CREATE OR REPLACE VIEW {quoted(schema)}.main.{quoted(source.name)} AS"
+                f" FROM temp.main.{quoted(name)}"
+            )
+    except duckdb.Error as error:
+        raise UsageError(
+            f"DuckDB can't read table {source.name!r}: {str(error).splitlines()[0]}",
+            key=source.name,
+            hint="`scan` reads it, and its columns can be chosen",
+        ) from error
+
+
+def quoted(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def without_half_floats(source: Source) -> Source:
+    """The same with floats in place of half floats, which DuckDB doesn't take.
+
+    Filters are decided after the cast, as DuckDB means them.
+    """
+    half = pa.float16()
+    if half not in source.schema.types:
+        return source
+    fields = [f.with_type(pa.float32()) if f.type == half else f for f in source.schema]
+    wide = pa.schema(fields)
+
+    def scan(
+        columns: Sequence[str] | None, where: Any | None, *, exact: bool = True
+    ) -> pa.RecordBatchReader:
+        names = wide.names if columns is None else list(columns)
+        if where is None or not exact:
+            target = pa.schema([wide.field(name) for name in names])
+            return source.scan(names, where, exact=exact).cast(target)
+        rows = source.scan(None, where, exact=False).cast(wide)
+        return ds.Scanner.from_batches(rows, columns=names, filter=where).to_reader()
+
+    return replace(source, schema=wide, scan=scan)
+
+
+class Failures:
+    """The first error of lakelog's own while DuckDB read: DuckDB tells of it in words only."""
+
+    def __init__(self) -> None:
+        self.first: LakelogError | None = None
+
+    def watch(self, source: Source) -> Source:
+        """The same, and its errors are kept."""
+
+        def scan(
+            columns: Sequence[str] | None, where: Any | None, *, exact: bool = True
+        ) -> pa.RecordBatchReader:
+            try:
+                reader = source.scan(columns, where, exact=exact)
+            except LakelogError as error:
+                self._keep(error)
+                raise
+            return pa.RecordBatchReader.from_batches(reader.schema, self._kept(reader))
+
+        return replace(source, scan=scan)
+
+    def _kept(self, reader: pa.RecordBatchReader) -> Any:
+        try:
+            yield from reader
+        except LakelogError as error:
+            self._keep(error)
+            raise
+
+    def _keep(self, error: LakelogError) -> None:
+        self.first = self.first or error

@@ -1,0 +1,145 @@
+"""What a snapshot shows to other engines: all read by its own scan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    from .source import Source
+
+
+class EngineReads(ABC):
+    """Tables of a cut, whole and for other engines."""
+
+    @abstractmethod
+    def tables(self) -> list[str]:
+        """Names of the tables."""
+
+    @abstractmethod
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: Any | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+
+    @abstractmethod
+    def _source(
+        self, table: str, partition: str | None = None, writer: str | None = None
+    ) -> Source:
+        """What an engine reads of a table."""
+
+    def to_arrow(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: Any | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> pa.Table:
+        """`scan` as one table in memory."""
+        found = self.scan(table, columns, where=where, partition=partition, writer=writer)
+        return found.read_all()
+
+    def dataset(
+        self, table: str, *, partition: str | None = None, writer: str | None = None
+    ) -> pyarrow.dataset.Dataset:
+        """A table as a dataset of pyarrow, for engines that take one; they push columns and
+        filters down, and files are skipped as by `scan`.
+
+        Filters mean what pyarrow makes of them: NaN is neither less nor greater than anything. That
+        is so for DuckDB as well, which pushes no other; not for Polars: use `to_polars`.
+
+        Args:
+            partition, writer: Only rows of files of these.
+        Raises:
+            TableNotFound, WriterNotFound, SchemaConflict.
+        Requests: those of `schema`; those of `scan` each time it is read.
+        """
+        from .dataset import TableDataset
+
+        return TableDataset(self._source(table, partition, writer))
+
+    def to_pandas(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: Any | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> pandas.DataFrame:
+        """`to_arrow` as a frame of pandas. Integers and booleans that hold nulls have its nullable
+        types; in floats null becomes NaN.
+
+        Raises:
+            MissingDependency: pandas isn't installed; else as `scan`.
+        """
+        from .pandas import data_frame
+        from .source import package
+
+        package("pandas")  # before anything is read
+        found = self.to_arrow(table, columns, where=where, partition=partition, writer=writer)
+        return data_frame(found)
+
+    def to_polars(
+        self, table: str, *, partition: str | None = None, writer: str | None = None
+    ) -> polars.LazyFrame:
+        """A table as a lazy frame of Polars: of its columns and files only those are read that the
+        query needs.
+
+        Args:
+            partition, writer: Only rows of files of these.
+        Raises:
+            MissingDependency: Polars isn't installed.
+            TableNotFound, WriterNotFound, SchemaConflict.
+        Requests: those of `schema`; those of `scan` each time it is collected.
+        """
+        from .polars import lazy_frame
+
+        return lazy_frame(self._source(table, partition, writer))
+
+    def to_duckdb(
+        self,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        tables: Sequence[str] | None = None,
+        *,
+        schema: str | None = None,
+    ) -> duckdb.DuckDBPyConnection:
+        """A view a table in DuckDB. Views read when they are queried, always this very cut; columns
+        and conditions of a query reach the log's statistics.
+
+        Args:
+            connection: Where; if not given, a new one in memory. Views are its own: a cursor of it
+                doesn't see them.
+            tables: Which; if not given, all. Of these one that can't have a view has none, with a
+                `ViewsWarning`: files of it disagree about a type, DuckDB lacks one of its types,
+                or its name differs from another's in case only.
+            schema: A name to put before theirs, as `june` in `june.hourly`: so views of two cuts
+                can be in one query. If not given they are temporary views.
+        Returns:
+            The connection.
+        Raises:
+            MissingDependency: DuckDB isn't installed.
+            TableNotFound; for `tables` also SchemaConflict, UsageError.
+        Requests: those of `tables` and of each one's `schema`; those of `scan` for each query.
+        """
+        from .duck import make_views
+
+        chosen = self.tables() if tables is None else list(tables)
+        strict = tables is not None
+        return make_views(connection, self._source, chosen, schema, all_or_nothing=strict)

@@ -1,0 +1,215 @@
+"""SQL over cuts, shut off from everything else: no file, no network, none of Python's variables.
+
+Source: docs/engines.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ...errors import InvalidQuery, UsageError
+from .duck import HIDDEN, Failures, make_views
+from .source import package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .faces import EngineReads
+    from .source import Source
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_TAKEN: Final = frozenset({"memory", "main", "temp", "system", "information_schema", "pg_catalog"})
+_MANY: Final = 100
+_BATCH_ROWS: Final = 20_000
+_SETTINGS: Final = {
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "TimeZone": "UTC",
+}
+
+
+class SqlSession:
+    """A connection to a DuckDB of its own, in memory. Close it.
+
+    Args:
+        memory: The most that DuckDB takes, as it writes sizes (`1GB`); beyond that it uses files in
+            a temporary folder.
+    """
+
+    def __init__(self, memory: str = "1GB") -> None:
+        duckdb = package("duckdb")
+        self._failures = Failures()
+        self._sealed = False
+        self._folder = tempfile.mkdtemp(prefix="lakelog-sql-")
+        try:
+            self._connection: Any = duckdb.connect(
+                config={"memory_limit": memory, "temp_directory": self._folder}
+            )
+            for name, value in _SETTINGS.items():
+                self._connection.execute(f"SET {name} = '{value}'")
+        except duckdb.Error as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise UsageError(
+                f"DuckDB takes no {memory!r} for a size of memory: {_first_line(error)}",
+                hint="Give it as 500MB or 4GB",
+            ) from error
+
+    def __enter__(self) -> SqlSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop all views, and the temporary folder."""
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, snapshot: EngineReads, name: str | None = None, *, query: str = "") -> None:
+        """Make views of a cut's tables.
+
+        Args:
+            name: What stands before their names, as `june` in `june.hourly`; None: nothing.
+            query: Of very many tables only those that it names are looked at.
+        Raises:
+            UsageError: No such name can be given.
+        """
+        if name is not None:
+            self._check(name)
+        tables = snapshot.tables()
+        if query and len(tables) > _MANY:
+            words = query.lower().replace('""', '"')
+            tables = [table for table in tables if table.lower() in words]
+
+        def source(table: str) -> Source:
+            return self._failures.watch(snapshot._source(table))
+
+        make_views(self._connection, source, tables, name, all_or_nothing=False)
+
+    def _check(self, name: str) -> None:
+        """Refuse what SQL would need quotes for, and what is taken."""
+        words = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+        reserved = {word for (word,) in self._connection.execute(words).fetchall()}
+        there = self._connection.execute("SELECT database_name FROM duckdb_databases()").fetchall()
+        taken = _TAKEN | reserved | {known.lower() for (known,) in there}
+        if not _NAME.fullmatch(name) or name.lower() in taken:
+            raise UsageError(
+                f"{name!r} can't be the name of a cut in SQL",
+                key=name,
+                hint="Take letters, digits and _, no keyword of SQL, and each name once",
+            )
+
+    def names(self) -> list[str]:
+        """Names that a query may use: of views and of their columns."""
+        views = (
+            "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+            " UNION SELECT column_name FROM duckdb_columns() WHERE NOT internal"
+        )
+        return [name.removesuffix(HIDDEN) for (name,) in self._connection.execute(views).fetchall()]
+
+    def statements(self, text: str, *, whole: bool = True) -> list[str] | None:
+        """The statements of a text; None if it may not have its end yet.
+
+        Args:
+            whole: It has.
+        Raises:
+            InvalidQuery: It is no SQL.
+        """
+        duckdb = package("duckdb")
+        try:
+            return [each.query for each in self._connection.extract_statements(text)]
+        except duckdb.Error as error:
+            if not whole and "unterminated" in str(error):
+                return None
+            raise self._typed(error, _place(str(error))) from error
+
+    def run(self, query: str) -> pa.RecordBatchReader:
+        """The rows of one statement, as a stream; nothing but the views can be read.
+
+        Raises:
+            InvalidQuery: DuckDB refuses it, or what it does while rows are read.
+        """
+        duckdb = package("duckdb")
+        if not self._sealed:
+            self._connection.execute("SET enable_external_access = false")
+            self._connection.execute("SET lock_configuration = true")
+            self._sealed = True
+        self._failures.first = None
+        try:
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1:
+                raise InvalidQuery(
+                    f"These are {len(statements)} statements" if statements else "There is no SQL",
+                    hint="Give one, such as SELECT * FROM a_table",
+                )
+            found = self._connection.sql(query)
+            rows = None if found is None else found.to_arrow_reader(_BATCH_ROWS)
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise self._typed(error, self._place(error, query)) from error
+        if rows is None:
+            return pa.RecordBatchReader.from_batches(pa.schema([]), [])
+        schema = pa.schema([f.with_name(n) for f, n in zip(rows.schema, _once(rows.schema.names))])
+        return pa.RecordBatchReader.from_batches(schema, self._checked(rows, schema))
+
+    def _checked(self, rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        duckdb = package("duckdb")
+        try:
+            for batch in rows:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise self._typed(error, _place(str(error))) from error
+
+    def _typed(self, error: Exception, place: str) -> Exception:
+        """The error of lakelog's own behind one of DuckDB's, or DuckDB's with its place."""
+        message = " ".join(str(error).partition("\nLINE ")[0].split())
+        return self._failures.first or InvalidQuery(message + place, hint=_hint(error))
+
+    def _place(self, error: Exception, query: str) -> str:
+        """Where in the query an error is; some of DuckDB's ways to run one don't tell."""
+        if "\nLINE " in str(error):
+            return _place(str(error))
+        try:
+            self._connection.execute("EXPLAIN\n" + query)
+        except package("duckdb").Error as again:
+            return _place(str(again), lines_before=1)
+        return ""
+
+
+def _once(names: Sequence[str]) -> list[str]:
+    """Names of columns, each once: a second `temp` becomes `temp_1`, as in DuckDB's own tables."""
+    found: list[str] = []
+    for name in names:
+        new, number = name, 0
+        while new in found or (number and new in names):
+            number += 1
+            new = f"{name}_{number}"
+        found.append(new)
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _place(text: str, lines_before: int = 0) -> str:
+    """The line and column that a message of DuckDB's points to."""
+    shown = re.match(r"(\d+): (.*)\n( *)\^", text.partition("\nLINE ")[2])
+    if shown is None:
+        return ""
+    number, excerpt, before = shown.groups()
+    line, column = int(number) - lines_before, len(before) - len(f"LINE {number}: ") + 1
+    return f" (line {line})" if excerpt.startswith("...") else f" (line {line}, column {column})"
+
+
+def _hint(error: Exception) -> str:
+    if type(error).__name__ == "OutOfMemoryException" or "Out of Memory" in str(error):
+        return "Give it more memory, or ask for less at once"
+    if "disabled" in str(error) or "configuration has been locked" in str(error):
+        return "SQL reads the tables of the database here, and nothing else"
+    return "SHOW TABLES lists the tables, DESCRIBE a_table its columns"

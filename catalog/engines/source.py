@@ -1,0 +1,65 @@
+"""What an engine reads of one table of a cut; and packages of engines, imported when needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...errors import MissingDependency
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+_NAMES: Final = {"duckdb": "DuckDB", "pandas": "pandas", "polars": "Polars"}
+
+
+class Scan(Protocol):
+    """Reads rows of a table."""
+
+    def __call__(
+        self, columns: Sequence[str] | None, where: Any | None, *, exact: bool = True
+    ) -> pa.RecordBatchReader:
+        """The rows, as `Snapshot.scan` gives them.
+
+        Args:
+            columns: Names; None: all.
+            where: A pyarrow expression.
+            exact: Whether rows that don't meet it are left out. Otherwise only files and row groups
+                are that hold none which does, however NaN compares: for engines that filter again.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table of a cut.
+
+    Attributes:
+        name: Of the table.
+        schema: Of its rows.
+        scan: Reads them.
+        row_count: How many there are, as the log says.
+    """
+
+    name: str
+    schema: pa.Schema
+    scan: Scan
+    row_count: Callable[[], int]
+
+
+def package(name: str) -> Any:
+    """The package of an engine.
+
+    Raises:
+        MissingDependency: It isn't installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingDependency(
+            f"This call needs {_NAMES[name]}, which is not installed",
+            key=name,
+            hint=f"pip install 'lakelog[{name}]'",
+        ) from error

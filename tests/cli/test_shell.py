@@ -1,0 +1,100 @@
+"""`lakelog shell`: statements from stdin, and a person at a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import select
+import sys
+import time
+
+import pytest
+
+
+@pytest.fixture
+def shell(cli, weather, monkeypatch):
+    """`shell(script, ...)`: the script on stdin."""
+
+    def call(script, *options):
+        monkeypatch.setattr("sys.stdin", io.StringIO(script))
+        return cli("shell", weather, "weather", *options)
+
+    return call
+
+
+def test_a_script(shell):
+    script = """select count(*) as n
+        from hourly;
+    .tables
+    .mode csv
+    select ';
+    ' as x; select 2 as y;
+    select count(*) as n from first.hourly"""
+    found = shell(script, "--also", "first=EWR=0")
+    assert (found.code, found.err) == (0, "")
+    lines = [line.strip() for line in found.out.splitlines()]
+    assert lines[:2] == ["n", "12"]
+    assert "stations" in lines
+    assert lines[-4:] == ["y", "2", "n", "3"]
+
+
+def test_the_first_error_ends_a_script(shell):
+    found = shell("select 1 as a;\nselect nope from hourly;\nselect 2 as b;\n", "-o", "csv")
+    assert found.code == 2
+    assert found.out == "a\n1\n"
+    assert '"nope"' in found.err
+    assert shell("select 'no end").code == 2
+    assert shell(".quit\nselect nope;").code == 0
+    assert ".mode" in shell(".mode parquet\n").out
+
+
+class Terminal:
+    """A shell at a terminal, in a process of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.pid, self._end = pty.fork()
+        if self.pid == 0:
+            argv = [sys.executable, "-m", "lakelog", "shell", url, "weather"]
+            os.execv(sys.executable, argv)
+        self.seen = ""
+
+    def until(self, words: str) -> str:
+        """What it prints up to some words."""
+        ends = time.monotonic() + 60
+        while words not in self.seen:
+            assert time.monotonic() < ends, self.seen
+            if select.select([self._end], [], [], 0.2)[0]:
+                self.seen += os.read(self._end, 4096).decode()
+        before, _, self.seen = self.seen.partition(words)
+        return before
+
+    def type(self, words: str) -> None:
+        os.write(self._end, words.encode())
+
+    def ended(self) -> int:
+        os.set_blocking(self._end, False)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_a_person_at_a_terminal(weather, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("INPUTRC", raising=False)
+    person = Terminal(weather)
+    person.until("lakelog> ")
+    person.type("select max(te\t) as t from hourl\t;\n")
+    assert "62.5" in person.until("lakelog> ")
+    person.type("select nope;\n")
+    assert "nope" in person.until("lakelog> ")
+    person.type("select 7\n")
+    person.until("...> ")
+    person.type("\x03")
+    person.until("lakelog> ")
+    person.type("select 8 as only;\n")
+    assert re.search(r"only\s+8", person.until("lakelog> "))
+    person.type("\x04")
+    assert person.ended() == 0
+    history = (tmp_path / "lakelog" / "sql_history").read_text()
+    assert "select max(temp) as t from hourly;" in history
