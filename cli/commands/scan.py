@@ -32,7 +32,7 @@ lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jso
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(
