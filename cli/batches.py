@@ -24,7 +24,7 @@ def print_batches(
     """Print the rows of a reader.
 
     Args:
-        form: One of `output.ROW_FORMS`.
+        form: One of `output.FORMS`.
         limit: At most so many rows; no more batches are asked for than that takes.
         head: What json says beside the rows, such as `opening.cut_fields`.
     Returns:

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import NaiveTime, UsageError
-from .output import FORMS, ROW_FORMS
+from .output import FORMS
 from .parser import URL
 
 if TYPE_CHECKING:
@@ -21,12 +21,8 @@ _FORMS_OF_TIME: Final = (
 )
 
 
-def add_url(parser: argparse.ArgumentParser, *, rows: bool = False) -> None:
-    """`URL`, `--output`, `--quiet` and `--option`: what every command takes.
-
-    Args:
-        rows: Whether the command gives rows, which all forms can hold.
-    """
+def add_url(parser: argparse.ArgumentParser) -> None:
+    """`URL`, `--output`, `--quiet` and `--option`: what every command takes."""
     parser.add_argument(
         "url",
         metavar="URL",
@@ -39,11 +35,9 @@ def add_url(parser: argparse.ArgumentParser, *, rows: bool = False) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        choices=ROW_FORMS if rows else FORMS,
+        choices=FORMS,
         default="text",
-        help="text for people (default), json, jsonl, csv or parquet for programs"
-        if rows
-        else "text for people (default), json or csv for programs",
+        help="text for people (default), json, jsonl, csv or parquet for programs",
     )
     parser.add_argument(
         "--option",

@@ -27,8 +27,7 @@ from . import text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-FORMS: Final = ("text", "json", "csv")
-ROW_FORMS: Final = ("text", "json", "jsonl", "csv", "parquet")
+FORMS: Final = ("text", "json", "jsonl", "csv", "parquet")
 _SAMPLE_ROWS: Final = 1_000
 _NARROWEST: Final = 40
 _CSV_SPECIAL = re.compile(r'[",\r\n]')

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, one_writer: bool = False) 
     Args:
         one_writer: Whether `--writer` must be given.
     """
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     whose = "whose log" if one_writer else "only this writer's; else every writer of the database"
     options.add_writer(parser, whose, required=one_writer)

@@ -36,7 +36,7 @@ _COLUMNS: Final = tuple(
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_writer(parser, "the folder that the log lies in", required=True)
     parser.add_argument(

@@ -33,7 +33,7 @@ _COLUMNS: Final = tuple(
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_writer(parser, "only this writer's log; else every writer of the database")
 

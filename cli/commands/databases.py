@@ -21,7 +21,7 @@ lakelog databases ./catalog --output json
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
 
 
 def run(args: argparse.Namespace) -> int:

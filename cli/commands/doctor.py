@@ -76,7 +76,7 @@ _NO_RACES: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     parser.add_argument("database", metavar="DATABASE", nargs="?", help="only this database")
     options.add_writer(
         parser, "only this writer's logs, and probe below its prefix (it need not exist yet)"

@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
     options.add_where(parser, "the condition to explain", required=True)
@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
         }
         output.rows(args.output, _COLUMNS, _records(shown), head=head, name="files")
         return 0
-    output.rows("text", _COLUMNS, _records(shown), empty="(no such files)")
+    if shown.num_rows or not listed.num_rows:
+        output.rows("text", _COLUMNS, _records(shown), empty="(no such files)")
     if shown.num_rows < listed.num_rows:
         output.line(f"and {count(listed.num_rows - shown.num_rows)} more")
     output.line(f"\n{_summary(_totals(kept), _totals(found))}")

@@ -64,7 +64,7 @@ _STATISTICS: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
     options.add_as_of(parser)

@@ -48,7 +48,7 @@ _RIGHT: Final = {"REVISION", "FILES", "ROWS"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_writer(parser, "only this writer's commits")
     options.add_limit(parser, "commits, the newest ones")

@@ -33,7 +33,7 @@ lakelog query ./catalog weather - < report.sql
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     parser.add_argument("sql", metavar="SQL", help="one statement; - reads it from stdin")
     options.add_as_of(parser)

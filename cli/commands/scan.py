@@ -26,13 +26,13 @@ lakelog scan s3://lake/catalog weather hourly --limit 10
 lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv
 lakelog scan ./catalog weather hourly --where "origin = 'JFK' and temp < 15" --output jsonl
 lakelog scan ./catalog weather hourly --as-of 2013-06-30T00:00Z --output parquet > june.parquet
-lakelog scan ./a shop orders -o jsonl | lakelog write ./b shop orders - --format jsonl --writer x
+lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jsonl --writer x
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(

@@ -56,7 +56,7 @@ class _Variant:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
     options.add_as_of(parser)

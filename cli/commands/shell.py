@@ -24,7 +24,7 @@ lakelog shell ./catalog weather --output csv < report.sql
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_as_of(parser)
     options.add_also(parser)

@@ -35,7 +35,7 @@ lakelog show ./catalog EWR/weather/transactions/998-999999999987-12.bdb70c0a.tra
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     parser.add_argument(
         "database", metavar="DATABASE|KEY", help="a database, or the key of an object"
     )

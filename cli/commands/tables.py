@@ -39,7 +39,7 @@ _COLUMNS: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_as_of(parser)
     options.add_writer(parser, "only what this writer has committed")

@@ -46,10 +46,10 @@ lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013
 lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
 lakelog write ./catalog weather hourly - --format csv --writer EWR < rows.csv
 lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --writer EWR --add
-lakelog write ./catalog shop orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
+lakelog write ./catalog db orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
 lakelog write ./catalog shop orders o.csv --no-header --columns id,price,at --writer x
-lakelog write ./catalog shop orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
-lakelog scan ./a shop orders -o jsonl | lakelog write ./b shop orders - --format jsonl --writer x
+lakelog write ./catalog db orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
+lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jsonl --writer x
 """
 _COLUMNS: Final = (
     Column("writer"),
@@ -68,7 +68,7 @@ _COLUMNS: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    options.add_url(parser, rows=True)
+    options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
     parser.add_argument(

@@ -137,14 +137,17 @@ def test_a_parquet_file_that_is_none(refused, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "body", "column"),
-    [("x.jsonl", '{"empty": {}}', "empty"), ("x.csv", "twice,twice\n1,2\n", "twice")],
+    ("name", "body", "column", "error"),
+    [
+        ("x.jsonl", '{"empty": {}}', "empty", errors.InvalidSchema),
+        ("x.csv", "twice,twice\n1,2\n", "twice", errors.UsageError),
+    ],
 )
-def test_a_schema_that_parquet_can_not_hold(refused, tmp_path, name, body, column):
+def test_a_schema_that_parquet_can_not_hold(refused, tmp_path, name, body, column, error):
     file = tmp_path / name
     file.write_text(body)
     write = ("write", tmp_path / "cat", "db", "t", file, "--writer", "W")
-    assert f"'{column}'" in refused(errors.InvalidSchema, 2, *write)
+    assert f"'{column}'" in refused(error, 2, *write)
     assert not list((tmp_path / "cat").rglob("*.parquet"))
 
 

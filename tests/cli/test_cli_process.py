@@ -148,12 +148,18 @@ def test_examples_are_valid_command_lines():
     from lakelog.cli.parser import command_parser
 
     for entry in command_list.COMMANDS:
-        for line in entry.load().EXAMPLES.strip().splitlines():
-            words = shlex.split(line)
-            ends = [words.index(word) for word in ("|", ">") if word in words]
-            program, name, *args = words[: min(ends, default=None)]
-            assert (program, name) == ("lakelog", entry.name)
-            command_parser(entry).parse_intermixed_args(args)
+        for line in entry.load().EXAMPLES.strip().replace("\\\n", "").splitlines():
+            lines = [_words(part) for part in line.split(" | ")]
+            ours = [words for words in lines if words[0] == "lakelog"]
+            assert entry.name in [words[1] for words in ours]
+            for _, name, *args in ours:
+                command_parser(command_list.find(name)).parse_intermixed_args(args)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command in a shell's line, without where its streams lead."""
+    words = shlex.split(line)
+    return words[: min((words.index(sign) for sign in "<>" if sign in words), default=None)]
 
 
 def test_the_overview(capsys):

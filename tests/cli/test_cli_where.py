@@ -97,6 +97,7 @@ def test_explain_lists_what_is_asked_for_and_counts_all(cli, weather):
     assert kept["all"] == skipped["all"] == whole["all"]
     first = cli(*at, "--skipped", "--limit", "1").out
     assert "\nand 3 more\n\nkept: 1 of 5 files" in first
+    assert cli(*at, "--limit", "0").out.startswith("and 5 more\n\nkept: 1 of 5 files")
     assert cli(*at, "--kept", "--skipped").code == 2
     assert "(no such files)" in cli(*at, "--kept", "--as-of", "EWR=0").out
     assert cli(*at, "--as-of", "EWR=0", "-o", "json").json["all"]["files"] == 1
