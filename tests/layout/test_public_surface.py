@@ -16,8 +16,8 @@ SURFACE = {
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "explain", "file_parts", "files", "refresh",
-        "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
-        "token",
+        "row_filter", "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb",
+        "to_pandas", "to_polars", "token",
     },
     "Transaction": {
         "add", "commit", "commit_info", "discard", "remove", "transaction_id", "write",
