@@ -20,14 +20,12 @@ one query compares two points in time.
 Columns and conditions of the query reach the log's statistics: files that can't hold such rows are
 not read. Memory stays within --memory, and what doesn't fit goes to temporary files; rows are
 printed as they come. SQL sees the tables and nothing else, neither files nor the network. Times are
-in UTC; json holds the token of what was read. - as the SQL reads it from stdin."""
+in UTC; json holds the token of what was read. For - the SQL is read from stdin: < report.sql"""
 EXAMPLES: Final = """
 lakelog query s3://lake/catalog weather "SELECT origin, max(temp) FROM hourly GROUP BY origin"
 lakelog query ./catalog weather "SELECT count(*) FROM hourly" --as-of 2013-06-30T00:00Z
-lakelog query ./catalog weather --also june=2013-06-30T00:00Z \\
-    "SELECT time_hour, temp FROM hourly EXCEPT SELECT time_hour, temp FROM june.hourly"
+lakelog query ./catalog weather "FROM hourly EXCEPT FROM old.hourly" --also old=2013-06-30T00:00Z
 lakelog query ./catalog weather "FROM hourly" --output parquet > hourly.parquet
-lakelog query ./catalog weather - < report.sql
 """
 
 

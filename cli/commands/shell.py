@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = """\
 Ask the tables of a database in SQL, one statement after another, as with `lakelog query`: all at
 one cut, which stays the same for the whole session. At a terminal there is a history, and the Tab
-key completes names; else statements are read from stdin, and the first error ends the command."""
+key completes names; else statements are read from stdin (< report.sql), and the first error ends
+the command."""
 EXAMPLES: Final = """
 lakelog shell s3://lake/catalog weather
 lakelog shell ./catalog weather --as-of 2013-06-30T00:00Z --also now=now
-lakelog shell ./catalog weather --output csv < report.sql
+lakelog shell ./catalog weather --output csv --memory 4GB
 """
 
 
