@@ -10,10 +10,14 @@ import argparse
 import random
 import sys
 import tempfile
+from pathlib import Path
 from unittest import mock
 
 import pyarrow.compute as pc
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "running"))
+
 from lakelog.catalog.data import parquet
 from lakelog.catalog.read.row_filter import row_filter
 from lakelog.catalog.read.skipping import kept_files
