@@ -6,6 +6,7 @@ Source: docs/reading.md, "Predicates".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ import pyarrow as pa
 
 from ...errors import InvalidPredicate, SchemaConflict, UsageError
 from ..data.unify import column_names, unify
-from ..where.tree import Constant, columns_of
+from ..where.build import all_of, any_of, negation
+from ..where.kinds import family
+from ..where.tree import And, Compare, Constant, In, Not, Or, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +93,26 @@ def row_filter(
     predicate = from_arrow(where, whole)
     if predicate is None:  # not understood: Arrow filters by it, and nothing is skipped
         return RowFilter(Constant(True), whole, where)
+    if not decides:
+        predicate = _however_nan_compares(predicate)
     return RowFilter(predicate, _chosen(whole, predicate), where)
+
+
+def _however_nan_compares(predicate: Predicate, *, wanted: bool = True) -> Predicate:
+    """A predicate that NaN meets in any comparison: for engines that compare it otherwise.
+
+    Args:
+        wanted: Whether it is to be true; else, inside of NOT, to be false.
+    """
+    if isinstance(predicate, Not):
+        return negation(_however_nan_compares(predicate.item, wanted=not wanted))
+    if isinstance(predicate, And | Or):
+        items = [_however_nan_compares(item, wanted=wanted) for item in predicate.items]
+        return all_of(items) if isinstance(predicate, And) else any_of(items)
+    if not isinstance(predicate, Compare | In) or family(predicate.column.kind) != "float":
+        return predicate
+    nan = Compare(predicate.column, ">", math.inf)
+    return any_of([predicate, nan]) if wanted else all_of([predicate, negation(nan)])
 
 
 def _is_expression(where: Any) -> bool:
