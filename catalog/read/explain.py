@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.bound_keys import byte_forms
-from ..format.columns import array, column
+from ..format.columns import array, column, empty_table
 from ..format.statistics import bound_type, decode_bounds
 from ..log.files import in_partition
 from ..where.outcomes import outcomes
@@ -52,7 +52,7 @@ def explained(facts: TableFacts, wanted: RowFilter, partition: str | None) -> pa
         Columns of `EXPLAINED`, in the order of `Files.table`.
     Requests: as `skipping.kept_files`.
     """
-    parts = [EXPLAINED.empty_table()]
+    parts = [empty_table(EXPLAINED)]
     for source in facts.of_files(wanted.target.names):
         files = source.files
         reasons = np.full(files.num_rows, "", object)

@@ -9,11 +9,13 @@ Source: docs/reading.md, "Predicates".
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..format.columns import column
 from .kinds import DAY_S, compared, family
 from .tree import And, Column, Compare, Constant, In, IsNull, Not, Or, Predicate, StartsWith
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 _COUNTED: Final = ("date", "time", "timestamp", "instant")
 _CHAIN: Final = 64
-_NULL: Final = pa.scalar(None, pa.bool_())
+_NULL: Final = column([None], pa.bool_())[0]  # `pa.scalar` imports pandas
 _FUNCTIONS: Final = {
     "=": pc.equal,
     "<>": pc.not_equal,
@@ -76,7 +78,7 @@ class _Translation:
     def of(self, predicate: Predicate) -> Any:
         """A predicate's values: booleans with nulls."""
         if isinstance(predicate, Constant):
-            return self._constant(pa.scalar(predicate.value, pa.bool_()))
+            return self._constant(column([predicate.value], pa.bool_())[0])
         if isinstance(predicate, And):
             return _all_of([self.of(item) for item in predicate.items])
         if isinstance(predicate, Or):
@@ -156,10 +158,19 @@ def scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
 
 def scalars(kind: pa.DataType, values: Sequence[Value]) -> pa.Array:
     """Values of a predicate as an array of their type."""
-    kind = scalar_type(kind)
-    if family(kind) not in _COUNTED:
-        return pa.array(values, kind)
-    counts = [int(value) for value in values]
-    if pa.types.is_date64(kind):
-        counts = [count * DAY_S * 1000 for count in counts]
-    return pa.array(counts, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+    kind, types = scalar_type(kind), pa.types
+    if family(kind) in _COUNTED:
+        counts = [int(value) for value in values]
+        if types.is_date64(kind):
+            counts = [count * DAY_S * 1000 for count in counts]
+        return column(counts, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+    if types.is_decimal(kind):
+        unscaled = [int(Fraction(value) * 10**kind.scale) for value in values]  # type: ignore[arg-type]
+        raw = b"".join(count.to_bytes(kind.byte_width, "little", signed=True) for count in unscaled)
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(raw)])
+    if types.is_integer(kind):
+        wide = pa.uint64() if types.is_unsigned_integer(kind) else pa.int64()
+        return column(values, wide).cast(kind)
+    if types.is_floating(kind):
+        return column(values, pa.float64()).cast(kind)
+    return column(values, kind)

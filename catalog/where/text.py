@@ -40,12 +40,12 @@ def _some(texts: list[str]) -> list[str]:
 
 
 def _value(value: Value, kind: pa.DataType) -> str:
+    from .arrow import scalar
+
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, str):
         return repr(value)
     if isinstance(value, int) and pa.types.is_temporal(kind):
-        if pa.types.is_date(kind):
-            kind = pa.date32()
-        return str(pa.scalar(value, kind).cast(pa.string()).as_py())
+        return str(scalar(kind, value).cast(pa.string()).as_py())
     return str(value)
