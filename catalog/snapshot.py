@@ -293,7 +293,7 @@ class Snapshot(EngineReads):
         self, asked: Asked, columns: Sequence[str] | None, *, exact: bool = True
     ) -> pa.RecordBatchReader:
         schemas = self._tables.file_schemas(asked.table, asked.writer)
-        names = column_names(schemas) if columns is None else checked(columns, schemas, asked.table)
+        names = None if columns is None else checked(columns, schemas, asked.table)
         projection = projected(schemas, asked.table, names, asked.found if exact else None)
         return scan_files(self._store, self._parts(asked), projection)
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..catalog.format.folding import fold
 from ..catalog.format.frame import FrameKind, decode_frame
-from ..catalog.format.names import base_folder, log_folder, parse_log_object
+from ..catalog.format.names import base_folder, log_folder, parse_data_file, parse_log_object
 from ..catalog.format.objects import decode_transaction
 from ..catalog.format.seals import read_seal
 from ..catalog.read.log_reader import LogReader
@@ -261,13 +261,21 @@ class Annals:
         self.current = log.names().incarnation or 1
         standing = self._back_from(state.digest)
         told: set[bytes] = set()
-        begun_on = set(self.bases.values())
+        begun_on = {base for path, base in self.bases.items() if not self._is_doubled(path)}
         for digest, entry in self.entries.items():
             if any((entry.revision, one) in begun_on for one in entry.ids):
                 told |= self._back_from(digest)
         for digest in self.entries.keys() - standing - told:
             for path in {self.fold(path) for path in self.entries[digest].adds} - live:
                 self.owed.pop(path, None)
+
+    def _is_doubled(self, path: str) -> bool:
+        """Whether a file has the id of another commit's transaction, as a process and its double
+        may draw one id for two: then it is no proof."""
+        name = parse_data_file(path)
+        if name is None:
+            return False
+        return sum(name.transaction_id in entry.ids for entry in self.entries.values()) > 1
 
     def _back_from(self, digest: bytes) -> set[bytes]:
         """A transaction, and all those that it stands on."""

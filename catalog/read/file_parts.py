@@ -69,15 +69,20 @@ def file_parts(
 
 
 def projected(
-    schemas: Sequence[FileSchema], table: str, names: Sequence[str], found: RowFilter | None
+    schemas: Sequence[FileSchema],
+    table: str,
+    columns: Sequence[str] | None,
+    found: RowFilter | None,
 ) -> Projection:
-    """What to read for some columns of the rows that are asked for. Types need to agree in what is
-    read alone.
+    """What to read for some columns (None: all) of the rows that are asked for. Types need to agree
+    in what is read alone.
 
     Raises:
         SchemaConflict: They don't.
     """
-    read = list(names)
+    if columns is None:
+        return Projection(unify(schemas, table), None if found is None else found.keep)
+    names, read = columns, list(columns)
     if found is not None:
         read += (name for name in found.target.names if name not in names)
     unified = _unified(schemas, table, read)

@@ -122,6 +122,7 @@ def _read_anew(store: Store, warned: Literal["error", "ignore"]) -> Seen:
     listing = log.names()
     with warnings.catch_warnings():
         warnings.simplefilter(warned)
+        warnings.simplefilter("ignore", ResourceWarning)  # transactions of who died are dropped
         state = log.load()
     rows = state.history.table().select(["revision", "transaction_ids"]).to_pylist()
     found = tuple(
@@ -152,6 +153,7 @@ def past(store: Store) -> dict[int, frozenset[str]]:
                 log.load(revision)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ResourceWarning)
             _pasts[digest] = {
                 revision: live_files(log.load(revision))
                 for revision in range(oldest, listing.head + 1)

@@ -91,7 +91,9 @@ def random_commit(rng: random.Random, writer: Any, live: list[tuple[str, str]]) 
                 partition = rng.choice(["", "", "_", "2013/01", "..", "é"])
                 data = random_data(rng, table)
                 size = rng.choice([1, 1 << 20])  # some writes make several files
-                added += tx.write(table, data, partition=partition, file_bytes=size)
+                added += tx.write(
+                    table, data, partition=partition, file_bytes=size, on_conflict="allow"
+                )
     if tx.commit_info is not None and not tx.commit_info.skipped:
         live += added
 
