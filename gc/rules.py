@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ..catalog.format.names import DataFile, parse_data_file
+from ..catalog.format.names import DataFile, parse_data_file, place_of
 from .context import is_old, span_text
 from .plan import is_data_path
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..catalog.margins import Margins
     from ..store import ObjectInfo
 
-_MADE_BY_US_SLASHES: Final = 3  # data/<partition>/<table>/<file>
 _UNKNOWN: Final = "unknown name: no Parquet file by its name"
 _INNER: Final = "of a log that lies below this data folder: move that catalog elsewhere"
 _OTHER_LOG: Final = (
@@ -127,4 +126,4 @@ class Rules:
 
 def own_name(path: str) -> DataFile | None:
     """What the name of a file says that lies where lakelog puts its own."""
-    return parse_data_file(path) if path.count("/") == _MADE_BY_US_SLASHES else None
+    return None if place_of(path) is None else parse_data_file(path)

@@ -18,13 +18,11 @@ from ..catalog.format.floats import tell_floats
 from ..catalog.format.names import (
     MAX_INCARNATION,
     MAX_REVISION,
-    NO_PARTITION,
     base_folder,
     check_path,
     data_path,
-    escape_name,
     parse_data_file,
-    unescape_name,
+    place_of,
 )
 from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
@@ -266,17 +264,3 @@ def _foreign(
         add.table,
         add.schema_fingerprint,
     )
-
-
-def place_of(path: str) -> tuple[str, str] | None:
-    """Partition and table that a path names, or None if it names none."""
-    segments = path.split("/")
-    if len(segments) != 4:
-        return None
-    partition = "" if segments[1] == NO_PARTITION else unescape_name(segments[1])
-    table = unescape_name(segments[2])
-    try:
-        same = escape_name(table, "table") == segments[2]
-    except InvalidName:
-        return None
-    return (partition, table) if same else None

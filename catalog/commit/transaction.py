@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
 from ..data.parquet import FILE_BYTES, encode_files
 from ..format.folding import fold
-from ..format.footer import FooterMetadata
 from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
 from ..format.schema import encode_schema
 from ..scalars import value_of
@@ -21,6 +20,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
 from .data_file import put_data
 from .dropped import warn_dropped
+from .file_footer import footer_of
 from .readable import OwnSchemas, check_on_conflict
 from .room import Room
 from .uploads import Uploads
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ...store import ObjectInfo
+    from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
@@ -74,6 +75,7 @@ class Transaction:
         data: Any,
         partition: str = "",
         *,
+        partition_by: Sequence[str] | None = None,
         clock: tuple[int, int] | None = None,
         file_bytes: int = FILE_BYTES,
         on_conflict: Literal["raise", "allow"] = "raise",
@@ -83,7 +85,10 @@ class Transaction:
         Args:
             table: Any non-empty name.
             data: pyarrow Table, RecordBatch or RecordBatchReader; pandas or polars DataFrame.
-            partition: Any name; empty for none.
+            partition: Any name; empty for none. A `/` in it makes folders.
+            partition_by: Columns by whose values the rows are split, in the place of `partition`:
+                each combination has files of its own, in a partition like `year=2026/month=11`
+                (docs/writing.md, "Partitions"). The columns stay in the files.
             clock: Logical clock of the first and the last row; the writer's own time in µs if not
                 given.
             file_bytes: A file is closed once it is about so large.
@@ -97,7 +102,8 @@ class Transaction:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             SchemaConflict: The table could not be read any more. Nothing was written.
-            UsageError: The transaction has no room for one more schema. Nothing was written.
+            UsageError: The transaction has no room for one more schema: nothing was written; or
+                what can't be partitioned so: nothing of this write becomes visible.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
                 second file on files are put while the next ones are encoded, so that this call,
                 a later one or the commit may tell of the failure; the transaction is lost then.
@@ -107,56 +113,38 @@ class Transaction:
             holds files of the table.
         """
         from ..data.dataframes import to_batches
+        from ..data.partitioned import check_partition_by, partitions
 
         self._check_open()
         self._session.refuse_fenced()
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
         schema, batches = to_batches(data)
+        by = check_partition_by(partition_by, schema, partition)
         encoded_schema = encode_schema(schema)
         if check_on_conflict(on_conflict):
             self._own.refuse_conflict(table, encoded_schema)
         first, last = check_clock(clock or self._session.clock())
-        base_revision, base_transaction_id, base_app_version = self._base
-        meta = FooterMetadata(
-            writer=self._session.writer_id,
-            database=self._session.database,
-            table=table,
-            partition=partition,
-            transaction_id=self._intent.transaction_id,
-            number=self._files,
-            base_revision=base_revision,
-            base_transaction_id=base_transaction_id,
-            epoch=self._intent.epoch,
-            first_clock=first,
-            last_clock=last,
-            schema=schema,
-            log_id=self._session.log.log_id,
-            incarnation=self._session.log.incarnation,
-            slot_seed=self._session.slot_seed,
-            replaces=tuple(islice(self._removed, self._named, None)),
-            replaced=len(self._removed),
-            app_id=self._intent.app_id,
-            app_version=self._intent.app_version,
-            base_app_version=base_app_version,
-            operation=self._intent.operation or ("overwrite" if self._removed else "append"),
-        )
+        meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
+        meta = replace(meta, partition=partition, **self._removals())
         self._path(meta)  # a bad name is refused before the first byte is written
         schemas = self._unknown(table, encoded_schema)
         paths: list[str] = []
         adds: list[wire.Action] = []
-        for encoded in encode_files(
-            batches, schema, meta, encoded=encoded_schema, file_bytes=file_bytes
-        ):
-            path = self._path(replace(meta, number=self._files))
-            self._files += 1
-            self._named = len(self._removed)
-            self._uploads.add(self._key(path), encoded.body.to_pybytes())
-            add = encoded.facts
-            add.path, add.table, add.partition = path, table, partition
-            add.first_clock, add.last_clock = first, last
-            adds.append(wire.Action(add=add))
-            paths.append(path)
+        for name, rows in partitions(batches, by) if by else [(partition, batches)]:
+            meta = replace(meta, partition=name, number=self._files, **self._removals())
+            for encoded in encode_files(
+                rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes
+            ):
+                path = self._path(replace(meta, number=self._files))
+                self._files += 1
+                self._named = len(self._removed)
+                self._uploads.add(self._key(path), encoded.body.to_pybytes())
+                add = encoded.facts
+                add.path, add.table, add.partition = path, table, name
+                add.first_clock, add.last_clock = first, last
+                adds.append(wire.Action(add=add))
+                paths.append(path)
         if not paths and on_conflict == "raise":
             self._own.refuse_conflict(table, encoded_schema, empty=True)
         # Only now: of a write that broke off nothing may become visible.
@@ -326,6 +314,14 @@ class Transaction:
         actions = [wire.Action(schema=item)]
         self._room.check(actions)
         return actions
+
+    def _removals(self) -> dict[str, Any]:
+        """What the next file's footer says of removals: those that no footer names yet."""
+        return {
+            "replaces": tuple(islice(self._removed, self._named, None)),
+            "replaced": len(self._removed),
+            "operation": self._intent.operation or ("overwrite" if self._removed else "append"),
+        }
 
     def _learn(self, schemas: Sequence[wire.Action]) -> None:
         """Name schemas in this transaction."""

@@ -138,7 +138,7 @@ def encode_files(
     import pyarrow.parquet as pq  # with the file systems of Arrow: what only adds files needs none
 
     encoded = encoded or encode_schema(schema)
-    groups = _row_groups(batches)
+    groups = row_groups(batches)
     floats = [at for at, field in enumerate(schema) if is_float(field.type)]
     number = meta.number
     group = next(groups, None)
@@ -233,7 +233,8 @@ def footer_digest(footer: bytes) -> bytes:
     return hashlib.sha256(footer).digest()[:8]
 
 
-def _row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together, and cut, to about `ROW_GROUP_BYTES`, with at most `ROW_GROUP_ROWS`."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

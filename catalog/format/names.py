@@ -245,17 +245,51 @@ NO_PARTITION: Final = "_"
 
 
 def data_path(partition: str, table: str, epoch: int, transaction_id: bytes, number: int) -> str:
-    """Where a new data file goes, relative to `<writer>/<database>/`. The empty partition lies in
-    `_`.
+    """Where a new data file goes, relative to `<writer>/<database>/`.
 
     Raises:
         InvalidName: A partition or table name that can't be.
     """
-    folder = NO_PARTITION if partition == "" else escape_name(partition, "partition")
-    if partition == NO_PARTITION:
-        folder = "%5F"
+    folder = partition_folder(partition)
     file = f"{epoch}-{transaction_id.hex()}-{number}.parquet"
     return check_path(f"data/{folder}/{escape_name(table, 'table')}/{file}")
+
+
+def partition_folder(partition: str) -> str:
+    """The folders of a partition: a level for each part between `/`, percent-encoded; an empty
+    part, as in the empty name, lies in `_`.
+
+    Raises:
+        InvalidName: A partition name that can't be.
+    """
+    if partition != "":
+        escape_name(partition, "partition")  # the length of the whole
+    return "/".join(_level(part) for part in partition.split("/"))
+
+
+def _level(part: str) -> str:
+    if part == "":
+        return NO_PARTITION
+    return "%5F" if part == NO_PARTITION else escape_name(part, "partition")
+
+
+def place_of(path: str) -> tuple[str, str] | None:
+    """Partition and table that the folders of a path name, or None if they name none.
+
+    Folders in folders are taken for a partition only if each is `column=value`: else they are more
+    likely a copy of a data folder, or somebody's own.
+    """
+    top, *levels, folder, _ = path.split("/") if path.count("/") > 2 else ("", "", "")
+    hive = all("=" in level for level in levels) and "=" not in folder
+    if top != "data" or not levels or (len(levels) > 1 and not hive):
+        return None
+    parts = ["" if level == NO_PARTITION else unescape_name(level) for level in levels]
+    table = unescape_name(folder)
+    try:
+        same = escape_name(table, "table") == folder
+    except InvalidName:
+        return None
+    return ("/".join(parts), table) if same else None
 
 
 def log_folder(writer: str, database: str) -> str:

@@ -43,6 +43,7 @@ With --app-id and --app-version the same command can be run again after any fail
 once."""
 EXAMPLES: Final = """
 lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013-01
+lakelog write ./catalog weather hourly *.csv --writer EWR --partition-by year,month
 lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
 lakelog write ./catalog weather hourly - --format csv --writer EWR < rows.csv
 lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --writer EWR --add
@@ -80,6 +81,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_writer(parser, "the writer id to commit under", required=True)
     parser.add_argument(
         "--partition", metavar="NAME", default="", help="the partition of the new files"
+    )
+    parser.add_argument(
+        "--partition-by",
+        metavar="A,B",
+        action="append",
+        help="split the rows by the values of these columns, into partitions like "
+        "year=2026/month=11 (repeat the option for names that hold a comma)",
     )
     parser.add_argument(
         "--format", choices=(*FORMATS, "json"), help="of the files; by their names if not given"
@@ -175,13 +183,14 @@ def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | Non
 
 
 def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
-    from ..inputs.arguments import csv_options, refuse_idle_options
+    from ..inputs.arguments import csv_options, names_of, refuse_idle_options
     from ..inputs.known import known_schema
     from ..inputs.read import open_rows
     from ..inputs.resolve import Resolver
     from ..inputs.type_names import parse_types
 
     csv, forced = csv_options(args), parse_types(args.type)
+    by = names_of(args.partition_by) or None
     with open_sources(args.files, args.format, check_encoding(args.encoding)) as sources:
         refuse_idle_options(args, {source.form for source in sources})
         known = known_schema(catalog, args.database, args.table, args.writer)
@@ -196,7 +205,7 @@ def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | N
         ):
             for source in sources:
                 rows = open_rows(source, schema, csv, forced.keys())
-                paths += tx.write(args.table, rows, args.partition)
+                paths += tx.write(args.table, rows, args.partition, partition_by=by)
                 progress.step()
             return tx.commit(), paths
 

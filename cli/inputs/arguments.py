@@ -10,7 +10,7 @@ from .sources import FORMATS, SEPARATED
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Set
+    from collections.abc import Sequence, Set
 
 _TAB = ("tab", "\\t")
 
@@ -27,9 +27,7 @@ def csv_options(args: argparse.Namespace) -> CsvOptions:
             f"--delimiter {delimiter[:20]!r} is not one ASCII character",
             hint="For example ';', '|' or tab",
         )
-    columns = [name.strip() for value in args.columns or () for name in value.split(",")]
-    if len(args.columns or ()) > 1:
-        columns = list(args.columns)
+    columns = names_of(args.columns)
     if not args.header and not columns:
         raise UsageError(
             "Without a header the columns have no names", hint="Name them: --columns a,b,c"
@@ -39,6 +37,13 @@ def csv_options(args: argparse.Namespace) -> CsvOptions:
         problem = f"{twice!r} stands twice" if twice else "a name is empty"
         raise UsageError(f"In --columns {problem}", hint="Name each column once")
     return CsvOptions(delimiter, args.header, tuple(columns), tuple(args.null))
+
+
+def names_of(given: Sequence[str] | None) -> list[str]:
+    """Names of columns from an option: between commas, or one each where it is repeated."""
+    if len(given or ()) > 1:
+        return list(given or ())
+    return [name.strip() for value in given or () for name in value.split(",")]
 
 
 def refuse_idle_options(args: argparse.Namespace, forms: Set[str]) -> None:

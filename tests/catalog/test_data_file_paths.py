@@ -14,6 +14,8 @@ from lakelog.catalog.format.names import (
     check_path,
     data_path,
     parse_data_file,
+    partition_folder,
+    place_of,
     unescape_name,
 )
 from lakelog.errors import InvalidPath
@@ -125,9 +127,51 @@ def test_data_paths_say_epoch_transaction_and_number(
 ):
     path = data_path(partition, table, epoch, transaction_id, number)
     assert parse_data_file(path) == DataFile(epoch, transaction_id, number)
-    _, folder, name, _ = path.split("/")
+    _, *folders, name, _ = path.split("/")
     assert unescape_name(name) == table
-    assert ("" if folder == "_" else unescape_name(folder)) == partition
+    parts = ["" if folder == "_" else unescape_name(folder) for folder in folders]
+    assert "/".join(parts) == partition
+
+
+@pytest.mark.parametrize(
+    ("partition", "folders"),
+    [
+        ("", "_"),
+        ("_", "%5F"),
+        ("year=2026/month=11", "year=2026/month=11"),
+        ("a//_/..", "a/_/%5F/%2E%2E"),
+        ("/", "_/_"),
+        ("a%2Fb/*", "a%252Fb/%2A"),
+    ],
+)
+def test_a_partition_has_a_folder_a_level(partition, folders):
+    assert partition_folder(partition) == folders
+    assert data_path(partition, "t", 1, ID, 0).startswith(f"data/{folders}/t/1-")
+
+
+@given(*[st.text(st.sampled_from("/_%5F.=a"), max_size=6)] * 2)
+def test_no_two_partitions_have_one_folder(left, right):
+    assert (partition_folder(left) == partition_folder(right)) == (left == right)
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("data/_/t/x", ("", "t")),
+        ("data/2013-01/t/x", ("2013-01", "t")),
+        ("data/y=1/m=2/t/x", ("y=1/m=2", "t")),
+        ("data/y=1/t%2Fu/x", ("y=1", "t/u")),
+        ("data/backup/y=1/t/x", None),
+        ("data/2013/01/t/x", None),
+        ("data/t/y=1/m=2/x", None),
+        ("data/t/x", None),
+        ("data/x", None),
+        ("data/_/t%/x", None),
+    ],
+)
+def test_places_that_say_partition_and_table(path, place):
+    """Other folders in folders may be a copy: gc and rebuild take them for somebody's own."""
+    assert place_of(path) == place
 
 
 def test_the_empty_partition_and_one_called_underscore_are_two():

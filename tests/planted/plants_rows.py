@@ -163,3 +163,26 @@ def spark_reads_the_first_store() -> Any:
     from lakelog.spark import hadoop_options
 
     return mock.patch.dict(hadoop_options._OWN_CONNECTORS, clear=True)
+
+
+@plant("tests/catalog/test_partition_names.py::test_columns_and_values_come_back")
+def values_name_partitions_as_they_are() -> Any:
+    """Values stand in names of partitions unescaped, so that a `/` in one begins another."""
+    from lakelog.catalog.format import partition_names
+
+    return mock.patch.object(partition_names, "_escaped", lambda text: text)
+
+
+@plant("tests/catalog/test_partition_by.py")
+def null_has_the_partition_of_another_value() -> Any:
+    """Rows with null are written into the partition of the first value."""
+    from lakelog.catalog.data import partitioned
+
+    real = partitioned._codes
+
+    def codes(values: Any) -> Any:
+        found = real(values)
+        found[values.is_null().to_numpy()] = 0
+        return found
+
+    return mock.patch.object(partitioned, "_codes", codes)

@@ -1,0 +1,53 @@
+"""What a transaction says in the footers of the files that it writes.
+
+Source: docs/format.md, section 8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..format.footer import FooterMetadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..log.build import Intent
+    from .session import Session
+
+
+def footer_of(  # noqa: PLR0917 - as they come
+    session: Session,
+    intent: Intent,
+    base: tuple[int, bytes, int],
+    table: str,
+    schema: pa.Schema,
+    clock: tuple[int, int],
+) -> FooterMetadata:
+    """What the first file says, of no partition and with no removals.
+
+    Args:
+        base: What `Session.base` gave when the transaction was begun.
+        clock: Of its first and its last row.
+    """
+    base_revision, base_transaction_id, base_app_version = base
+    return FooterMetadata(
+        writer=session.writer_id,
+        database=session.database,
+        table=table,
+        partition="",
+        transaction_id=intent.transaction_id,
+        number=0,
+        base_revision=base_revision,
+        base_transaction_id=base_transaction_id,
+        epoch=intent.epoch,
+        first_clock=clock[0],
+        last_clock=clock[1],
+        schema=schema,
+        log_id=session.log.log_id,
+        incarnation=session.log.incarnation,
+        slot_seed=session.slot_seed,
+        app_id=intent.app_id,
+        app_version=intent.app_version,
+        base_app_version=base_app_version,
+    )
