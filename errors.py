@@ -97,6 +97,10 @@ class InvalidSchema(UsageError):
     """Data whose schema Parquet or this catalog can't hold."""
 
 
+class InvalidPartition(UsageError):
+    """The name of a partition doesn't tell the value of a column, or one that isn't of its type."""
+
+
 class UnknownSchema(UsageError):
     """A file was added with a schema that neither the log nor its transaction names before it."""
 

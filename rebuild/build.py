@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid
 from ..catalog.format.objects import decode_transaction
-from ..catalog.log.build import Intent, build_transaction, identity_action
+from ..catalog.log.build import Intent, build_transaction, identity_action, upgrade_actions
 from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
 from ..catalog.log.validate import check_written, validate
@@ -97,12 +97,12 @@ def _intent(
         intent.summary["original_revision"] = str(item.original_revision)
     intent.actions += [_remove(table, path) for table, path in item.removed]
     known = set(item.schemas)
-    intent.actions += [_schema(schemas[name]) for name in item.schemas]
+    intent.actions += [action for name in item.schemas for action in _schema(schemas[name])]
     for file in item.files:
         name = (file.table, file.fingerprint)
         if name not in known and name not in state.schemas:
             known.add(name)
-            intent.actions.append(_schema(schemas[name]))
+            intent.actions += _schema(schemas[name])
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
     if item.forgotten:
@@ -130,7 +130,7 @@ def _remove(table: str, path: str) -> wire.Action:
     return wire.Action(remove=wire.Remove(path=path, table=table))
 
 
-def _schema(schema: KnownSchema) -> wire.Action:
+def _schema(schema: KnownSchema) -> list[wire.Action]:
     numbers = [wire.Generation(column=n, generation=g) for n, g in schema.generations]
     item = wire.Schema(
         table=schema.table,
@@ -140,7 +140,7 @@ def _schema(schema: KnownSchema) -> wire.Action:
         sort_order=schema.sort_order,
         generations=numbers,
     )
-    return wire.Action(schema=item)
+    return [*upgrade_actions(schema.message), wire.Action(schema=item)]
 
 
 def content_of(plan: RebuildPlan) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..catalog.data.partition_values import tell_again
 from ..catalog.format.columns import column
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
@@ -161,7 +162,8 @@ def _files_of(
             if (table, row["schema_fingerprint"]) not in known.schemas:
                 row["schema_fingerprint"] = add.schema_fingerprint  # that of its own footer
             if _keep_schema(known, scan, (table, row["schema_fingerprint"])):
-                added.append(_as_in_log(add, table, row))
+                schema = scan.schemas[table, row["schema_fingerprint"]]
+                added.append(_as_in_log(add, table, row, schema))
     done = {file.path for file in added}
     return added, sorted(path for _, path in wanted if path not in done)
 
@@ -181,13 +183,16 @@ def _facts_of(
             yield table, facts[path]
 
 
-def _as_in_log(add: wire.Add, table: str, row: Mapping[str, object]) -> RebuiltFile:
+def _as_in_log(
+    add: wire.Add, table: str, row: Mapping[str, object], schema: EncodedSchema
+) -> RebuiltFile:
     """A scanned file under the table, partition, clocks and schema that the log gives it."""
-    if add.schema_fingerprint != row["schema_fingerprint"]:
-        del add.row_groups[:]  # positions of columns may mean others
+    footer = add.schema_fingerprint
     add.table = table
     for name in ("partition", "first_clock", "last_clock", "schema_fingerprint"):
         setattr(add, name, row[name])
+    if footer != add.schema_fingerprint and not tell_again(add, schema, footer):
+        del add.row_groups[:]  # positions of columns may mean others
     fingerprint, body = add.schema_fingerprint, add.SerializeToString()
     return RebuiltFile(add.path, table, add.size_bytes, add.row_count, fingerprint, body)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -53,20 +53,25 @@ class FileGroup:
         files: As the log knows them.
         hidden: Columns that are in the files but mean something else there (an older generation of
             the name).
+        values: Texts of columns that the files lack, told by the name of their partition; None is
+            null.
     """
 
     schema: pa.Schema
     files: Sequence[KnownFile]
     hidden: frozenset[str] = frozenset()
+    values: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _ColumnPlan:
-    """How a column comes about: `read` and, if `physical` is set, cast from that; else filled."""
+    """How a column comes about: `read` and, if `physical` is set, cast from that; else filled, with
+    `text` cast."""
 
     name: str
     read: DataType | None
     physical: pa.DataType | None = None
+    text: str | None = None
 
 
 _Plan = tuple[_ColumnPlan, ...]
@@ -127,18 +132,21 @@ def read_files(
 def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
     near = {each.lower() for each in (*group.schema.names, *group.hidden)}
     plan = []
-    for field in request.target:
-        name = field.name
-        wanted = spark_type(field.type, name)
+    for wished in request.target:
+        name = wished.name
+        wanted = spark_type(wished.type, name)
+        if name in group.values:
+            plan.append(_ColumnPlan(name, None, text=group.values[name]))
+            continue
         if name in group.hidden or not is_there(group.schema, name, exact_case=exact_case):
             # The reader itself fills in nulls for a column, if no name in the file comes near it.
-            by_reader = name.lower() not in near and not any_part(field.type, kinds.is_null)
+            by_reader = name.lower() not in near and not any_part(wished.type, kinds.is_null)
             plan.append(_ColumnPlan(name, wanted if by_reader else None))
             continue
         physical = group.schema.field(name).type
         if kinds.is_null(storage(physical)):
             plan.append(_ColumnPlan(name, None))
-        elif is_direct(physical, field.type):
+        elif is_direct(physical, wished.type):
             plan.append(_ColumnPlan(name, wanted))
         else:
             plan.append(_ColumnPlan(name, read_type(physical, name), physical))
@@ -164,7 +172,7 @@ def _column(plan: _ColumnPlan, request: _Request) -> Column:
 
     target = request.target.field(plan.name).type
     if plan.read is None:
-        return F.lit(None).cast(spark_type(target, plan.name)).alias(plan.name)
+        return F.lit(plan.text).cast(spark_type(target, plan.name)).alias(plan.name)
     column = F.col("`" + plan.name.replace("`", "``") + "`")
     if plan.physical is None:
         return column

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.catalog import Catalog, open_catalog
 from ..catalog.data.footers.known import check_file
+from ..catalog.data.partition_values import texts_by_partition
 from ..catalog.data.unify import readable_columns
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
+from ..catalog.format.schema import partition_columns
 from ..catalog.parallel import parallel
 from ..errors import InvalidPredicate, InvalidSchema, LakelogError, UsageError
 from .arrow_types import spark_schema
@@ -26,6 +28,8 @@ from .hadoop_options import hadoop_options
 from .native import FileGroup, read_files
 from .selection import Selection, selection
 from .urls import supports_url
+
+MAX_GROUPS: Final = 200  # relations in one union; planning takes a few ms for each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,18 +109,27 @@ def native(
     Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
     """
     target = asked.schema
-    groups: dict[bytes, FileGroup] = {}
-    files: dict[bytes, list[KnownFile]] = {}
+    groups: dict[tuple[bytes, str], FileGroup] = {}
+    files: dict[tuple[bytes, str], list[KnownFile]] = {}
     parts = asked.file_parts()
+    told = _told_columns(parts, target)
     for part in parts:
-        if part.fingerprint not in groups:
+        kind = part.fingerprint, part.partition if told[part.fingerprint] else ""
+        if kind not in groups:
             seen = set(readable_columns(part.schema, target))
             hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
-            known = files[part.fingerprint] = []
-            groups[part.fingerprint] = FileGroup(part.schema, known, hidden=hidden)
+            known = files[kind] = []
+            values = texts_by_partition(part.schema, part.partition, told[part.fingerprint] & seen)
+            groups[kind] = FileGroup(part.schema, known, hidden=hidden, values=values)
         url = catalog.store.object_url(part.key)
         file = KnownFile(url, part.size_bytes, part.footer_bytes, part.footer_digest)
-        files[part.fingerprint].append(file)
+        files[kind].append(file)
+    if len(groups) > MAX_GROUPS and any(told.values()):
+        raise InvalidSchema(
+            f"Columns that only the names of {len(groups):,} partitions tell are too many for "
+            "Spark's own reader",
+            hint=f"Ask for less by where=, at most {MAX_GROUPS} partitions, or leave them out",
+        )
 
     @cache
     def check() -> bool:
@@ -131,6 +144,15 @@ def native(
 
     found = read_files(spark, list(groups.values()), target, options=options, check=check)
     return asked.of(found)
+
+
+def _told_columns(parts: Sequence[FilePart], target: pa.Schema) -> dict[bytes, set[str]]:
+    """By schema the columns that are wanted and that only the names of partitions tell."""
+    schemas = {part.fingerprint: part.schema for part in parts}
+    return {
+        fingerprint: set(partition_columns(schema)).intersection(target.names)
+        for fingerprint, schema in schemas.items()
+    }
 
 
 def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) -> None:

@@ -14,7 +14,8 @@ from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
 from ..data.parquet import FILE_BYTES, encode_files
 from ..format.folding import fold
 from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
-from ..format.schema import encode_schema
+from ..format.schema import decode_schema, encode_schema
+from ..log.build import schema_actions
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
@@ -26,8 +27,10 @@ from .room import Room
 from .uploads import Uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
+
+    import pyarrow as pa
 
     from ...store import ObjectInfo
     from ..format.footer import FooterMetadata
@@ -160,6 +163,7 @@ class Transaction:
         path: str,
         partition: str = "",
         *,
+        partition_by: Mapping[str, pa.DataType] | Sequence[str] | None = None,
         clock: tuple[int, int] | None = None,
         on_conflict: Literal["raise", "allow"] = "raise",
     ) -> None:
@@ -169,10 +173,14 @@ class Transaction:
 
         Args:
             path: Relative to `<writer>/<database>/`, beginning with `data/`.
+            partition_by: Columns that the file lacks and `partition`, as `year=2026/month=11`,
+                tells of: types by name, or names alone (docs/writing.md, "Partitions"). One that
+                is in the file counts as it is there.
             on_conflict: As for `write`.
         Raises:
             SchemaConflict: The table could not be read any more.
             InvalidName: A table or partition name that can't be.
+            InvalidPartition: The name of the partition doesn't tell a column, or not as its type.
             InvalidPath: Outside the writer's prefix, or of another transaction, which left it over
                 or may commit it yet; one that the log knows, and took out again, can be added.
             TransactionExpired: The file is so old that gc may be about to take it.
@@ -185,6 +193,7 @@ class Transaction:
         """
         from ..data.footers.pool import footer_pool
         from ..data.footers.read import read_new_footer
+        from ..data.partition_values import tell_values, with_partition
 
         self._check_open()
         self._session.refuse_fenced()
@@ -202,13 +211,14 @@ class Transaction:
             self._intent.folds_names = True
         parsed = read_new_footer(self._session.store, info.key, info.size_bytes)
         schema, add = parsed.schema, parsed.facts
-        encoded = encode_schema(schema)
+        encoded = with_partition(schema, partition, partition_by)
         add.schema_fingerprint = encoded.fingerprint
         if refuses:
             self._own.refuse_conflict(table, encoded)
         self._learn(self._unknown(table, encoded))
         self._own.learn(table, encoded)
         add.path, add.table, add.partition = path, table, partition
+        tell_values(add, decode_schema(encoded.message))
         add.first_clock, add.last_clock = first, last
         self._intent.actions.append(wire.Action(add=add))
         self._added[path] = table
@@ -297,7 +307,7 @@ class Transaction:
             self.commit()
 
     def _unknown(self, table: str, encoded: EncodedSchema) -> list[wire.Action]:
-        """The action that names a schema, unless the log or this transaction does.
+        """The actions that name a schema, unless the log or this transaction does.
 
         Raises:
             UsageError: There is no room for it.
@@ -305,13 +315,7 @@ class Transaction:
         identity = (table, encoded.fingerprint)
         if identity in self._schemas or self._session.knows_schema(*identity):
             return []
-        item = wire.Schema(
-            table=table,
-            fingerprint=encoded.fingerprint,
-            arrow_schema=encoded.message,
-            generations=[wire.Generation(column=n, generation=g) for n, g in encoded.generations],
-        )
-        actions = [wire.Action(schema=item)]
+        actions = schema_actions(table, encoded)
         self._room.check(actions)
         return actions
 
@@ -326,7 +330,9 @@ class Transaction:
     def _learn(self, schemas: Sequence[wire.Action]) -> None:
         """Name schemas in this transaction."""
         self._room.take(schemas)
-        self._schemas.update((each.schema.table, each.schema.fingerprint) for each in schemas)
+        for each in schemas:
+            if each.HasField("schema"):
+                self._schemas.add((each.schema.table, each.schema.fingerprint))
         self._intent.actions.extend(schemas)
 
     def _path(self, meta: FooterMetadata) -> str:

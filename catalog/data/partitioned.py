@@ -45,6 +45,24 @@ def check_partition_by(names: Any, schema: pa.Schema, partition: str = "") -> li
             key=str(partition)[:60],
             hint="partition_by= makes the names of partitions from values",
         )
+    found = check_columns(names)
+    for name in found:
+        if name not in schema.names:
+            raise UsageError(
+                f"The data has no column {name!r} to be partitioned by",
+                key=name,
+                hint=f"It has: {some_names(schema.names)}",
+            )
+        check_type(schema.field(name))
+    return found
+
+
+def check_columns(names: Any) -> list[str]:
+    """A list of names, each once.
+
+    Raises:
+        UsageError: It is none.
+    """
     is_list = isinstance(names, Iterable) and not isinstance(names, str | bytes | Mapping)
     found = [value_of(name) for name in names] if is_list else []
     if not is_list or not all(isinstance(name, str) for name in found):
@@ -53,17 +71,10 @@ def check_partition_by(names: Any, schema: pa.Schema, partition: str = "") -> li
             hint=f"Give [{names!r:.60}]" if isinstance(names, str) else "Give names as text",
         )
     for name in found:
-        if name not in schema.names:
-            raise UsageError(
-                f"The data has no column {name!r} to be partitioned by",
-                key=name,
-                hint=f"It has: {some_names(schema.names)}",
-            )
         if found.count(name) > 1:
             raise UsageError(
                 f"Column {name!r} stands twice in partition_by=", key=name, hint="Name it once"
             )
-        check_type(schema.field(name))
     return found
 
 
@@ -80,7 +91,7 @@ def check_type(field: pa.Field) -> None:
         or types.is_boolean(kind)
         or types.is_date32(kind)
         or types.is_timestamp(kind)
-        or types.is_decimal128(kind)
+        or (types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision)
     ):
         raise InvalidSchema(
             f"Column {field.name!r} has type {kind}, by which no table can be partitioned",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import CorruptObject, LakelogError, ObjectNotFound
+from ...errors import CorruptObject, InvalidPartition, LakelogError, ObjectNotFound
 from .parquet import UNKNOWN_DIGEST, footer_digest
+from .partition_values import filled, told_by_partition
 from .unify import conform, readable_columns
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class FilePart:
         fingerprint: Of the schema, as the log keeps it.
         footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
         row_groups: Those to be read, in order; None: all.
+        partition: The name of its partition: it tells the values of columns that the schema marks,
+            which are not in the file.
     """
 
     key: str
@@ -48,6 +51,7 @@ class FilePart:
     footer_bytes: int = 0
     footer_digest: bytes = UNKNOWN_DIGEST
     row_groups: tuple[int, ...] | None = None
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +185,11 @@ def _wanted_rows(metadata: Any, part: FilePart) -> int:
 def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
-    columns = readable_columns(part.schema, target.read)
     rows = 0
     try:
+        columns = readable_columns(part.schema, target.read)
+        told = told_by_partition(part.schema, part.partition, columns)
+        columns = [name for name in columns if name not in told]
         with store.open_input(part.key, size_bytes=part.size_bytes) as source:
             _check_size(source.size(), part)
             file = pq.ParquetFile(
@@ -201,13 +207,19 @@ def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator
                 use_threads=False,
             ):
                 rows += batch.num_rows
-                yield target.of(batch)
+                yield target.of(filled(batch, told))
     except ObjectNotFound as error:
         error.hint = (
             "The data file is gone: was it deleted by hand, or by gc after this point in "
             "time was pruned?"
         )
         raise
+    except InvalidPartition as error:
+        raise CorruptObject(
+            f"{part.key}: {error.message}",
+            key=part.key,
+            hint="Other columns can be read: name them. Add the file anew under another partition",
+        ) from error
     except LakelogError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:

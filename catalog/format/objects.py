@@ -20,7 +20,7 @@ from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message, unknown_fields
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
-from .schema import MAX_GENERATION, fingerprint
+from .schema import MAX_GENERATION, PARTITION_COLUMNS, fingerprint
 from .segments import MAX_NUMBER
 from .wire_kinds import FILES, REFERENCES
 
@@ -30,8 +30,8 @@ MAX_FEATURES: Final = 256
 MAX_REFERENCES: Final = 1 << 20  # each takes half a kilobyte of memory, however small its bytes are
 MAX_FEATURE_CHARS: Final = 64
 _OPTIONAL: Final = 15
-READER_FEATURES: Final[frozenset[str]] = frozenset()
-WRITER_FEATURES: Final[frozenset[str]] = frozenset()
+READER_FEATURES: Final = frozenset({PARTITION_COLUMNS})
+WRITER_FEATURES: Final = frozenset({PARTITION_COLUMNS})
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -15,9 +15,11 @@ from ...errors import InvalidSchema
 from .ipc_sizes import check_schema_form
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 GENERATION: Final = b"lakelog.generation"
+PARTITION: Final = {b"lakelog.partition": b"name"}  # of a column that is not in the file
+PARTITION_COLUMNS: Final = "partition_columns"  # the feature that such a column needs
 MAX_GENERATION: Final = 999_999_999
 
 
@@ -36,6 +38,19 @@ class EncodedSchema:
     generations: tuple[tuple[str, int], ...] = ()
 
 
+def features_of(message: bytes) -> tuple[str, ...]:
+    """The features that a schema message of the log needs its readers and writers to know."""
+    try:
+        return (PARTITION_COLUMNS,) if partition_columns(decode_schema(message)) else ()
+    except ValueError:
+        return ()
+
+
+def partition_columns(schema: pa.Schema) -> list[str]:
+    """The columns that a file lacks: their values are told by the name of its partition."""
+    return [field.name for field in schema if PARTITION.items() <= (field.metadata or {}).items()]
+
+
 def generation(field: pa.Field) -> int:
     """The generation of a column: 0 until a column of its name was dropped and added again."""
     return int((field.metadata or {}).get(GENERATION, b"0"))
@@ -50,11 +65,18 @@ def fingerprint(message: bytes, generations: Sequence[tuple[str, int]] = ()) -> 
     return digest.digest()[:16]
 
 
-def encode_schema(schema: pa.Schema) -> EncodedSchema:
-    """A schema as the log keeps it: metadata is left out, generations stand beside it."""
+def encode_schema(schema: pa.Schema, by_partition: Collection[str] = ()) -> EncodedSchema:
+    """A schema as the log keeps it: metadata is left out, generations stand beside it.
+
+    Args:
+        by_partition: The columns whose values are told by the names of partitions. Only these are
+            marked so, whatever metadata the schema brings along.
+    """
     found = {field.name: generation(field) for field in schema}
     numbers = sorted(((n, g) for n, g in found.items() if g), key=lambda item: item[0].encode())
-    plain = pa.schema([field.remove_metadata() for field in schema])
+    plain = pa.schema(
+        [field.with_metadata(PARTITION if field.name in by_partition else None) for field in schema]
+    )
     message: bytes = plain.serialize().to_pybytes()
     return EncodedSchema(fingerprint(message, numbers), message, tuple(numbers))
 
@@ -63,7 +85,8 @@ def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -
     """The schema of an Arrow IPC schema message.
 
     Returns:
-        With the generations that aren't 0 in the metadata of its fields.
+        With the generations that aren't 0 in the metadata of its fields, and the marks of columns
+        whose values are told by the names of partitions.
     Raises:
         ValueError: Not an Arrow schema, or one with a name that is no text, or two columns of one
             name.
@@ -72,11 +95,13 @@ def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))
         numbers = dict(generations)
-        fields = []
+        fields, by_partition = [], set(partition_columns(schema))
         for field in schema:
             _read_text(field.type)
             number = numbers.get(field.name)
-            fields.append(field.with_metadata({GENERATION: str(number)} if number else None))
+            told: dict[bytes, Any] = {GENERATION: str(number)} if number else {}
+            told |= PARTITION if field.name in by_partition else {}
+            fields.append(field.with_metadata(told or None))
     except Exception as error:  # extension types run code of whoever registered them
         raise ValueError(f"not an Arrow schema: {error}") from error
     if len({field.name for field in fields}) < len(fields):

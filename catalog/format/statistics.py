@@ -200,6 +200,34 @@ def column_statistics(
     return result
 
 
+def value_statistics(value: pa.Scalar, position: int, rows: int) -> wire.ColumnStatistics:
+    """What the log keeps of a column that has one value, or null, in all rows.
+
+    Args:
+        value: Of a type without NaN.
+    """
+    kind = bound_type(value.type)
+    result = wire.ColumnStatistics(column=position, null_count=0 if value.is_valid else rows)
+    if not value.is_valid or kind is None:
+        return result
+    types = pa.types
+    if types.is_string(kind):
+        raw = value.as_py().encode()
+        top = _round_up(raw, True)
+        result.min, result.min_exact = _cut(raw), len(raw) <= MAX_BOUND_BYTES
+        if top is not None:
+            result.max, result.max_exact = top, top == raw
+        return result
+    if types.is_decimal(kind):
+        sign, digits, _ = value.as_py().as_tuple()  # with the type's scale
+        plain: Any = int("".join(map(str, digits))) * (-1 if sign else 1)
+    else:
+        plain = value.value if types.is_temporal(kind) else value.as_py()
+    result.min = result.max = encode_bound(plain, kind)
+    result.min_exact = result.max_exact = True
+    return result
+
+
 def encode_float(value: float, which: str) -> bytes:
     """-0.0 and 0.0 compare equal but sort apart: the bound takes in both."""
     return _FLOAT.pack((-0.0 if which == "min" else 0.0) if value == 0 else value)

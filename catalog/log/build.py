@@ -15,7 +15,7 @@ from ..format.names import successor_uuid
 from ..format.objects import encode_transaction, generations_of
 from ..format.pieces import Attachments
 from ..format.run import files_rows
-from ..format.schema import decode_schema
+from ..format.schema import decode_schema, features_of
 from ..format.wire_kinds import FILES
 from ..wire import lakelog_transaction_pb2 as wire
 from .lookup import schemas_with
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..format.frame import LogIdentity
+    from ..format.schema import EncodedSchema
     from .moments import Moment
     from .state import State
 
@@ -174,6 +175,24 @@ def identity_action(writer: str, database: str, begun_at_us: int = 0) -> wire.Ac
     """
     identity = wire.Identity(writer=writer, database=database, begun_at_us=begun_at_us)
     return wire.Action(identity=identity)
+
+
+def schema_actions(table: str, schema: EncodedSchema) -> list[wire.Action]:
+    """The action that names a schema, after the one that requires what it takes to read it."""
+    item = wire.Schema(
+        table=table,
+        fingerprint=schema.fingerprint,
+        arrow_schema=schema.message,
+        generations=[wire.Generation(column=n, generation=g) for n, g in schema.generations],
+    )
+    return [*upgrade_actions(schema.message), wire.Action(schema=item)]
+
+
+def upgrade_actions(message: bytes) -> list[wire.Action]:
+    """The action that requires what it takes to read files of a schema, if it takes anything."""
+    names = features_of(message)
+    upgrade = wire.Upgrade(required_reader_features=names, required_writer_features=names)
+    return [wire.Action(upgrade=upgrade)] if names else []
 
 
 def forget_action(tables: Sequence[str], applications_before_us: int) -> wire.Action:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..format import compute as pc
 from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table
+from ..format.schema import partition_columns
 from ..format.statistics import bound_type, decode_bounds
 from ..log.files import in_partition
 from ..where.outcomes import outcomes
@@ -21,7 +22,7 @@ from ..where.text import in_words
 from ..where.tree import And, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Set
 
     from ..where.outcomes import Bounds, Facts
     from ..where.tree import Predicate
@@ -57,7 +58,9 @@ def explained(facts: TableFacts, wanted: RowFilter, partition: str | None) -> pa
         files = source.files
         reasons = np.full(files.num_rows, "", object)
         for members, facts_of in source.units.by_schema(wanted.target):
-            reasons[members] = _reasons(facts_of, len(members), wanted)
+            schema = source.units.schemas[source.units.schema_numbers[members[0]]]
+            told = set(partition_columns(schema))
+            reasons[members] = _reasons(facts_of, len(members), wanted, told)
         said = column(reasons.tolist(), pa.string())
         kept = pc.equal(said, column([""], pa.string())[0])
         writers = column([facts.state.writer] * files.num_rows, pa.string())
@@ -67,7 +70,9 @@ def explained(facts: TableFacts, wanted: RowFilter, partition: str | None) -> pa
     return rows if partition is None else pc.filter(rows, in_partition(rows, partition))
 
 
-def _reasons(facts_of: Callable[[str], Facts], count: int, wanted: RowFilter) -> np.ndarray:
+def _reasons(
+    facts_of: Callable[[str], Facts], count: int, wanted: RowFilter, told: Set[str]
+) -> np.ndarray:
     """Per file why it is skipped, or nothing."""
     found = np.full(count, "", object)
     predicate = wanted.predicate
@@ -75,17 +80,22 @@ def _reasons(facts_of: Callable[[str], Facts], count: int, wanted: RowFilter) ->
         true = outcomes(part, facts_of).true
         skipped = np.flatnonzero(~true & (found == ""))
         if len(skipped):
-            found[skipped] = _said(part, facts_of, skipped)
+            found[skipped] = _said(part, facts_of, skipped, told)
     return found
 
 
-def _said(part: Predicate, facts_of: Callable[[str], Facts], at: np.ndarray) -> list[str]:
+def _said(
+    part: Predicate, facts_of: Callable[[str], Facts], at: np.ndarray, told: Set[str]
+) -> list[str]:
     known = [(name, _ranges(facts_of(name), at)) for name in columns_of(part)]
     if not known:
         return [f"never {in_words(part)}"] * len(at)
     return [
         f"not {in_words(part)}: "
-        + ", ".join(f"{name} is {ranges[number]}" for name, ranges in known)
+        + ", ".join(
+            f"{name} is {ranges[number]}" + " by its partition" * (name in told)
+            for name, ranges in known
+        )
         for number in range(len(at))
     ]
 

@@ -30,6 +30,7 @@ _COLUMNS: Final = [
     "schema_fingerprint",
     "footer_bytes",
     "footer_digest",
+    "partition",
 ]
 
 
@@ -50,7 +51,7 @@ def file_parts(
     """
     entries = {entry.fingerprint: entry for entry in known}
     schemas: dict[bytes, pa.Schema] = {}
-    for path, size, count, fingerprint, footer_bytes, digest in zip(
+    for path, size, count, fingerprint, footer_bytes, digest, partition in zip(
         *(rows.column(name).to_pylist() for name in _COLUMNS), strict=True
     ):
         if fingerprint not in schemas:
@@ -65,6 +66,7 @@ def file_parts(
             footer_bytes,
             digest,
             row_groups.get(path) if seen else None,
+            partition,
         )
 
 

@@ -97,16 +97,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
     """The distinct schemas of live files, the one with the most files first."""
-    from ...catalog.format.schema import encode_schema
-
-    # A log's files share the schema object: encode each only once.
-    fingerprints: dict[int, bytes] = {}
     found: dict[bytes, _Variant] = {}
     for part in snapshot.file_parts(table):
-        fingerprint = fingerprints.get(id(part.schema))
-        if fingerprint is None:
-            fingerprint = fingerprints[id(part.schema)] = encode_schema(part.schema).fingerprint
-        variant = found.setdefault(fingerprint, _Variant(part.schema))
+        variant = found.setdefault(part.fingerprint, _Variant(part.schema))
         variant.files[part.key.split("/", 1)[0]] += 1
     return sorted(found.values(), key=lambda item: (-item.files.total(), sorted(item.files)))
 

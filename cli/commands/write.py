@@ -87,7 +87,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         action="append",
         help="split the rows by the values of these columns, into partitions like "
-        "year=2026/month=11 (repeat the option for names that hold a comma)",
+        "year=2026/month=11 (repeat the option for names that hold a comma); with --add: the "
+        "columns that --partition tells and the files lack",
     )
     parser.add_argument(
         "--format", choices=(*FORMATS, "json"), help="of the files; by their names if not given"
@@ -173,12 +174,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
+    from ..inputs.arguments import names_of
+
+    by = names_of(args.partition_by) or None
     with (
         catalog.writer(args.writer, args.database, shared=args.shared) as writer,
         writer.transaction(args.app_id, args.app_version) as tx,
     ):
         for name in args.files:
-            tx.add(args.table, name, args.partition)
+            tx.add(args.table, name, args.partition, partition_by=by)
         return tx.commit(), list(args.files)
 
 

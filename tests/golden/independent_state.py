@@ -72,13 +72,15 @@ def follow(head: Head, transaction: Transaction) -> Head:
     need(message.epoch >= head.epoch, "epoch")
     need(commit.committed_at_us > head.committed_at_us, "time of commit")
     need(not head.seal, "a transaction after a Seal")
-    features, names = set(head.writer_features), (head.writer, head.database)
+    readers, features = set(head.reader_features), set(head.writer_features)
+    names = head.writer, head.database
     for kind, item in transaction.actions:
         if kind == "upgrade":
+            readers.update(item.required_reader_features)
             features.update(item.required_writer_features)
         elif kind == "identity":
             names = item.writer, item.database
-    need(len(features) <= 256, "too many features")
+    need(max(len(readers), len(features)) <= 256, "too many features")
     return Head(
         message.revision,
         message.uuid,
@@ -89,7 +91,7 @@ def follow(head: Head, transaction: Transaction) -> Head:
         frame.log_id,
         frame.incarnation,
         commit.members[-1].transaction_id,
-        head.reader_features,
+        frozenset(readers),
         frozenset(features),
         *names,
         transaction.seal,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from independent_wire import Message
 
+KNOWN_FEATURES = frozenset({"partition_columns"})
 MAX_TIME = (1 << 55) - 1
 DESCRIBING = (
     messages.FILES,
@@ -79,12 +80,17 @@ def known_actions(actions: Iterable[Message]) -> list[tuple[str, Message]]:
             continue
         (kind,) = kinds
         item = action.values[kind]
-        if kind == "tombstone" or (kind == "upgrade" and item.required_reader_features):
+        if kind == "tombstone" or (kind == "upgrade" and is_too_new(item)):
             raise TooNew(kind)
         if kind == "add_batch" and any(not 1 <= r.segment.kind <= 8 for r in item.segments):
             raise TooNew("kind of segment")
         found.append((kind, item))
     return found
+
+
+def is_too_new(item: Message) -> bool:
+    """Whether an Upgrade or a Checkpoint requires a feature that this reader doesn't know."""
+    return not KNOWN_FEATURES.issuperset(item.required_reader_features)
 
 
 def check_commit(commit: Message) -> None:
@@ -110,7 +116,8 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
         pairs = [(g.column, g.generation) for g in item.generations]
         need(item.fingerprint == fingerprint(item.arrow_schema, pairs), "fingerprint")
     elif kind == "upgrade":
-        need(all(1 <= len(name) <= 64 for name in item.required_writer_features), "feature")
+        names = *item.required_reader_features, *item.required_writer_features
+        need(all(1 <= len(name) <= 64 for name in names), "feature")
     elif kind == "identity":
         check_id(item.writer)
         check_id(item.database)
@@ -186,7 +193,7 @@ class Checkpoint:
 def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) -> Checkpoint:
     frame = open_frame(data, CHECKPOINT, incarnation)
     message = parse(messages.CHECKPOINT, frame.message)
-    if message.required_reader_features:
+    if is_too_new(message):
         raise TooNew("required reader feature")
     ref = message.references
     if not 1 <= ref.segment.kind <= 8:
@@ -198,9 +205,10 @@ def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) ->
     need(1 <= message.first_epoch <= message.epoch, "first epoch")
     need(1 <= message.begun_at_us <= MAX_TIME, "time of the beginning")
     need(len(message.transaction_id) == 16, "transaction id")
-    names = [name.encode() for name in message.required_writer_features]
-    need(len(names) <= 256 and all(a < b for a, b in itertools.pairwise(names)), "features")
-    need(all(1 <= len(name) <= 64 for name in message.required_writer_features), "feature")
+    for names in (message.required_reader_features, message.required_writer_features):
+        raw = [name.encode() for name in names]
+        need(len(raw) <= 256 and all(a < b for a, b in itertools.pairwise(raw)), "features")
+        need(all(1 <= len(name) <= 64 for name in names), "feature")
     check_id(message.writer)
     check_id(message.database)
     need(ref.segment.kind == messages.REFERENCES, "references")

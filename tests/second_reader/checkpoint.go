@@ -82,8 +82,10 @@ func openCheckpoint(folder string, name logName) (*checkpoint, error) {
 	}
 	c := decodeCheckpoint(f.message)
 	c.frame, c.name = f, name
-	if len(c.readerFeatures) > 0 { // version 1 knows none
-		return nil, in(name.name, newer("requires the reader feature %q", c.readerFeatures[0]))
+	for _, feature := range c.readerFeatures {
+		if !readable[feature] {
+			return nil, in(name.name, newer("requires the reader feature %q", feature))
+		}
 	}
 	if k := c.references.kind; k < segFiles || k > segReferences {
 		return nil, in(name.name, newer("a segment of unknown kind %d", k))
@@ -105,7 +107,7 @@ func (c *checkpoint) damaged() error {
 		return damage("epoch or commit time out of range")
 	case c.firstEpoch < 1 || c.firstEpoch > c.epoch || c.begunAt < 1 || c.begunAt > maxCommitTime:
 		return damage("first epoch or beginning out of range")
-	case !featuresFit(c.writerFeatures):
+	case !featuresFit(c.readerFeatures) || !featuresFit(c.writerFeatures):
 		return damage("wrong features")
 	case !folderID.MatchString(c.writer) || !folderID.MatchString(c.database):
 		return damage("wrong names")

@@ -61,3 +61,6 @@ func shortText(text string) bool {
 	n := utf8.RuneCountInString(text)
 	return n >= 1 && n <= 64
 }
+
+// readable are the features of readers that this one knows.
+var readable = map[string]bool{"partition_columns": true}

@@ -260,6 +260,7 @@ func TestTooNewComesFirst(t *testing.T) {
 		"any other number":       {[]message{append(message{}.number(16, 3), schemaOf("t")...)}, tooNew},
 		"tombstone":              {[]message{message{}.bytes(6, nil).number(15, 1)}, tooNew},
 		"feature":                {[]message{wrong, message{}.bytes(4, message{}.text(1, "tombstones"))}, tooNew},
+		"known feature":          {[]message{message{}.bytes(4, message{}.text(1, "partition_columns"))}, "ok"},
 		"writer feature":         {[]message{message{}.bytes(4, message{}.text(2, "x"))}, "ok"},
 		"overridden tombstone":   {[]message{append(message{}.bytes(6, nil), schemaOf("t")...)}, "ok"},
 		"kind of segment":        {[]message{message{}.bytes(5, message{}.bytes(1, message{}.bytes(1, message{}.number(1, 9))))}, tooNew},

@@ -32,6 +32,9 @@ func (c *checkpoint) head() *head {
 	h := newHead()
 	h.revision, h.uuid, h.digest, h.epoch, h.committedAt = int64(c.revision), c.uuid, c.digest, c.epoch, c.committedAt
 	h.known, h.logID, h.writer, h.database = true, c.frame.logID, c.writer, c.database
+	for _, name := range c.readerFeatures {
+		h.readerFeatures[name] = true
+	}
 	for _, name := range c.writerFeatures {
 		h.writerFeatures[name] = true
 	}

@@ -368,8 +368,11 @@ func (t *transaction) tooNew() error {
 			return newer("an action of unknown kind")
 		case a.kind == actionTombstone:
 			return newer("a soft delete")
-		case len(a.readerFeatures) > 0: // version 1 knows none
-			return newer("requires the reader feature %q", a.readerFeatures[0])
+		}
+		for _, feature := range a.readerFeatures {
+			if !readable[feature] {
+				return newer("requires the reader feature %q", feature)
+			}
 		}
 		for i := range a.segments {
 			if k := a.segments[i].kind; k < segFiles || k > segReferences {
