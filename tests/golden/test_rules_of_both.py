@@ -265,6 +265,10 @@ ACTIONS: dict[str, tuple[list[Any], str]] = {
     "key of no column": ([schema_of(ARROW, key=["nowhere"], sort_order=["", "x"])], OK),
     "upgrade writers": ([{"upgrade": {"required_writer_features": ["x", "x"]}}], OK),
     "upgrade readers": ([{"upgrade": {"required_reader_features": ["x"]}}], TOO_NEW),
+    "upgrade readers to what they know": (
+        [{"upgrade": {"required_reader_features": ["partition_columns"]}}],
+        OK,
+    ),
     "upgrade of nothing": ([{"upgrade": {}}], OK),
     "256 features": ([{"upgrade": {"required_writer_features": [f"{n}" for n in range(256)]}}], OK),
     "257 features": (

@@ -319,6 +319,7 @@ MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
     "rows and bytes": ({"counts": {"files": 3, "rows": 1, "bytes": (1 << 64) - 1}}, OK),
     "no counts": ({"counts": {}}, ALL_BAD),
     "reader feature": ({"required_reader_features": ["x"]}, TOO_NEW),
+    "known reader feature": ({"required_reader_features": ["partition_columns"]}, OK),
     "writer features": ({"required_writer_features": ["x", "y"]}, OK),
     "writer features out of order": ({"required_writer_features": ["y", "x"]}, DAMAGED),
     "a writer feature twice": ({"required_writer_features": ["x", "x"]}, DAMAGED),

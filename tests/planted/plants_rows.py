@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from planting import plant
+from planting import Together, plant
 
 
 @plant("tests/rebuild/test_int96.py::test_it_is_refused_by_add")
@@ -186,3 +186,37 @@ def null_has_the_partition_of_another_value() -> Any:
         return found
 
     return mock.patch.object(partitioned, "_codes", codes)
+
+
+@plant("tests/catalog/test_partition_columns.py")
+def null_partitions_hold_no_null() -> Any:
+    """A file whose partition says null is skipped as one without nulls."""
+    from lakelog.catalog.data import partition_values
+
+    real = partition_values.value_statistics
+
+    def told(*args: Any) -> Any:
+        known = real(*args)
+        known.null_count = 0
+        return known
+
+    return mock.patch.object(partition_values, "value_statistics", told)
+
+
+@plant("tests/catalog/test_partition_columns.py")
+def marks_of_files_are_believed() -> Any:
+    """A column that a file has is taken from its partition's name, for its footer says so."""
+    from lakelog.catalog.format import schema
+
+    real = schema.encode_schema
+
+    def encoded(given: Any, by_partition: Any = ()) -> Any:
+        return real(given, [*by_partition, *schema.partition_columns(given)])
+
+    from lakelog.catalog.commit import transaction
+    from lakelog.catalog.data import partition_values
+
+    return Together(
+        mock.patch.object(transaction, "encode_schema", encoded),
+        mock.patch.object(partition_values, "encode_schema", encoded),
+    )
