@@ -175,6 +175,13 @@ def _wanted_rows(metadata: Any, part: FilePart) -> int:
         )
     if part.row_groups is None:
         return part.row_count
+    if part.row_groups and max(part.row_groups) >= metadata.num_row_groups:
+        raise CorruptObject(
+            f"{part.key} has {metadata.num_row_groups} row groups, the log says it has one of "
+            f"number {max(part.row_groups)}",
+            key=part.key,
+            hint="Read without where= or at another point in time, and run `lakelog doctor`",
+        )
     return sum(metadata.row_group(number).num_rows for number in part.row_groups)
 
 
