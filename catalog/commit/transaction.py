@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
+from ..data.bloom_options import check_bloom
 from ..data.parquet import FILE_BYTES, encode_files
 from ..format.folding import fold
 from ..format.footer import FooterMetadata
@@ -77,6 +78,7 @@ class Transaction:
         clock: tuple[int, int] | None = None,
         file_bytes: int = FILE_BYTES,
         on_conflict: Literal["raise", "allow"] = "raise",
+        bloom: Sequence[str] = (),
     ) -> list[str]:
         """Write data as Parquet files of a table. They become visible with the commit.
 
@@ -90,6 +92,7 @@ class Transaction:
             on_conflict: Whether data is refused whose types have no common type with those that the
                 table has in this log (as far as this writer has seen it), or written all the same:
                 then nobody can read the table as a whole.
+            bloom: Columns that get bloom filters: see docs/reading.md.
         Returns:
             Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
             file, but its schema becomes the table's.
@@ -97,7 +100,7 @@ class Transaction:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             SchemaConflict: The table could not be read any more. Nothing was written.
-            UsageError: The transaction has no room for one more schema. Nothing was written.
+            UsageError: See `bloom`; or no room is left for one more schema. Nothing was written.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
                 second file on files are put while the next ones are encoded, so that this call,
                 a later one or the commit may tell of the failure; the transaction is lost then.
@@ -145,9 +148,8 @@ class Transaction:
         schemas = self._unknown(table, encoded_schema)
         paths: list[str] = []
         adds: list[wire.Action] = []
-        for encoded in encode_files(
-            batches, schema, meta, encoded=encoded_schema, file_bytes=file_bytes
-        ):
+        options: dict[str, Any] = {"file_bytes": file_bytes, "bloom": check_bloom(bloom, schema)}
+        for encoded in encode_files(batches, schema, meta, encoded=encoded_schema, **options):
             path = self._path(replace(meta, number=self._files))
             self._files += 1
             self._named = len(self._removed)

@@ -19,9 +19,10 @@ from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema
 from ..format.statistics import Exactness, column_statistics
 from ..wire import lakelog_transaction_pb2 as wire
+from .bloom_options import bloom_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..format.schema import EncodedSchema
 
@@ -121,6 +122,7 @@ def encode_files(
     *,
     encoded: EncodedSchema | None = None,
     file_bytes: int = FILE_BYTES,
+    bloom: Sequence[str] = (),
 ) -> Iterator[EncodedFile]:
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
 
@@ -132,6 +134,7 @@ def encode_files(
         batches: Of `schema`. No rows at all give no file.
         meta: For the footers; `number` counts up from the given one.
         encoded: The schema as the log keeps it, if it is known.
+        bloom: Columns that get bloom filters.
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
     """
@@ -154,6 +157,7 @@ def encode_files(
                 metadata_collector=collected,
                 write_page_checksum=True,
                 write_statistics=_without_floats(schema),
+                **bloom_options(group, bloom),
             ) as writer:
                 while group is not None:
                     known = [float_statistics(group.column(at), at) for at in floats]

@@ -67,7 +67,7 @@ def test_statistics_are_asked_for_once(store, ask):
     pieces = len(pieces_of(store, STATISTICS, "id"))
     assert pieces > 0
     assert counting.reset() == {"put": 0, "get": pieces, "list": 0, "head": 0, "delete": 0}
-    for other in (WHERE, "id < 3", "id IN (4, 40)"):
+    for other in (WHERE, "id < 3", "id <> 4"):
         snapshot.files("t", where=other)
         snapshot.explain("t", other)
     assert not any(counting.reset().values())
