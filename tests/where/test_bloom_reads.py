@@ -71,12 +71,13 @@ def test_files_and_row_groups_that_cannot_hold_a_value_are_not_read():
     assert [name for name, _ in left(snapshot, "text = 'key-1001'")][:1] == ["2.parquet"]
     added = [groups for name, groups in left(snapshot, "id = 2600") if name == "d.parquet"]
     assert added == [(1,)]
+    assert left(snapshot, "id = 6001") == [("d.parquet", (1,))]
     assert left(snapshot, "id = 1000 AND text = 'key-1001'") in ([], [("d.parquet", None)])
-    for where in ("id = 1000", "id IN (1000, 1002)", "text = 'key-1001'", "id = 2600"):
+    for where in ("id = 1000", "id IN (1000, 1002)", "text = 'key-1001'", "id = 6001"):
         everything = snapshot.to_arrow("t")
         with any_size():
             found = snapshot.to_arrow("t", where=where)
-        wanted = {"id = 1000": [1000], "id IN (1000, 1002)": [1002, 1000], "id = 2600": [2600] * 2}
+        wanted = {"id = 1000": [1000], "id IN (1000, 1002)": [1002, 1000], "id = 6001": [6001]}
         assert found["id"].to_pylist() == wanted.get(where, [1001]), where
         assert everything.num_rows == 6000
 
@@ -203,8 +204,11 @@ def test_columns_that_can_have_none_are_refused_before_anything_is_written(colum
     with Catalog(store).writer("w", "db") as writer, writer.transaction() as tx:
         with pytest.raises(UsageError, match=column):
             tx.write("t", rows, bloom=["id", column])
-        with pytest.raises(UsageError, match="list of names"):
-            tx.write("t", rows, bloom="id")
+        for wrong in ("id", None, 5):
+            with pytest.raises(UsageError, match="list of names"):
+                tx.write("t", rows, bloom=wrong)
+        with pytest.raises(UsageError, match="no name"):
+            tx.write("t", rows, bloom=[5])
         tx.discard()
     assert not [info.key for info in store.list("") if info.key.endswith(".parquet")]
 
