@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
-from ..data.bloom_options import check_bloom
 from ..data.parquet import FILE_BYTES, encode_files
 from ..format.folding import fold
 from ..format.footer import FooterMetadata
@@ -20,7 +19,7 @@ from ..format.schema import encode_schema
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
-from .data_file import put_data
+from .data_file import existing, put_data
 from .dropped import warn_dropped
 from .readable import OwnSchemas, check_on_conflict
 from .room import Room
@@ -148,8 +147,9 @@ class Transaction:
         schemas = self._unknown(table, encoded_schema)
         paths: list[str] = []
         adds: list[wire.Action] = []
-        options: dict[str, Any] = {"file_bytes": file_bytes, "bloom": check_bloom(bloom, schema)}
-        for encoded in encode_files(batches, schema, meta, encoded=encoded_schema, **options):
+        for encoded in encode_files(
+            batches, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
+        ):
             path = self._path(replace(meta, number=self._files))
             self._files += 1
             self._named = len(self._removed)
@@ -210,7 +210,7 @@ class Transaction:
         refuses = check_on_conflict(on_conflict)
         first, last = check_clock(clock or self._session.clock())
         footer_pool().start()  # while the file is asked for
-        info = self._session.store.head(self._key(path))
+        info = existing(self._session, path)
         self._check_adoptable(path, info)
         if self._session.folds_names():
             self._intent.folds_names = True

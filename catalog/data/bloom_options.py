@@ -5,6 +5,7 @@ Source: docs/reading.md, "Bloom filters".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -26,9 +27,14 @@ def check_bloom(columns: Sequence[str], schema: pa.Schema) -> Sequence[str]:
     Raises:
         UsageError: One isn't there, or of a type that can have none.
     """
-    if isinstance(columns, str):
-        raise UsageError(f"bloom= is a list of names, not {columns!r}", hint=f"Give [{columns!r}]")
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        hint = f"Give [{columns!r}]" if isinstance(columns, str) else "Give a list like ['id']"
+        raise UsageError(f"bloom= is a list of names, not {columns!r}", hint=hint)
     for name in columns:
+        if not isinstance(name, str):
+            raise UsageError(
+                f"bloom= holds {name!r}, which is no name", hint="Give names of columns, as text"
+            )
         if len(schema.get_all_field_indices(name)) != 1:
             raise UsageError(
                 f"bloom= names {name!r}, which is no column of the data",

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import InvalidSchema
+from ...errors import InvalidSchema, UsageError
 from ..format.floats import encode_floats, fit, float_statistics, is_float, plain, tell_floats
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema
 from ..format.statistics import Exactness, column_statistics
+from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .bloom_options import bloom_options
+from .bloom_options import bloom_options, check_bloom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,9 +138,16 @@ def encode_files(
         bloom: Columns that get bloom filters.
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
+        UsageError: A column can't have a filter, or `file_bytes` can't be.
     """
     import pyarrow.parquet as pq  # with the file systems of Arrow: what only adds files needs none
 
+    check_bloom(bloom, schema)
+    file_bytes = value_of(file_bytes)
+    if isinstance(file_bytes, bool) or not isinstance(file_bytes, int) or file_bytes < 1:
+        raise UsageError(
+            f"file_bytes can't be {file_bytes!r}", hint="Give a whole number of bytes, from 1 on"
+        )
     encoded = encoded or encode_schema(schema)
     groups = _row_groups(batches)
     floats = [at for at, field in enumerate(schema) if is_float(field.type)]

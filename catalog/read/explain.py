@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from ...errors import UsageError
 from ..format import compute as pc
 from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table
@@ -61,8 +62,10 @@ def explained(facts: TableFacts | None, asked: Asked) -> pa.Table:
     Requests: as `skipping.kept_files`.
     """
     wanted, partition = asked.found, asked.partition
-    assert facts is not None
-    assert wanted is not None
+    if facts is None or wanted is None:
+        raise UsageError(
+            "explain needs a condition: where= is None", hint='Give something like "temp > 30"'
+        )
     parts = [empty_table(EXPLAINED)]
     for source in facts.of_files(wanted.target.names):
         files = source.files
