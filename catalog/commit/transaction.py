@@ -19,7 +19,7 @@ from ..format.schema import encode_schema
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
-from .data_file import put_data
+from .data_file import existing, put_data
 from .dropped import warn_dropped
 from .readable import OwnSchemas, check_on_conflict
 from .room import Room
@@ -77,6 +77,7 @@ class Transaction:
         clock: tuple[int, int] | None = None,
         file_bytes: int = FILE_BYTES,
         on_conflict: Literal["raise", "allow"] = "raise",
+        bloom: Sequence[str] = (),
     ) -> list[str]:
         """Write data as Parquet files of a table. They become visible with the commit.
 
@@ -90,6 +91,7 @@ class Transaction:
             on_conflict: Whether data is refused whose types have no common type with those that the
                 table has in this log (as far as this writer has seen it), or written all the same:
                 then nobody can read the table as a whole.
+            bloom: Columns that get bloom filters: see docs/reading.md.
         Returns:
             Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
             file, but its schema becomes the table's.
@@ -97,7 +99,7 @@ class Transaction:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             SchemaConflict: The table could not be read any more. Nothing was written.
-            UsageError: The transaction has no room for one more schema. Nothing was written.
+            UsageError: See `bloom`; or no room is left for one more schema. Nothing was written.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
                 second file on files are put while the next ones are encoded, so that this call,
                 a later one or the commit may tell of the failure; the transaction is lost then.
@@ -146,7 +148,7 @@ class Transaction:
         paths: list[str] = []
         adds: list[wire.Action] = []
         for encoded in encode_files(
-            batches, schema, meta, encoded=encoded_schema, file_bytes=file_bytes
+            batches, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
         ):
             path = self._path(replace(meta, number=self._files))
             self._files += 1
@@ -208,7 +210,7 @@ class Transaction:
         refuses = check_on_conflict(on_conflict)
         first, last = check_clock(clock or self._session.clock())
         footer_pool().start()  # while the file is asked for
-        info = self._session.store.head(self._key(path))
+        info = existing(self._session, path)
         self._check_adoptable(path, info)
         if self._session.folds_names():
             self._intent.folds_names = True

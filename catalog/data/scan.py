@@ -16,7 +16,7 @@ from .parquet import UNKNOWN_DIGEST, footer_digest
 from .unify import conform, readable_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from ...store import Store
@@ -24,6 +24,22 @@ if TYPE_CHECKING:
 _AHEAD: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class BloomPlace:
+    """Where the bloom filter of a column lies in a file.
+
+    Attributes:
+        row_group: By number.
+        column: Name of the column in the file.
+        start, end: Of the filter's bytes.
+    """
+
+    row_group: int
+    column: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,8 @@ class FilePart:
         fingerprint: Of the schema, as the log keeps it.
         footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
         row_groups: Those to be read, in order; None: all.
+        row_group_count: How many the file has, as the log says; 0: unknown.
+        blooms: Filters that can say more of the row groups.
     """
 
     key: str
@@ -48,6 +66,8 @@ class FilePart:
     footer_bytes: int = 0
     footer_digest: bytes = UNKNOWN_DIGEST
     row_groups: tuple[int, ...] | None = None
+    row_group_count: int = 0
+    blooms: tuple[BloomPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +99,7 @@ class Projection:
         return found if self.names is None else found.select(list(self.names))
 
 
-def scan_files(store: Store, parts: Sequence[FilePart], target: Projection) -> pa.RecordBatchReader:
+def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> pa.RecordBatchReader:
     """Batches of all files, in order, as `target` says.
 
     Raises (while reading):
@@ -91,7 +111,7 @@ def scan_files(store: Store, parts: Sequence[FilePart], target: Projection) -> p
 
 
 def _stream(
-    store: Store, parts: Sequence[FilePart], target: Projection
+    store: Store, parts: Iterable[FilePart], target: Projection
 ) -> Iterator[pa.RecordBatch]:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -175,6 +195,13 @@ def _wanted_rows(metadata: Any, part: FilePart) -> int:
         )
     if part.row_groups is None:
         return part.row_count
+    if part.row_groups and max(part.row_groups) >= metadata.num_row_groups:
+        raise CorruptObject(
+            f"{part.key} has {metadata.num_row_groups} row groups, the log says it has one of "
+            f"number {max(part.row_groups)}",
+            key=part.key,
+            hint="Read without where= or at another point in time, and run `lakelog doctor`",
+        )
     return sum(metadata.row_group(number).num_rows for number in part.row_groups)
 
 

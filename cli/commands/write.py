@@ -6,7 +6,7 @@ import argparse
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown, LakelogError
+from ...errors import CommitOutcomeUnknown, LakelogError, UsageError
 from .. import options, output
 from ..errors import CommandWarning
 from ..inputs.sources import FORMATS, check_encoding, open_sources
@@ -80,6 +80,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_writer(parser, "the writer id to commit under", required=True)
     parser.add_argument(
         "--partition", metavar="NAME", default="", help="the partition of the new files"
+    )
+    parser.add_argument(
+        "--bloom",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="write a bloom filter of this column, so that reads of one value (id = 5) skip files "
+        "which don't hold it; may be repeated",
     )
     parser.add_argument(
         "--format", choices=(*FORMATS, "json"), help="of the files; by their names if not given"
@@ -165,6 +173,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
+    if args.bloom:
+        raise UsageError(
+            "--bloom doesn't go with --add: files are taken in as they are",
+            hint="Filters that they have are used",
+        )
     with (
         catalog.writer(args.writer, args.database, shared=args.shared) as writer,
         writer.transaction(args.app_id, args.app_version) as tx,
@@ -196,7 +209,7 @@ def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | N
         ):
             for source in sources:
                 rows = open_rows(source, schema, csv, forced.keys())
-                paths += tx.write(args.table, rows, args.partition)
+                paths += tx.write(args.table, rows, args.partition, bloom=args.bloom)
                 progress.step()
             return tx.commit(), paths
 
