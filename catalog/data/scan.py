@@ -96,7 +96,7 @@ def _stream(
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AHEAD) as pool:
-        waiting: deque[tuple[FilePart, Future[pa.Table] | None]] = deque()
+        waiting: deque[tuple[FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
         todo = iter(parts)
 
         def fill() -> None:
@@ -114,9 +114,9 @@ def _stream(
             while waiting:
                 part, future = waiting.popleft()
                 if future is None:
-                    yield from _read_by_group(store, part, target)
+                    yield from _read(store, part, target, whole=False)
                 else:
-                    yield from future.result().to_batches(max_chunksize=_BATCH_ROWS)
+                    yield from future.result()
                 fill()
         finally:
             for _, future in waiting:
@@ -124,8 +124,8 @@ def _stream(
                     future.cancel()
 
 
-def _read_whole(store: Store, part: FilePart, target: Projection) -> pa.Table:
-    return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target.given)
+def _read_whole(store: Store, part: FilePart, target: Projection) -> list[pa.RecordBatch]:
+    return list(_read(store, part, target, whole=True))
 
 
 def _check_size(size_bytes: int, part: FilePart) -> None:
@@ -178,7 +178,27 @@ def _wanted_rows(metadata: Any, part: FilePart) -> int:
     return sum(metadata.row_group(number).num_rows for number in part.row_groups)
 
 
-def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator[pa.RecordBatch]:
+def _batches(
+    file: Any, part: FilePart, columns: list[str], *, whole: bool
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an open file: decoded all at once, or a batch at a time, which takes more time
+    and less memory."""
+    row_groups = None if part.row_groups is None else list(part.row_groups)
+    if not whole:
+        yield from file.iter_batches(
+            batch_size=_BATCH_ROWS, row_groups=row_groups, columns=columns, use_threads=False
+        )
+    elif row_groups is None:
+        table = file.read(columns, use_threads=False)
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+    else:
+        table = file.read_row_groups(row_groups, columns, use_threads=False)
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def _read(
+    store: Store, part: FilePart, target: Projection, *, whole: bool
+) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     columns = readable_columns(part.schema, target.read)
@@ -194,12 +214,7 @@ def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator
             )
             _check_columns(file.schema_arrow.names, columns, part)
             wanted = _wanted_rows(file.metadata, part)
-            for batch in file.iter_batches(
-                batch_size=_BATCH_ROWS,
-                row_groups=None if part.row_groups is None else list(part.row_groups),
-                columns=columns,
-                use_threads=False,
-            ):
+            for batch in _batches(file, part, columns, whole=whole):
                 rows += batch.num_rows
                 yield target.of(batch)
     except ObjectNotFound as error:
