@@ -6,6 +6,7 @@ Files are read ahead by a few threads; at most a handful are in memory at a time
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,6 +129,41 @@ def _read_whole(store: Store, part: FilePart, target: Projection) -> list[pa.Rec
     return list(_read(store, part, target, whole=True))
 
 
+@contextmanager
+def reading(part: FilePart) -> Iterator[None]:
+    """Whatever goes wrong while a file is read is an error of lakelog's that names it."""
+    try:
+        yield
+    except ObjectNotFound as error:
+        error.hint = (
+            "The data file is gone: was it deleted by hand, or by gc after this point in "
+            "time was pruned?"
+        )
+        raise
+    except LakelogError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptObject(
+            f"{part.key} can't be read as the log describes it: {error}",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        ) from error
+
+
+def footer_of(source: Any, part: FilePart) -> Any:
+    """The footer of an open file that is the one of the log, by size, digest and rows.
+
+    Raises:
+        CorruptObject: It isn't, or the log doesn't know the footer.
+    """
+    _check_size(source.size(), part)
+    metadata = _known_footer(source, part)
+    if metadata is None:
+        raise CorruptObject(f"The log doesn't know the footer of {part.key}", key=part.key)
+    _wanted_rows(metadata, part)
+    return metadata
+
+
 def _check_size(size_bytes: int, part: FilePart) -> None:
     if size_bytes != part.size_bytes:
         raise CorruptObject(
@@ -203,33 +239,18 @@ def _read(
 
     columns = readable_columns(part.schema, target.read)
     rows = 0
-    try:
-        with store.open_input(part.key, size_bytes=part.size_bytes) as source:
-            _check_size(source.size(), part)
-            file = pq.ParquetFile(
-                source,
-                metadata=_known_footer(source, part),
-                pre_buffer=True,
-                page_checksum_verification=True,
-            )
-            _check_columns(file.schema_arrow.names, columns, part)
-            wanted = _wanted_rows(file.metadata, part)
-            for batch in _batches(file, part, columns, whole=whole):
-                rows += batch.num_rows
-                yield target.of(batch)
-    except ObjectNotFound as error:
-        error.hint = (
-            "The data file is gone: was it deleted by hand, or by gc after this point in "
-            "time was pruned?"
+    with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
+        _check_size(source.size(), part)
+        file = pq.ParquetFile(
+            source,
+            metadata=_known_footer(source, part),
+            pre_buffer=True,
+            page_checksum_verification=True,
         )
-        raise
-    except LakelogError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptObject(
-            f"{part.key} can't be read as the log describes it: {error}",
-            key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
-        ) from error
+        _check_columns(file.schema_arrow.names, columns, part)
+        wanted = _wanted_rows(file.metadata, part)
+        for batch in _batches(file, part, columns, whole=whole):
+            rows += batch.num_rows
+            yield target.of(batch)
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)
