@@ -5,12 +5,14 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from .data.scan import scan_files
 from .data.unify import column_names, unify
+from .engines.bare import bare_files
 from .engines.faces import EngineReads
 from .engines.source import Source
 from .format import compute as pc
@@ -59,9 +61,8 @@ class Snapshot(EngineReads):
         self.database = database
         self._store = store
         self._ambient = ambient
-        self._states = sorted(
-            (state for state in states if state.revision >= 0), key=lambda s: s.writer
-        )
+        begun = [state for state in states if state.revision >= 0]
+        self._states = sorted(begun, key=lambda s: s.writer)
         self._tables = CutTables(database, self._states)
         self.cut = Cut(
             database,
@@ -311,14 +312,17 @@ class Snapshot(EngineReads):
             asked = self._asked(table, where, partition, writer, exact=exact)
             return self._scan(asked, columns, exact=exact)
 
-        def row_count() -> int:
-            counts = self.files(table, partition=partition, writer=writer).column("row_count")
-            return int(numbers(counts).sum())
+        def held() -> list[pa.Table]:
+            return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
 
-        self._tables.check(table, partition)
-        return Source(
-            table, unify(self._tables.file_schemas(table, writer), table), scan, row_count
-        )
+        def row_count() -> int:
+            return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
+
+        whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
+        schemas = self._tables.file_schemas(table, writer)
+        schema = unify(schemas, table)
+        bare = partial(bare_files, self._store, schemas, schema, held, partial(self._parts, whole))
+        return Source(table, schema, scan, row_count, bare)
 
     def row_filter(
         self, table: str, where: Where, *, writer: str | None = None, decides: bool = True

@@ -6,6 +6,7 @@ Files are read ahead by a few threads; at most a handful are in memory at a time
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,7 +117,7 @@ def _stream(
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AHEAD) as pool:
-        waiting: deque[tuple[FilePart, Future[pa.Table] | None]] = deque()
+        waiting: deque[tuple[FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
         todo = iter(parts)
 
         def fill() -> None:
@@ -134,9 +135,9 @@ def _stream(
             while waiting:
                 part, future = waiting.popleft()
                 if future is None:
-                    yield from _read_by_group(store, part, target)
+                    yield from _read(store, part, target, whole=False)
                 else:
-                    yield from future.result().to_batches(max_chunksize=_BATCH_ROWS)
+                    yield from future.result()
                 fill()
         finally:
             for _, future in waiting:
@@ -144,8 +145,43 @@ def _stream(
                     future.cancel()
 
 
-def _read_whole(store: Store, part: FilePart, target: Projection) -> pa.Table:
-    return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target.given)
+def _read_whole(store: Store, part: FilePart, target: Projection) -> list[pa.RecordBatch]:
+    return list(_read(store, part, target, whole=True))
+
+
+@contextmanager
+def reading(part: FilePart) -> Iterator[None]:
+    """Whatever goes wrong while a file is read is an error of lakelog's that names it."""
+    try:
+        yield
+    except ObjectNotFound as error:
+        error.hint = (
+            "The data file is gone: was it deleted by hand, or by gc after this point in "
+            "time was pruned?"
+        )
+        raise
+    except LakelogError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptObject(
+            f"{part.key} can't be read as the log describes it: {error}",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        ) from error
+
+
+def footer_of(source: Any, part: FilePart) -> Any:
+    """The footer of an open file that is the one of the log, by size, digest and rows.
+
+    Raises:
+        CorruptObject: It isn't, or the log doesn't know the footer.
+    """
+    _check_size(source.size(), part)
+    metadata = _known_footer(source, part)
+    if metadata is None:
+        raise CorruptObject(f"The log doesn't know the footer of {part.key}", key=part.key)
+    _wanted_rows(metadata, part)
+    return metadata
 
 
 def _check_size(size_bytes: int, part: FilePart) -> None:
@@ -205,43 +241,43 @@ def _wanted_rows(metadata: Any, part: FilePart) -> int:
     return sum(metadata.row_group(number).num_rows for number in part.row_groups)
 
 
-def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator[pa.RecordBatch]:
+def _batches(
+    file: Any, part: FilePart, columns: list[str], *, whole: bool
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an open file: decoded all at once, or a batch at a time, which takes more time
+    and less memory."""
+    row_groups = None if part.row_groups is None else list(part.row_groups)
+    if not whole:
+        yield from file.iter_batches(
+            batch_size=_BATCH_ROWS, row_groups=row_groups, columns=columns, use_threads=False
+        )
+    elif row_groups is None:
+        table = file.read(columns, use_threads=False)
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+    else:
+        table = file.read_row_groups(row_groups, columns, use_threads=False)
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def _read(
+    store: Store, part: FilePart, target: Projection, *, whole: bool
+) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     columns = readable_columns(part.schema, target.read)
     rows = 0
-    try:
-        with store.open_input(part.key, size_bytes=part.size_bytes) as source:
-            _check_size(source.size(), part)
-            file = pq.ParquetFile(
-                source,
-                metadata=_known_footer(source, part),
-                pre_buffer=True,
-                page_checksum_verification=True,
-            )
-            _check_columns(file.schema_arrow.names, columns, part)
-            wanted = _wanted_rows(file.metadata, part)
-            for batch in file.iter_batches(
-                batch_size=_BATCH_ROWS,
-                row_groups=None if part.row_groups is None else list(part.row_groups),
-                columns=columns,
-                use_threads=False,
-            ):
-                rows += batch.num_rows
-                yield target.of(batch)
-    except ObjectNotFound as error:
-        error.hint = (
-            "The data file is gone: was it deleted by hand, or by gc after this point in "
-            "time was pruned?"
+    with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
+        _check_size(source.size(), part)
+        file = pq.ParquetFile(
+            source,
+            metadata=_known_footer(source, part),
+            pre_buffer=True,
+            page_checksum_verification=True,
         )
-        raise
-    except LakelogError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptObject(
-            f"{part.key} can't be read as the log describes it: {error}",
-            key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
-        ) from error
+        _check_columns(file.schema_arrow.names, columns, part)
+        wanted = _wanted_rows(file.metadata, part)
+        for batch in _batches(file, part, columns, whole=whole):
+            rows += batch.num_rows
+            yield target.of(batch)
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)
