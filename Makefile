@@ -29,8 +29,8 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Setting up for the demo (lakelog and Spark; once, about two minutes) ..."
-	@$(PIP) --editable '.[spark]'
+	@echo "Setting up for the demo (lakelog, DuckDB and Spark; once, about two minutes) ..."
+	@$(PIP) --editable '.[spark,duckdb]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python

@@ -26,6 +26,8 @@ QUICK = {
     "writers.py": ["--writers", "20", *LOCAL],
     "bounds.py": ["--share", "0.01"],
     "engines.py": ["--files", "100", "--scan-files", "4", "--times", "3"],
+    "skipping.py": ["--files", "1000", "10000"],
+    "tpch.py": ["--scale", "0.1", "--files", "4", "--times", "3"],
     "spark_planning.py": ["--files", "1000"],
     "concurrency.py": ["--rows", "5x20", "10x50", "--peer-limit", "20", *LOCAL],
 }

@@ -2,8 +2,12 @@
 same question again of the snapshot that is open, beside deltalake.
 
     python bench/skipping.py [--files 1000 100000 1000000] [--peer-limit 100000] [--times 3]
+        [--lookup 40]
 
-The tables are those of `tables`: bounds of four columns, no data. The peer's answer is the
+Then a lookup of one id among many, drawn at random, in files with and without bloom filters, read
+to the row.
+
+The first tables are those of `tables`: bounds of four columns, no data. The peer's answer is the
 fragments of its pyarrow dataset, filtered by the bounds that its log has.
 """
 
@@ -64,16 +68,56 @@ def measure(files: int, folder: str, args: argparse.Namespace) -> None:
     )
 
 
+LOOKUP = """
+import lakelog
+from lakelog.testing.counting import CountingStore
+from lakelog.catalog.catalog import Catalog
+store = CountingStore(lakelog.open_catalog(job["url"]).store)
+snapshot = Catalog(store).snapshot("db")
+list(snapshot.file_parts("t", where=job["where"]))
+store.reset()
+start = time.perf_counter()
+found["rows"] = snapshot.to_arrow("t", where=job["where"]).num_rows
+found["s"] = time.perf_counter() - start
+found["gets"] = store.reset()["get"]
+"""
+
+
+def lookup(folder: str, args: argparse.Namespace) -> None:
+    """One row of `--lookup` files of 200,000 ids each."""
+    import lakelog
+    import numpy as np
+    import pyarrow as pa
+
+    each = 200_000
+    for bloom in ([], ["id"]):
+        url, random = f"{folder}/lookup{len(bloom)}", np.random.default_rng(1)
+        with lakelog.open_catalog(url).writer("w", "db") as writer, writer.transaction() as tx:
+            for _ in range(args.lookup):
+                ids = random.integers(0, 1 << 62, each)
+                rows = {"id": ids, **{f"v{n}": random.random(each) for n in range(4)}}
+                tx.write("t", pa.table(rows), bloom=bloom)
+        size = sum(lakelog.open_catalog(url).snapshot("db").files("t")["size_bytes"].to_pylist())
+        runs = tables.fresh(LOOKUP, {"url": url, "where": f"id = {ids[each // 2]}"}, args.times)
+        run = runs[len(runs) // 2]
+        assert run["rows"] == 1
+        said = "with bloom filters" if bloom else "without"
+        tables.row(said, f"{run['s'] * 1e3:.0f} ms", run["gets"], f"{size / 1e6:.0f} MB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 100_000, 1_000_000])
     parser.add_argument("--peer-limit", type=int, default=100_000)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--lookup", type=int, default=40, help="files that an id is looked up in")
     args = parser.parse_args()
     tables.head("files", "first call", "again, by other bounds", "deltalake, first call")
     with tempfile.TemporaryDirectory() as folder:
         for files in args.files:
             measure(files, folder, args)
+        tables.head(f"one id of {args.lookup * 200_000:,}", "read", "GETs", "files")
+        lookup(folder, args)
 
 
 if __name__ == "__main__":

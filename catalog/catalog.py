@@ -99,8 +99,10 @@ class Catalog:
 
         Returns:
             writer, revision, committed_at (timestamp[us, UTC]), operation, epoch, guest,
-            files_added, files_removed, rows_added, bytes_added, transaction_ids (list of hex), uuid
-            (hex), summary (JSON or null); sorted by committed_at, then writer and revision.
+            files_added, files_removed, rows_added, rows_removed, bytes_added, tables (those it
+            touched, 8 at most), table_count, transaction_ids (list of hex), uuid (hex), summary
+            (JSON or null); sorted by committed_at, then writer and revision. rows_removed, tables
+            and table_count are null where a commit doesn't say.
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of

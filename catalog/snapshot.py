@@ -5,12 +5,14 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from .data.scan import scan_files
 from .data.unify import column_names, unify
+from .engines.bare import bare_files
 from .engines.faces import EngineReads
 from .engines.source import Source
 from .format import compute as pc
@@ -19,7 +21,7 @@ from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .log.state import SMALL_BYTES
 from .parallel import parallel
-from .read.asked import Asked, asked_rows
+from .read.asked import Asked, asked_groups, asked_rows, by_blooms
 from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.file_order import by_commit
@@ -27,7 +29,7 @@ from .read.file_parts import checked, file_parts, projected
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..store import Store
     from .ambient import Ambient
@@ -59,9 +61,8 @@ class Snapshot(EngineReads):
         self.database = database
         self._store = store
         self._ambient = ambient
-        self._states = sorted(
-            (state for state in states if state.revision >= 0), key=lambda s: s.writer
-        )
+        begun = [state for state in states if state.revision >= 0]
+        self._states = sorted(begun, key=lambda s: s.writer)
         self._tables = CutTables(database, self._states)
         self.cut = Cut(
             database,
@@ -185,26 +186,30 @@ class Snapshot(EngineReads):
         *,
         partition: str | None = None,
         writer: str | None = None,
+        read_filters: bool = False,
     ) -> pa.Table:
         """Which files a predicate leaves, and why each other one is skipped.
 
         Args:
             where, partition, writer: As for `files`.
+            read_filters: Ask the bloom filters of files, as `scan` does; else none is read.
         Returns:
-            writer, path, size_bytes, row_count, kept (bool), reason: which part of the predicate no
-            row can meet, and by what the log knows; empty for files that are kept. In the order of
-            `files`.
-        Raises, Requests: As for `files`.
+            writer, path, partition, size_bytes, row_count, kept (bool), reason: which part of the
+            predicate no row can meet, and by what the log knows (or "bloom filter"); empty for
+            files that are kept; bloom_filters: in how many row groups `scan` asks one. In the order
+            of `files`.
+        Raises: As for `files`.
+        Requests: As for `files`; where a column must equal a value, those of `file_parts`; with
+            `read_filters` also 1 GET for each of these filters.
         """
-        from .read.explain import explained
+        from .read.explain import explained, with_filters
 
         asked = self._asked(table, where, partition, writer)
         parts = []
         for state in self._tables.of_writer(writer):
-            _, facts = self._held(state, asked)
-            assert asked.found is not None
-            assert facts is not None
-            parts.append(explained(facts, asked.found, partition))
+            found = explained(self._held(state, asked)[1], asked)
+            left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
+            parts.append(with_filters(found, self._store, folder, left, asked, read=read_filters))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def statistics(
@@ -265,8 +270,8 @@ class Snapshot(EngineReads):
             UsageError: No such column, or one twice.
             ObjectNotFound, CorruptObject: While reading: a data file is gone or not what the log
                 says.
-        Requests: those of `files`; with `where` also 1 GET for each piece of row groups, and of
-            their statistics; 1 or more GET a file.
+        Requests: those of `files`; with `where` also 1 GET for each piece of row groups, of their
+            statistics, and for each bloom filter (docs/reading.md); 1 or more GET a file.
         """
         return self._scan(self._asked(table, where, partition, writer), columns)
 
@@ -295,7 +300,8 @@ class Snapshot(EngineReads):
         schemas = self._tables.file_schemas(asked.table, asked.writer)
         names = None if columns is None else checked(columns, schemas, asked.table)
         projection = projected(schemas, asked.table, names, asked.found if exact else None)
-        return scan_files(self._store, self._parts(asked), projection)
+        left = by_blooms(self._store, self._parts(asked), asked)
+        return scan_files(self._store, left, projection)
 
     def _source(
         self, table: str, partition: str | None = None, writer: str | None = None
@@ -306,14 +312,17 @@ class Snapshot(EngineReads):
             asked = self._asked(table, where, partition, writer, exact=exact)
             return self._scan(asked, columns, exact=exact)
 
-        def row_count() -> int:
-            counts = self.files(table, partition=partition, writer=writer).column("row_count")
-            return int(numbers(counts).sum())
+        def held() -> list[pa.Table]:
+            return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
 
-        self._tables.check(table, partition)
-        return Source(
-            table, unify(self._tables.file_schemas(table, writer), table), scan, row_count
-        )
+        def row_count() -> int:
+            return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
+
+        whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
+        schemas = self._tables.file_schemas(table, writer)
+        schema = unify(schemas, table)
+        bare = partial(bare_files, self._store, schemas, schema, held, partial(self._parts, whole))
+        return Source(table, schema, scan, row_count, bare)
 
     def row_filter(
         self, table: str, where: Where, *, writer: str | None = None, decides: bool = True
@@ -331,19 +340,15 @@ class Snapshot(EngineReads):
         return row_filter(where, schemas, table, decides=decides)
 
     def _parts(self, asked: Asked) -> list[FilePart]:
-        parts: list[FilePart] = []
-        for state in self._tables.of_writer(asked.writer):
-            files, facts = self._held(state, asked)
-            rows = by_commit(asked_rows(files, asked, facts, whole=True))
-            groups = {}
-            if asked.found is not None and facts is not None:
-                from .read.skipping import kept_row_groups
+        states = self._tables.of_writer(asked.writer)
+        return [part for state in states for part in self._parts_of(state, asked)]
 
-                groups = kept_row_groups(facts, asked.found)
-            folder = base_folder(state.writer, self.database)
-            schemas = self._tables.schemas_of(state, asked.table)
-            parts += file_parts(rows, folder, schemas, groups)
-        return parts
+    def _parts_of(self, state: State, asked: Asked) -> Iterator[FilePart]:
+        files, facts = self._held(state, asked)
+        rows = by_commit(asked_rows(files, asked, facts, whole=True))
+        folder = base_folder(state.writer, self.database)
+        schemas = self._tables.schemas_of(state, asked.table)
+        yield from file_parts(rows, folder, schemas, *asked_groups(asked, facts, rows))
 
     def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
         """The files of a table in one log; and what is known of them, where rows are filtered."""

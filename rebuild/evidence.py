@@ -79,6 +79,7 @@ class Evidence:
         contradictions: What doesn't fit together, in words.
         forgotten: Transactions whose application version the old log has forgotten: it rules no
             other out.
+        incarnation: The highest that anything tells of.
         splits: By log id and incarnation, the lowest revision that two transactions are said to be:
             the log lost its end there, and went on otherwise. Above it there are two histories.
     """
@@ -92,10 +93,20 @@ class Evidence:
     contradictions: list[str] = field(default_factory=list)
     forgotten: set[TransactionId] = field(default_factory=set)
     splits: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    incarnation: int = 0
 
     def is_out(self, transaction_id: TransactionId) -> bool:
         """Whether a transaction is left out, for certain or not."""
         return transaction_id in self.disproofs or transaction_id in self.undecided
+
+    def disprove(self, item: FoundTransaction, why: str) -> None:
+        """Leave out a transaction that can't have been committed. A rebuild that knew less may have
+        kept it all the same, and then it is as good as committed: so it is undecided if there was
+        one since."""
+        if item.incarnation < self.incarnation:
+            self.undecided[item.transaction_id] = f"{why}; but a rebuild since may have kept it"
+        else:
+            self.disproofs[item.transaction_id] = why
 
     def split_at(self, log_id: bytes, incarnation: int, revision: int) -> None:
         """Note that two transactions are said to be one revision."""

@@ -112,6 +112,7 @@ def plan_rebuild(
         known,
         rebuild_id=rebuild_id,
         folder=base_folder(writer, database),
+        incarnation=max(old.incarnation, scan.incarnation),
         exclude=exclude,
         include_foreign=include_foreign,
     )
@@ -150,12 +151,14 @@ def _weigh(
     *,
     rebuild_id: bytes,
     folder: str,
+    incarnation: int,
     exclude: Collection[str],
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
     transactions, disagreeing = group(scan.own)
     evidence = prove(transactions)
+    evidence.incarnation = incarnation
     if known is not None:
         prove_by_log(transactions, evidence, known)
     excluded = _excluded(exclude, transactions, evidence)

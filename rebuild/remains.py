@@ -132,7 +132,8 @@ def _may_follow(before: DecodedTransaction, found: DecodedTransaction) -> bool:
 def _are_ours(
     state: State, transactions: Sequence[DecodedTransaction], own: Iterable[OwnFile]
 ) -> bool:
-    """Whether transactions, or files of them, say whose log they are of.
+    """Whether transactions say whose log they are of, or files that were written in one or on top
+    of it.
 
     Args:
         state: The empty one; it is told what names they say.
@@ -147,4 +148,4 @@ def _are_ours(
     if named and state.named != (state.writer, state.database):
         raise foreign_error(state)
     ids = {member.transaction_id for t in transactions for member in t.message.commit.members}
-    return named or any(file.transaction_id in ids for file in own)
+    return named or any({file.transaction_id, file.base_transaction_id} & ids for file in own)

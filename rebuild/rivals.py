@@ -8,6 +8,8 @@ that held the other: then the file was added again, or the application forgotten
   file whose name carries an epoch is added in that epoch only, so one of an earlier epoch than both
   rivals was removed once. Otherwise it is undecided. Neither can one of a lower epoch than a proven
   one that stands directly on the same base.
+  All that holds within the incarnation in use: an earlier one was rebuilt, and that may have kept
+  what later evidence speaks against.
 - Of attempts at one version that nothing proves the fullest stands, by rows, then by files, then
   the one begun last: a committed one is whole, and a dead one may have been cut short. The others
   are undecided, and left out: the rows of one batch must not count twice.
@@ -104,7 +106,7 @@ def _weigh(
         split = evidence.is_split(item)
         again = any(_stood_below(third, other, evidence) for third in standing[matter])
         if not again and not split and _is_once(matter, item, other):
-            evidence.disproofs[item.transaction_id] = why
+            evidence.disprove(item, why)
             return
         if matter[0] == _REPLACE and not split and not again:
             evidence.undecided[item.transaction_id] = (
@@ -184,4 +186,4 @@ def _rule_out_by_epoch(
         if evidence.is_split(item):
             evidence.undecided[item.transaction_id] = f"{why}, but for what the log has lost"
         else:
-            evidence.disproofs[item.transaction_id] = why
+            evidence.disprove(item, why)

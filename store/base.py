@@ -175,6 +175,16 @@ class Store(ABC):
     def object_url(self, key: str) -> str:
         """The URL of one object, as another engine would open it."""
 
+    def local_path(self, key: str) -> str | None:
+        """Where an object is a file on this machine, for engines that read such files themselves.
+
+        Returns:
+            None: nowhere, or it isn't to be read past this store.
+        Requests: none.
+        """
+        del key
+        return None
+
     def server_time(self) -> dt.datetime | None:
         """What the store's own clock shows now; None if it has not told its time yet.
 

@@ -276,6 +276,10 @@ class LocalStore(Store):
         """The absolute path: what Spark, Arrow and DuckDB open."""
         return self._base + check_key(key)
 
+    def local_path(self, key: str) -> str:
+        """The absolute path; see `Store.local_path`."""
+        return self.object_url(key)
+
     def above(self, levels: int) -> LocalStore | None:
         """The store of a folder above the root; see `Store.above`."""
         parts = self._root.strip("/").split("/")

@@ -67,9 +67,9 @@ def _text(url: object) -> str:
     text = os.fspath(url) if isinstance(url, (str, os.PathLike)) else None
     if not isinstance(text, str):
         raise InvalidUrl(
-            f"a {type(url).__name__} is no URL",
+            f"a value of type {type(url).__name__} is no URL",
             key=repr(url)[:60],
-            hint=f"give text or a pathlib.Path: {_HINT}",
+            hint=f"Give text or a pathlib.Path: {_HINT}",
         )
     return text
 

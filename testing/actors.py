@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..catalog.log.state import State
     from ..store.base import Store
-    from .simulation import World
+    from .simulation import SimulatedStore, World
 
 TABLE = "t"
 PLANNED = ("gc", "gc", "prune", "rebuild")
@@ -145,7 +145,7 @@ class Actors:
 
     # --- Readers and maintenance ------------------------------------------------------------------
 
-    def reader(self, store: Store) -> None:
+    def reader(self, store: SimulatedStore) -> None:
         """Opens, refreshes, travels in time."""
         random = self.world.random
         log = LogReader(store, WRITER, DATABASE, self.world.ambient())
@@ -154,8 +154,11 @@ class Actors:
             self.rest()
             try:
                 is_fresh = state is None or random.random() < 0.3
+                missed = store.missed
                 newer = log.load() if state is None or is_fresh else log.advance(state)
-                self.annals.read(newer, state, is_fresh=is_fresh)
+                # What asks the store alone knows no more than a listing that missed a name.
+                is_older = is_fresh and store.missed > missed
+                self.annals.read(newer, None if is_older else state, is_fresh=is_fresh)
                 state = newer
                 if state.revision > 0 and random.random() < 0.3:
                     self.annals.read(log.load(random.randint(0, state.revision)), is_fresh=True)

@@ -136,7 +136,7 @@ class World:
             sleep_s,
         )
 
-    def spawn(self, name: str, body: Callable[[Store], None]) -> None:
+    def spawn(self, name: str, body: Callable[[SimulatedStore], None]) -> None:
         """A process that runs `body` with a store of its own. It ends when that returns."""
         store = SimulatedStore(self, name)
 
@@ -252,7 +252,11 @@ class _ClockedMemory(MemoryStore):
 
 
 class SimulatedStore(Store):
-    """One process's way to the store: each request is a boundary, and may fail."""
+    """One process's way to the store: each request is a boundary, and may fail.
+
+    Attributes:
+        missed: How many listings so far left out a name.
+    """
 
     backend = "memory"
 
@@ -260,6 +264,7 @@ class SimulatedStore(Store):
         self.url = "memory://simulation"
         self._world = world
         self._name = name
+        self.missed = 0
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         world, faults = self._world, self._world.faults
@@ -327,6 +332,7 @@ class SimulatedStore(Store):
         found = list(world.store.list(prefix, after=after))
         if found and world.chance(world.faults.miss):
             missed = found.pop(world.random.randrange(len(found)))
+            self.missed += 1
             world.note(f"  ... misses {missed.key}")
         yield from found
 

@@ -15,6 +15,7 @@ from ...errors import UsageError
 from ..format.names import escape_name, is_text
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
+from ..log.gist import PREFIX
 from ..read.cut_checks import iso, time_us
 from ..scalars import value_of
 
@@ -60,13 +61,14 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
     """A copy of a summary.
 
     Raises:
-        UsageError: It is no mapping, a key or value is no text, or it is longer than 1 MiB as JSON.
+        UsageError: It is no mapping, a key or value is no text, a key is one of lakelog's own, or
+            it is longer than 1 MiB as JSON.
     """
     try:
         found = {value_of(key): value_of(value) for key, value in dict(summary or {}).items()}
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"The summary is a {type(summary).__name__}, which names no texts",
+            f"The summary is of type {type(summary).__name__}, which holds no texts by name",
             hint="Give a dict of texts: {'reason': '...'}",
         ) from error
     for key, value in found.items():
@@ -74,6 +76,12 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
             raise UsageError(
                 f"The summary holds {key!r}: {value!r}, which is not text for text",
                 hint="Turn both into str",
+            )
+        if key.startswith(PREFIX):
+            raise UsageError(
+                f"The summary holds {key!r}, and keys that begin with {PREFIX!r} are lakelog's own",
+                key=key,
+                hint="Choose another key",
             )
     if len(json.dumps(found)) > MAX_SUMMARY_CHARS:
         raise UsageError(
@@ -88,7 +96,7 @@ def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
     Raises:
         UsageError: Not two whole numbers of 64 bits.
     """
-    numbers = [_number(value) for value in clock]
+    numbers = [_number(value) for value in clock] if isinstance(clock, Iterable) else []
     if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
         raise UsageError(
             f"The clock {clock!r} is not a pair of 64-bit numbers",

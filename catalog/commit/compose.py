@@ -11,6 +11,7 @@ from ..format.names import LogObject
 from ..format.objects import decode_transaction
 from ..log.attempts import Attempt
 from ..log.build import build_transaction
+from ..log.gist import gist_of
 from ..log.validate import check_written
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def compose(
         epoch=epoch,
         guest=guest,
         now_us=now_us,
+        said=gist_of(state, [action for intent in intents for action in intent.actions]),
     )
     item = LogObject(log.incarnation, state.revision + 1, uuid[:4].hex(), "transaction")
     decoded = decode_transaction(body, folder + item.name)

@@ -1,4 +1,5 @@
-"""Putting a data file: before the transaction that names it, and never over another one.
+"""Putting a data file: before the transaction that names it, and never over another one; and
+finding one that is to be taken in.
 
 Source: docs/format.md, section 10.
 """
@@ -8,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...errors import ObjectExists, ObjectNotFound
+from ..format.names import base_folder
 
 if TYPE_CHECKING:
+    from ...store import ObjectInfo
     from .session import Session
 
 # Larger ones go in parts, which no store can be trusted to join only if the key is free. It is
@@ -38,6 +41,26 @@ def put_data(session: Session, key: str, body: bytes) -> None:
             key=key,
             hint="Nothing was overwritten. Two processes draw the same random ids: was a machine "
             "cloned, or set back to a snapshot? Open the writer again",
+        ) from error
+
+
+def existing(session: Session, path: str) -> ObjectInfo:
+    """What the store says of a file that is to be taken in.
+
+    Args:
+        path: Relative to `<writer>/<database>/`.
+    Raises:
+        ObjectNotFound: It isn't there.
+    Requests: 1 HEAD.
+    """
+    key = base_folder(session.writer_id, session.database) + path
+    try:
+        return session.store.head(key)
+    except ObjectNotFound as error:
+        raise ObjectNotFound(
+            f"{path} can't be added: there is no such file",
+            key=key,
+            hint="Put the file there first; its path is relative to <writer>/<database>/",
         ) from error
 
 

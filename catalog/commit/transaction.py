@@ -19,7 +19,7 @@ from ..log.build import schema_actions
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .arguments import check_clock
-from .data_file import put_data
+from .data_file import existing, put_data
 from .dropped import warn_dropped
 from .file_footer import footer_of
 from .readable import OwnSchemas, check_on_conflict
@@ -82,6 +82,7 @@ class Transaction:
         clock: tuple[int, int] | None = None,
         file_bytes: int = FILE_BYTES,
         on_conflict: Literal["raise", "allow"] = "raise",
+        bloom: Sequence[str] = (),
     ) -> list[str]:
         """Write data as Parquet files of a table. They become visible with the commit.
 
@@ -98,6 +99,7 @@ class Transaction:
             on_conflict: Whether data is refused whose types have no common type with those that the
                 table has in this log (as far as this writer has seen it), or written all the same:
                 then nobody can read the table as a whole.
+            bloom: Columns that get bloom filters: see docs/reading.md.
         Returns:
             Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
             file, but its schema becomes the table's.
@@ -105,7 +107,7 @@ class Transaction:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             SchemaConflict: The table could not be read any more. Nothing was written.
-            UsageError: The transaction has no room for one more schema: nothing was written; or
+            UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
                 what can't be partitioned so: nothing of this write becomes visible.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
                 second file on files are put while the next ones are encoded, so that this call,
@@ -137,7 +139,7 @@ class Transaction:
         for name, rows in partitions(batches, by) if by else [(partition, batches)]:
             meta = replace(meta, partition=name, number=self._files, **self._removals())
             for encoded in encode_files(
-                rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes
+                rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
             ):
                 path = self._path(replace(meta, number=self._files))
                 self._files += 1
@@ -174,8 +176,7 @@ class Transaction:
         Args:
             path: Relative to `<writer>/<database>/`, beginning with `data/`.
             partition_by: Columns that the file lacks and `partition`, as `year=2026/month=11`,
-                tells of: types by name, or names alone (docs/writing.md, "Partitions"). One that
-                is in the file counts as it is there.
+                tells of: types by name, or names alone (docs/writing.md, "Partitions").
             on_conflict: As for `write`.
         Raises:
             SchemaConflict: The table could not be read any more.
@@ -205,7 +206,7 @@ class Transaction:
         refuses = check_on_conflict(on_conflict)
         first, last = check_clock(clock or self._session.clock())
         footer_pool().start()  # while the file is asked for
-        info = self._session.store.head(self._key(path))
+        info = existing(self._session, path)
         self._check_adoptable(path, info)
         if self._session.folds_names():
             self._intent.folds_names = True
@@ -330,9 +331,8 @@ class Transaction:
     def _learn(self, schemas: Sequence[wire.Action]) -> None:
         """Name schemas in this transaction."""
         self._room.take(schemas)
-        for each in schemas:
-            if each.HasField("schema"):
-                self._schemas.add((each.schema.table, each.schema.fingerprint))
+        named = [each.schema for each in schemas if each.HasField("schema")]
+        self._schemas.update((schema.table, schema.fingerprint) for schema in named)
         self._intent.actions.extend(schemas)
 
     def _path(self, meta: FooterMetadata) -> str:

@@ -22,6 +22,11 @@ _OFFSET: Final = re.compile(r"[+-]\d\d:?\d\d", re.ASCII)
 _SURE: Final = "Europe/Berlin"  # any machine that has a time zone database knows it
 
 
+def _type_of(data: Any) -> str:
+    kind = type(data)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
 def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the batches of any frame.
 
@@ -67,7 +72,7 @@ def _arrow(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
             hint="Give every column one type that Arrow has",
         ) from error
     raise InvalidSchema(
-        f"Data of type {type(data).__module__}.{type(data).__name__} can't be written",
+        f"Data of type {_type_of(data)} can't be written",
         hint="Give a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or polars "
         "DataFrame",
     )

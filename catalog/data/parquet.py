@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import InvalidSchema
+from ...errors import InvalidSchema, UsageError
 from ..format.floats import encode_floats, fit, float_statistics, is_float, plain, tell_floats
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema
 from ..format.statistics import Exactness, column_statistics
+from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .bloom_options import bloom_options, check_bloom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..format.schema import EncodedSchema
 
@@ -121,6 +123,7 @@ def encode_files(
     *,
     encoded: EncodedSchema | None = None,
     file_bytes: int = FILE_BYTES,
+    bloom: Sequence[str] = (),
 ) -> Iterator[EncodedFile]:
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
 
@@ -132,11 +135,19 @@ def encode_files(
         batches: Of `schema`. No rows at all give no file.
         meta: For the footers; `number` counts up from the given one.
         encoded: The schema as the log keeps it, if it is known.
+        bloom: Columns that get bloom filters.
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
+        UsageError: A column can't have a filter, or `file_bytes` can't be.
     """
     import pyarrow.parquet as pq  # with the file systems of Arrow: what only adds files needs none
 
+    check_bloom(bloom, schema)
+    file_bytes = value_of(file_bytes)
+    if isinstance(file_bytes, bool) or not isinstance(file_bytes, int) or file_bytes < 1:
+        raise UsageError(
+            f"file_bytes can't be {file_bytes!r}", hint="Give a whole number of bytes, from 1 on"
+        )
     encoded = encoded or encode_schema(schema)
     groups = row_groups(batches)
     floats = [at for at, field in enumerate(schema) if is_float(field.type)]
@@ -154,6 +165,7 @@ def encode_files(
                 metadata_collector=collected,
                 write_page_checksum=True,
                 write_statistics=_without_floats(schema),
+                **bloom_options(group, bloom),
             ) as writer:
                 while group is not None:
                     known = [float_statistics(group.column(at), at) for at in floats]

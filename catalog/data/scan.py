@@ -6,6 +6,7 @@ Files are read ahead by a few threads; at most a handful are in memory at a time
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from .partition_values import filled, told_by_partition
 from .unify import conform, readable_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from ...store import Store
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
 _AHEAD: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class BloomPlace:
+    """Where the bloom filter of a column lies in a file.
+
+    Attributes:
+        row_group: By number.
+        column: Name of the column in the file.
+        start, end: Of the filter's bytes.
+    """
+
+    row_group: int
+    column: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +56,8 @@ class FilePart:
         fingerprint: Of the schema, as the log keeps it.
         footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
         row_groups: Those to be read, in order; None: all.
+        row_group_count: How many the file has, as the log says; 0: unknown.
+        blooms: Filters that can say more of the row groups.
         partition: The name of its partition: it tells the values of columns that the schema marks,
             which are not in the file.
     """
@@ -51,6 +70,8 @@ class FilePart:
     footer_bytes: int = 0
     footer_digest: bytes = UNKNOWN_DIGEST
     row_groups: tuple[int, ...] | None = None
+    row_group_count: int = 0
+    blooms: tuple[BloomPlace, ...] = ()
     partition: str = ""
 
 
@@ -83,7 +104,7 @@ class Projection:
         return found if self.names is None else found.select(list(self.names))
 
 
-def scan_files(store: Store, parts: Sequence[FilePart], target: Projection) -> pa.RecordBatchReader:
+def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> pa.RecordBatchReader:
     """Batches of all files, in order, as `target` says.
 
     Raises (while reading):
@@ -95,12 +116,12 @@ def scan_files(store: Store, parts: Sequence[FilePart], target: Projection) -> p
 
 
 def _stream(
-    store: Store, parts: Sequence[FilePart], target: Projection
+    store: Store, parts: Iterable[FilePart], target: Projection
 ) -> Iterator[pa.RecordBatch]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AHEAD) as pool:
-        waiting: deque[tuple[FilePart, Future[pa.Table] | None]] = deque()
+        waiting: deque[tuple[FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
         todo = iter(parts)
 
         def fill() -> None:
@@ -118,9 +139,9 @@ def _stream(
             while waiting:
                 part, future = waiting.popleft()
                 if future is None:
-                    yield from _read_by_group(store, part, target)
+                    yield from _read(store, part, target, whole=False)
                 else:
-                    yield from future.result().to_batches(max_chunksize=_BATCH_ROWS)
+                    yield from future.result()
                 fill()
         finally:
             for _, future in waiting:
@@ -128,8 +149,49 @@ def _stream(
                     future.cancel()
 
 
-def _read_whole(store: Store, part: FilePart, target: Projection) -> pa.Table:
-    return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target.given)
+def _read_whole(store: Store, part: FilePart, target: Projection) -> list[pa.RecordBatch]:
+    return list(_read(store, part, target, whole=True))
+
+
+@contextmanager
+def reading(part: FilePart) -> Iterator[None]:
+    """Whatever goes wrong while a file is read is an error of lakelog's that names it."""
+    try:
+        yield
+    except ObjectNotFound as error:
+        error.hint = (
+            "The data file is gone: was it deleted by hand, or by gc after this point in "
+            "time was pruned?"
+        )
+        raise
+    except InvalidPartition as error:
+        raise CorruptObject(
+            f"{part.key}: {error.message}",
+            key=part.key,
+            hint="Other columns can be read: name them. Add the file anew under another partition",
+        ) from error
+    except LakelogError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptObject(
+            f"{part.key} can't be read as the log describes it: {error}",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        ) from error
+
+
+def footer_of(source: Any, part: FilePart) -> Any:
+    """The footer of an open file that is the one of the log, by size, digest and rows.
+
+    Raises:
+        CorruptObject: It isn't, or the log doesn't know the footer.
+    """
+    _check_size(source.size(), part)
+    metadata = _known_footer(source, part)
+    if metadata is None:
+        raise CorruptObject(f"The log doesn't know the footer of {part.key}", key=part.key)
+    _wanted_rows(metadata, part)
+    return metadata
 
 
 def _check_size(size_bytes: int, part: FilePart) -> None:
@@ -179,54 +241,56 @@ def _wanted_rows(metadata: Any, part: FilePart) -> int:
         )
     if part.row_groups is None:
         return part.row_count
+    if part.row_groups and max(part.row_groups) >= metadata.num_row_groups:
+        raise CorruptObject(
+            f"{part.key} has {metadata.num_row_groups} row groups, the log says it has one of "
+            f"number {max(part.row_groups)}",
+            key=part.key,
+            hint="Read without where= or at another point in time, and run `lakelog doctor`",
+        )
     return sum(metadata.row_group(number).num_rows for number in part.row_groups)
 
 
-def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator[pa.RecordBatch]:
+def _batches(
+    file: Any, part: FilePart, columns: list[str], *, whole: bool
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an open file: decoded all at once, or a batch at a time, which takes more time
+    and less memory."""
+    row_groups = None if part.row_groups is None else list(part.row_groups)
+    if not whole:
+        yield from file.iter_batches(
+            batch_size=_BATCH_ROWS, row_groups=row_groups, columns=columns, use_threads=False
+        )
+    elif row_groups is None:
+        table = file.read(columns, use_threads=False)
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+    else:
+        table = file.read_row_groups(row_groups, columns, use_threads=False)
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def _read(
+    store: Store, part: FilePart, target: Projection, *, whole: bool
+) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     rows = 0
-    try:
+    with reading(part):
         columns = readable_columns(part.schema, target.read)
         told = told_by_partition(part.schema, part.partition, columns)
         columns = [name for name in columns if name not in told]
-        with store.open_input(part.key, size_bytes=part.size_bytes) as source:
-            _check_size(source.size(), part)
-            file = pq.ParquetFile(
-                source,
-                metadata=_known_footer(source, part),
-                pre_buffer=True,
-                page_checksum_verification=True,
-            )
-            _check_columns(file.schema_arrow.names, columns, part)
-            wanted = _wanted_rows(file.metadata, part)
-            for batch in file.iter_batches(
-                batch_size=_BATCH_ROWS,
-                row_groups=None if part.row_groups is None else list(part.row_groups),
-                columns=columns,
-                use_threads=False,
-            ):
-                rows += batch.num_rows
-                yield target.of(filled(batch, told))
-    except ObjectNotFound as error:
-        error.hint = (
-            "The data file is gone: was it deleted by hand, or by gc after this point in "
-            "time was pruned?"
+    with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
+        _check_size(source.size(), part)
+        file = pq.ParquetFile(
+            source,
+            metadata=_known_footer(source, part),
+            pre_buffer=True,
+            page_checksum_verification=True,
         )
-        raise
-    except InvalidPartition as error:
-        raise CorruptObject(
-            f"{part.key}: {error.message}",
-            key=part.key,
-            hint="Other columns can be read: name them. Add the file anew under another partition",
-        ) from error
-    except LakelogError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptObject(
-            f"{part.key} can't be read as the log describes it: {error}",
-            key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
-        ) from error
+        _check_columns(file.schema_arrow.names, columns, part)
+        wanted = _wanted_rows(file.metadata, part)
+        for batch in _batches(file, part, columns, whole=whole):
+            rows += batch.num_rows
+            yield target.of(filled(batch, told))
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)

@@ -1,13 +1,18 @@
 """The tables of a cut as views of DuckDB.
 
-DuckDB hands a dataset the columns and those filters that pyarrow decides as it does itself, and
-doesn't look at the rows again. On floats it keeps `>`, `>=`, `<>` and whatever names NaN, which is
-the greatest of all to it: there it asks for all rows, and filters them itself.
+A view stands on a dataset of ours, or where that is sound on DuckDB's own reader of Parquet: see
+`bare`. DuckDB hands a dataset the columns and those filters that pyarrow decides as it does itself,
+and doesn't look at the rows again. On floats it keeps `>`, `>=`, `<>` and whatever names NaN, which
+is the greatest of all to it: there it asks for all rows, and filters them itself.
 """
 
 from __future__ import annotations
 
+import atexit
+import itertools
 import warnings
+import weakref
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,9 +28,12 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from .bare import BareFiles
     from .source import Source
 
 HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
+_OPTIONS: Final = "can_have_nan = true, hive_partitioning = false, union_by_name = false"
+_numbers: Final = itertools.count(1)
 
 
 class ViewsWarning(UserWarning):
@@ -82,6 +90,8 @@ def _make_view(connection: Any, source: Source, schema: str | None) -> None:
     if source.name.lower().endswith(HIDDEN):
         raise UsageError(f"A table's view can't be named {source.name!r}", key=source.name)
     try:
+        if _stands_on_files(connection, source, schema):
+            return
         connection.register(name, dataset)
         if schema is not None:
             connection.execute(
@@ -94,6 +104,56 @@ def _make_view(connection: Any, source: Source, schema: str | None) -> None:
             key=source.name,
             hint="`scan` reads it, and its columns can be chosen",
         ) from error
+
+
+def _stands_on_files(connection: Any, source: Source, schema: str | None) -> bool:
+    """Make a view that DuckDB reads by its own reader, if that is sound.
+
+    The list of its files is a function's, so that they are held against the log each time that a
+    query is bound, before anything is read.
+    """
+    duckdb = package("duckdb")
+    try:
+        bare = source.bare()
+    except LakelogError:  # whoever asks for rows is told
+        return False
+    if bare is None:
+        return False
+    is_made = False
+
+    def files() -> list[str]:
+        if is_made:
+            bare.check()
+        return bare.paths
+
+    function = f"lakelog_files_{next(_numbers)}"
+    connection.create_function(function, files, [], "VARCHAR[]")
+    _remove_at_exit(connection, function)
+    columns = ", ".join(f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in bare.columns)
+    view = quoted(source.name)
+    view = f"TEMP VIEW {view}" if schema is None else f"VIEW {quoted(schema)}.main.{view}"
+    try:
+        connection.execute(
+            f"CREATE OR REPLACE {view} AS"
+            f" SELECT {columns} FROM read_parquet({function}(), {_OPTIONS})"
+        )
+    except duckdb.Error:  # the first file can't be read: so says the other view, when asked
+        return False
+    is_made = True
+    return True
+
+
+def _remove_at_exit(connection: Any, function: str) -> None:
+    """Else DuckDB complains, when Python ends, of what an open connection still holds."""
+    known = weakref.ref(connection)
+
+    def remove() -> None:
+        found = known()
+        if found is not None:
+            with suppress(Exception):
+                found.remove_function(function)
+
+    atexit.register(remove)
 
 
 def quoted(name: str) -> str:
@@ -144,7 +204,11 @@ class Failures:
                 raise
             return pa.RecordBatchReader.from_batches(reader.schema, self._kept(reader))
 
-        return replace(source, scan=scan)
+        def bare() -> BareFiles | None:
+            found = source.bare()
+            return None if found is None else found.telling(self._keep)
+
+        return replace(source, scan=scan, bare=bare)
 
     def _kept(self, reader: pa.RecordBatchReader) -> Any:
         try:

@@ -5,9 +5,11 @@ Source: docs/engines.md.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from .source import package
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from .bare import BareFiles
     from .faces import EngineReads
     from .source import Source
 
@@ -45,6 +48,7 @@ class SqlSession:
     def __init__(self, memory: str = "1GB") -> None:
         duckdb = package("duckdb")
         self._failures = Failures()
+        self._bare: list[BareFiles] = []
         self._sealed = False
         self._folder = tempfile.mkdtemp(prefix="lakelog-sql-")
         try:
@@ -88,9 +92,40 @@ class SqlSession:
             tables = [table for table in tables if table.lower() in words]
 
         def source(table: str) -> Source:
-            return self._failures.watch(snapshot._source(table))
+            found = self._failures.watch(snapshot._source(table))
+            return replace(found, bare=lambda: self._noted(found.bare()))
 
         make_views(self._connection, source, tables, name, all_or_nothing=False)
+
+    def _noted(self, bare: BareFiles | None) -> BareFiles | None:
+        """Files that DuckDB reads itself: it has to be told that it may."""
+        if bare is not None:
+            self._bare.append(bare)
+        return bare
+
+    def _seal(self) -> None:
+        paths = [path for bare in self._bare for path in bare.paths]
+        if paths:
+            listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+            self._connection.execute(f"SET allowed_paths = [{listed}]")
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+        self._sealed = True
+
+    def _look_ahead(self, query: str) -> None:
+        """Find out which columns a query asks for: of the files that DuckDB reads itself only
+        these are held against their checksums."""
+        if not self._bare:
+            return
+        for bare in self._bare:
+            bare.wanted = frozenset()
+        try:
+            plan = self._connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
+            words = "\n".join(_words(json.loads(plan[0][1])))
+        except (package("duckdb").Error, ValueError, LookupError):
+            words = None  # no plan to be had: all columns, then
+        for bare in self._bare:
+            bare.wanted = None if words is None else bare.named_in(words)
 
     def _check(self, name: str) -> None:
         """Refuse what SQL would need quotes for, and what is taken."""
@@ -137,9 +172,7 @@ class SqlSession:
         """
         duckdb = package("duckdb")
         if not self._sealed:
-            self._connection.execute("SET enable_external_access = false")
-            self._connection.execute("SET lock_configuration = true")
-            self._sealed = True
+            self._seal()
         self._failures.first = None
         try:
             statements = self._connection.extract_statements(query)
@@ -148,6 +181,8 @@ class SqlSession:
                     f"These are {len(statements)} statements" if statements else "There is no SQL",
                     hint="Give one, such as SELECT * FROM a_table",
                 )
+            self._look_ahead(query)
+            self._failures.first = None
             found = self._connection.sql(query)
             rows = None if found is None else found.to_arrow_reader(_BATCH_ROWS)
         except (duckdb.Error, pa.ArrowException) as error:
@@ -179,6 +214,17 @@ class SqlSession:
         except package("duckdb").Error as again:
             return _place(str(again), lines_before=1)
         return ""
+
+
+def _words(plan: Any) -> Iterator[str]:
+    """All texts in a value of JSON."""
+    if isinstance(plan, dict):
+        plan = [*plan, *plan.values()]
+    if isinstance(plan, list):
+        for each in plan:
+            yield from _words(each)
+    elif isinstance(plan, str):
+        yield plan
 
 
 def _once(names: Sequence[str]) -> list[str]:

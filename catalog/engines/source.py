@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from .bare import BareFiles
+
 _NAMES: Final = {"duckdb": "DuckDB", "pandas": "pandas", "polars": "Polars"}
 
 
@@ -41,12 +43,15 @@ class Source:
         schema: Of its rows.
         scan: Reads them.
         row_count: How many there are, as the log says.
+        bare: Its files as they are, for an engine that reads them itself; None: there is a reason
+            why it shall not.
     """
 
     name: str
     schema: pa.Schema
     scan: Scan
     row_count: Callable[[], int]
+    bare: Callable[[], BareFiles | None] = lambda: None
 
 
 def package(name: str) -> Any:

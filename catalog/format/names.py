@@ -187,7 +187,7 @@ def check_path(path: str) -> str:
     """
     if not isinstance(path, str):
         raise InvalidPath(
-            f"A path is text, and {str(path)[:200]!r} is a {type(path).__name__}",
+            f"A path is text, and {repr(path)[:200]} is of type {type(path).__name__}",
             key=str(path)[:200],
             hint="Give text: `.as_py()` of an Arrow value, `str()` of a path",
         )

@@ -21,7 +21,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .lookup import schemas_with
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -95,6 +95,7 @@ def build_transaction(
     guest: bool,
     now_us: int,
     successor: bytes = b"",
+    said: Mapping[str, str] | None = None,
 ) -> tuple[bytes, bytes]:
     """The object of the next revision, for all intents together.
 
@@ -105,6 +106,7 @@ def build_transaction(
         slot_seed: Of this opening: the slot uuid of the one after it follows from it.
         now_us: The clock; the commit time is later than the head's in any case.
         successor: The slot uuid of the one after it, where it doesn't follow from the slot seed.
+        said: What the commit says of itself (`gist`): left out where there is no room for it.
     Returns:
         Bytes and digest.
     Raises:
@@ -137,6 +139,8 @@ def build_transaction(
         actions.insert(0, identity_action(state.writer, state.database))
         message.commit.members[0].action_count += 1
     message.actions.extend(actions)
+    if said and message.ByteSize() < MAX_MESSAGE_BYTES // 2:
+        message.commit.members[-1].summary.update(said)
     if (size_bytes := message.ByteSize()) > MAX_MESSAGE_BYTES:
         raise too_large(size_bytes)
     if size_bytes > MAX_TINY and (tiny := tiny_places(message.SerializeToString())) > MAX_TINY:

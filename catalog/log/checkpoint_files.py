@@ -223,7 +223,7 @@ def with_pieces(parts: Sequence[Part], pieces: Sequence[Piece]) -> list[Part]:
         if piece.kind in DESCRIBING:
             described.setdefault(piece.part, []).append(piece)
     return [
-        replace(part, described_by=tuple(described.get(number, ())), in_run=runs[number])
+        Part(part.run, tuple(described.get(number, ())), part.dead, runs[number], part.dead)
         for number, part in enumerate(parts)
     ]
 

@@ -20,7 +20,7 @@ from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from ..format.run import CORE_COLUMNS, Run, files_rows
-from .part import Part, batch_parts
+from .part import MANY_TABLES, Part, batch_parts, share_a_path, tables_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..wire import lakelog_transaction_pb2 as wire
 
 MANY_PATHS: Final = 256
-MANY_TABLES: Final = 64
 FEW_PARTS: Final = 8  # of one transaction are looked up one by one
 _ROWS_FOR_A_TABLE: Final = 500  # so many are scanned while one table is looked up
 _CORE: Final = [name for name in CORE_COLUMNS if name != "table"]
@@ -51,6 +50,7 @@ class Files:
         broken: Per table why it can't be used.
         broken_ranges: The same for ranges of tables that a damaged piece may have held.
         known: Per table the fingerprints that are known at this point; None: not asked.
+        known_in_base: The same at the base, of the tables where it has changed since.
         left_out: Pieces that were not loaded, as only one partition is asked for. What transactions
             say of files that these may hold is taken as it stands.
     """
@@ -61,6 +61,7 @@ class Files:
     broken: dict[str, CorruptError] = field(default_factory=dict)
     broken_ranges: list[tuple[Piece, CorruptError]] = field(default_factory=list)
     known: dict[str, set[bytes]] | None = None
+    known_in_base: dict[str, set[bytes]] = field(default_factory=dict)
     left_out: tuple[Piece, ...] = ()
     _checked: set[str] = field(default_factory=set)
     _held: dict[str, set[bytes]] = field(default_factory=dict)  # `fingerprints`, till files change
@@ -74,6 +75,7 @@ class Files:
             broken=dict(self.broken),
             broken_ranges=list(self.broken_ranges),
             known=None if self.known is None else {t: set(f) for t, f in self.known.items()},
+            known_in_base=dict(self.known_in_base),
             _checked=set(self._checked),
             _held={},
         )
@@ -96,22 +98,26 @@ class Files:
             self._checked.add(table)
 
     def _check_once(self, table: str) -> None:
-        """Each file's schema is known, and no path stands twice in the pieces of a checkpoint."""
-        for part in (part for part in self.parts if table in part.run.ranges):
+        """In the base each file's schema is known, and no path stands twice. (What came since was
+        checked as it came.)"""
+        based = [
+            p.as_in_base() for p in self.parts if p.in_run is not None and table in p.run.ranges
+        ]
+        known = self.known_in_base.get(table, (self.known or {}).get(table, set()))
+        for part in based if self.known is not None else ():
             for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
-                if not self._knows(table, fingerprint):
+                if fingerprint not in known:
                     raise CorruptObject(
                         f"{part.run.key} holds a file of table {table!r} with the schema "
-                        f"{fingerprint.hex()}, which the log doesn't know",
+                        f"{fingerprint.hex()}, which the log doesn't know there",
                         key=part.run.key,
                     )
-        based = [p for p in self.parts if p.in_run is not None and table in p.run.ranges]
         if len({part.in_run for part in based}) < 2:
             return  # pieces of one run are apart: their references say so, and were checked
         based.sort(key=lambda part: -part.run.rows)
         for place, larger in enumerate(based):
             for smaller in based[place + 1 :]:
-                if larger.in_run != smaller.in_run and _share_a_path(larger, smaller, table):
+                if larger.in_run != smaller.in_run and share_a_path(larger, smaller, table):
                     raise CorruptObject(
                         f"{larger.run.key} holds a file of {table!r} that another piece holds too",
                         key=larger.run.key,
@@ -185,7 +191,7 @@ class Files:
         """The tables in which a path is live: one, in a sound log."""
         found = [table for table, files in self.added.items() if path in files]
         for part in self.parts:
-            found += [t for t in _tables_with(part.run, path) if part.find(t, path) >= 0]
+            found += [t for t in tables_with(part.run, path) if part.find(t, path) >= 0]
         return found
 
     def live_among(self, paths: Sequence[str]) -> set[str]:
@@ -222,7 +228,7 @@ class Files:
                 if not self.remove(table, path) and not self._is_left_out(table, path):
                     self._break(table, transaction.key, f"removes {path}, which is not live")
             elif kind == "schema" and self.known is not None:
-                self.known.setdefault(action.schema.table, set()).add(action.schema.fingerprint)
+                self._known_of(action.schema.table).add(action.schema.fingerprint)
             elif kind == "forget":
                 self._forget(action.forget, transaction.key)
             elif kind == "add_batch":
@@ -244,6 +250,14 @@ class Files:
     def _is_left_out(self, table: str, path: str) -> bool:
         """Whether a path may be in a piece that was not loaded."""
         return any(piece.may_hold_path(table, path) for piece in self.left_out)
+
+    def _known_of(self, table: str) -> set[bytes]:
+        """The fingerprints that are known of a table, to be changed."""
+        assert self.known is not None
+        known = self.known.setdefault(table, set())
+        if table not in self.known_in_base:
+            self.known_in_base[table] = set(known)
+        return known
 
     def _knows(self, table: str, fingerprint: bytes) -> bool:
         return self.known is None or fingerprint in self.known.get(table, ())
@@ -267,9 +281,9 @@ class Files:
                 self._break(table, key, f"forgets a schema of table {table!r} that files have")
         if self.known is not None:
             for table, fingerprint in gone:
-                self.known.get(table, set()).discard(fingerprint)
+                self._known_of(table).discard(fingerprint)
             for table in lost:
-                self.known.pop(table, None)
+                self._known_of(table).clear()
 
     def _wants(self, table: str) -> bool:
         return self.only is None or table in self.only
@@ -372,26 +386,6 @@ class Files:
 def in_partition(rows: pa.Table, partition: str) -> pa.ChunkedArray:
     """Per file whether it is of a partition."""
     return pc.equal(rows.column("partition"), column([partition], pa.string())[0])
-
-
-def _tables_with(run: Run, path: str) -> list[str]:
-    """Tables of a run that hold a path, live or not."""
-    if len(run.ranges) <= MANY_TABLES:
-        return [table for table in run.ranges if run.find(table, path) >= 0]
-    wanted = column([path], pa.string())
-    hits = pc.indices_nonzero(pc.is_in(run.core.column("path"), wanted)).to_pylist()
-    return [t for t, (start, end) in run.ranges.items() if any(start <= h < end for h in hits)]
-
-
-def _share_a_path(larger: Part, smaller: Part, table: str) -> bool:
-    """Whether a path of a table is live in both parts."""
-    one, other = (part.rows(table).column("path") for part in (larger, smaller))
-    if not len(one) or not len(other):
-        return False
-    firsts, lasts = ([c[at].as_py().encode() for c in (one, other)] for at in (0, -1))
-    if lasts[0] < firsts[1] or lasts[1] < firsts[0]:
-        return False
-    return bool(pc.any(pc.is_in(one, other.combine_chunks())).as_py())
 
 
 def _revisions(added: Added | None) -> list[int]:

@@ -5,14 +5,15 @@ Source: docs/format.md, section 6.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
-from ..format.columns import array
+from ..format.columns import array, column
 from ..format.pieces import partitions_of
 from ..format.run import Run
 from ..format.segments import MAX_NUMBER, total
@@ -21,9 +22,9 @@ from ..format.wire_kinds import FILES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
-
     from ..format.pieces import Piece
+
+MANY_TABLES: Final = 64
 
 
 @dataclass(slots=True)
@@ -35,12 +36,18 @@ class Part:
         described_by: The pieces of row groups and statistics of its rows.
         dead: Per row whether it is no longer live; None while all are. Copied before it is changed.
         in_run: The run of a checkpoint that it came from; None: from a transaction.
+        dead_in_base: `dead`, as that checkpoint says it.
     """
 
     run: Run
     described_by: tuple[Piece, ...] = ()
     dead: np.ndarray | None = None
     in_run: int | None = None
+    dead_in_base: np.ndarray | None = None
+
+    def as_in_base(self) -> Part:
+        """As it stands in the checkpoint that it came from."""
+        return replace(self, dead=self.dead_in_base)
 
     def live(self, table: str | None = None) -> pa.Array | None:
         """A mask over the rows (of one table), or None if all are live."""
@@ -121,3 +128,23 @@ def dead_rows(piece: Piece) -> np.ndarray | None:
         return None
     bits = np.frombuffer(piece.dead, np.uint8)
     return np.unpackbits(bits, count=piece.rows, bitorder="little").astype(np.bool_)
+
+
+def tables_with(run: Run, path: str) -> list[str]:
+    """Tables of a run that hold a path, live or not."""
+    if len(run.ranges) <= MANY_TABLES:
+        return [table for table in run.ranges if run.find(table, path) >= 0]
+    wanted = column([path], pa.string())
+    hits = pc.indices_nonzero(pc.is_in(run.core.column("path"), wanted)).to_pylist()
+    return [t for t, (start, end) in run.ranges.items() if any(start <= h < end for h in hits)]
+
+
+def share_a_path(larger: Part, smaller: Part, table: str) -> bool:
+    """Whether a path of a table is live in both parts."""
+    one, other = (part.rows(table).column("path") for part in (larger, smaller))
+    if not len(one) or not len(other):
+        return False
+    firsts, lasts = ([c[at].as_py().encode() for c in (one, other)] for at in (0, -1))
+    if lasts[0] < firsts[1] or lasts[1] < firsts[0]:
+        return False
+    return bool(pc.any(pc.is_in(one, other.combine_chunks())).as_py())

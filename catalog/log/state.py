@@ -313,7 +313,8 @@ class State:
             check_range(run, piece)
             assert self.base is not None
             check_revisions(run, self.base.message.revision)
-            return Part(run, tuple(described.get(piece.part, ())), dead_rows(piece), piece.run)
+            dead = dead_rows(piece)
+            return Part(run, tuple(described.get(piece.part, ())), dead, piece.run, dead)
 
         large = sum(len(data) for data in held if data is not None) > SMALL_BYTES
         return list((self.map_large if large else map)(part, range(len(wanted))))

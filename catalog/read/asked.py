@@ -9,8 +9,12 @@ from ..format.columns import array
 from ..log.files import in_partition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
+    from ...store import Store
+    from ..data.scan import BloomPlace, FilePart
     from ..log.files import Files
     from .row_filter import RowFilter
     from .table_facts import TableFacts
@@ -41,3 +45,29 @@ def asked_rows(files: Files, asked: Asked, facts: TableFacts | None, *, whole: b
     if asked.partition is None:
         return rows
     return pc.filter(rows, in_partition(rows, asked.partition))
+
+
+def asked_groups(
+    asked: Asked, facts: TableFacts | None, rows: pa.Table
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[BloomPlace, ...]]]:
+    """By path the row groups to be read, where some can be skipped, and the bloom filters that may
+    say more of them.
+
+    Args:
+        rows: Of `asked_rows`, whole.
+    """
+    if asked.found is None or facts is None:
+        return {}, {}
+    from .bloom_places import bloom_places
+    from .skipping import kept_row_groups
+
+    return kept_row_groups(facts, asked.found), bloom_places(facts, asked.found, rows)
+
+
+def by_blooms(store: Store, parts: list[FilePart], asked: Asked) -> Iterable[FilePart]:
+    """The files that bloom filters leave, which are asked as these are consumed."""
+    if asked.found is None or not any(part.blooms for part in parts):
+        return parts
+    from .blooms import sifted
+
+    return sifted(store, parts, asked.found)

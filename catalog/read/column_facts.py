@@ -55,7 +55,10 @@ class Units:
             of_column = numbers(pc.equal(said.column("column"), column([name], pa.string())[0]))
             at = np.flatnonzero(of_column & (places >= 0))
             if len(at):
-                self._said.setdefault(name, []).append((said.take(array(at)), places[at]))
+                more = (said.take(array(at)), places[at])
+                self._said[name] = [*self._said.get(name, ()), more]  # others may be reading
+                for group in self._groups or ():
+                    group.forget(name)
 
     def forget(self) -> None:
         """Let go of what was taken in."""
@@ -75,11 +78,13 @@ class Units:
         Args:
             target: The columns that facts are asked of, as the cut has them.
         """
-        if self._groups is None:
+        groups = self._groups
+        if groups is None:
             everyone = enumerate(self.schemas)
             members = [(np.flatnonzero(self.schema_numbers == n), schema) for n, schema in everyone]
-            self._groups = [UnitsOfSchema(self, s, found) for found, s in members if len(found)]
-        for group in self._groups:
+            groups = [UnitsOfSchema(self, s, found) for found, s in members if len(found)]
+            self._groups = groups  # another thread may let go of them meanwhile
+        for group in groups:
             yield group.members, group.reader(target)
 
     def row_of(self, name: str) -> tuple[pa.Table, np.ndarray] | None:
@@ -109,6 +114,10 @@ class UnitsOfSchema:
         self._rows = units.rows[members]
         self._known: dict[str, Facts] = {}
 
+    def forget(self, name: str) -> None:
+        """Let go of what was known of a column."""
+        self._known.pop(name, None)
+
     def reader(self, target: pa.Schema) -> Callable[[str], Facts]:
         """What is known of a column, by its name; of no column what holds of any."""
         readable = set(readable_columns(self._schema, target))
@@ -116,9 +125,10 @@ class UnitsOfSchema:
         def facts(name: str) -> Facts:
             if name not in readable:
                 return Facts(None, self._rows, np.full(len(self._rows), -1, np.int64))
-            if name not in self._known:
-                self._known[name] = self._facts(name)
-            return self._known[name]
+            found = self._known.get(name)
+            if found is None:
+                found = self._known[name] = self._facts(name)
+            return found
 
         return facts
 

@@ -6,6 +6,7 @@ Source: docs/format.md, section 7.
 from __future__ import annotations
 
 from functools import partial
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ class CutTables:
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
         self._of_files: dict[tuple[str, str | None], list[FileSchema]] = {}
         self._facts: dict[tuple[str, str], TableFacts] = {}
+        self._reading = RLock()
 
     def names(self) -> list[str]:
         """Names of the tables, sorted."""
@@ -95,12 +97,13 @@ class CutTables:
         """The files and schemas of a table in one log, of one base, read once; those of a partition
         are not kept."""
         key = (state.writer, table)
-        if key not in self._tables:
-            if partition is not None:
-                return state.table_of(table, partition)
-            self._tables[key] = state.table_of(table)
-            self._schemas[key] = self._tables[key][1].of_table(table)
-        return self._tables[key]
+        if partition is not None and key not in self._tables:
+            return state.table_of(table, partition)
+        with self._reading:  # threads that ask for one table read it once
+            if key not in self._tables:
+                self._tables[key] = found = state.table_of(table)
+                self._schemas[key] = found[1].of_table(table)
+            return self._tables[key]
 
     def facts_of(self, state: State, table: str, partition: str | None = None) -> TableFacts:
         """What one log knows of the columns of a table's files; kept as `table_of` is."""
@@ -110,16 +113,15 @@ class CutTables:
         key = (state.writer, table)
         if of is not self._tables.get(key):
             return TableFacts(state, table, of)
-        if key not in self._facts:
-            self._facts[key] = TableFacts(state, table, of)
-        return self._facts[key]
+        return self._facts.setdefault(key, TableFacts(state, table, of))
 
     def schemas_of(self, state: State, table: str) -> list[SchemaEntry]:
         """What one log knows of a table, oldest first, read once."""
         key = (state.writer, table)
-        if key not in self._schemas:
-            self._schemas[key] = state.schemas_of(table).of_table(table)
-        return self._schemas[key]
+        with self._reading:
+            if key not in self._schemas:
+                self._schemas[key] = state.schemas_of(table).of_table(table)
+            return self._schemas[key]
 
     def file_schemas(self, table: str, writer: str | None = None) -> list[FileSchema]:
         """The schemas of the live files of a table (of one writer); those of former ones where

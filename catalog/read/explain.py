@@ -11,21 +11,28 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from ...errors import UsageError
 from ..format import compute as pc
 from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table
 from ..format.schema import partition_columns
 from ..format.statistics import bound_type, decode_bounds
 from ..log.files import in_partition
+from ..where.build import all_of
+from ..where.hashed import equalities
 from ..where.outcomes import outcomes
 from ..where.text import in_words
 from ..where.tree import And, columns_of
+from .blooms import sifted, to_be_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Set
+    from collections.abc import Callable, Iterator, Set
 
+    from ...store import Store
+    from ..data.scan import FilePart
     from ..where.outcomes import Bounds, Facts
     from ..where.tree import Predicate
+    from .asked import Asked
     from .row_filter import RowFilter
     from .table_facts import TableFacts
 
@@ -38,21 +45,28 @@ EXPLAINED: Final = pa.schema(
         pa.field("row_count", pa.int64()),
         pa.field("kept", pa.bool_()),
         pa.field("reason", pa.string()),
+        pa.field("bloom_filters", pa.int64()),
     ]
 )
 _OF_FILES: Final = ("path", "partition", "size_bytes", "row_count")
 _UNKNOWN: Final = "?"
 
 
-def explained(facts: TableFacts, wanted: RowFilter, partition: str | None) -> pa.Table:
+def explained(facts: TableFacts | None, asked: Asked) -> pa.Table:
     """The live files of a table in one log, which of them a predicate leaves, and why.
 
     Args:
-        partition: Only files of this one.
+        facts: What is known of them.
+        asked: With a filter; of one partition or of all.
     Returns:
         Columns of `EXPLAINED`, in the order of `Files.table`.
     Requests: as `skipping.kept_files`.
     """
+    wanted, partition = asked.found, asked.partition
+    if facts is None or wanted is None:
+        raise UsageError(
+            "explain needs a condition: where= is None", hint='Give something like "temp > 30"'
+        )
     parts = [empty_table(EXPLAINED)]
     for source in facts.of_files(wanted.target.names):
         files = source.files
@@ -64,10 +78,52 @@ def explained(facts: TableFacts, wanted: RowFilter, partition: str | None) -> pa
         said = column(reasons.tolist(), pa.string())
         kept = pc.equal(said, column([""], pa.string())[0])
         writers = column([facts.state.writer] * files.num_rows, pa.string())
-        columns = [writers, *(files.column(name) for name in _OF_FILES), kept, said]
+        none = column([0] * files.num_rows, pa.int64())
+        columns = [writers, *(files.column(name) for name in _OF_FILES), kept, said, none]
         parts.append(pa.Table.from_arrays(columns, schema=EXPLAINED).filter(array(source.live)))
     rows = pa.concat_tables(parts)
     return rows if partition is None else pc.filter(rows, in_partition(rows, partition))
+
+
+def with_filters(
+    found: pa.Table,
+    store: Store,
+    folder: str,
+    parts: Iterator[FilePart],
+    asked: Asked,
+    *,
+    read: bool,
+) -> pa.Table:
+    """What bloom filters add to `explained`.
+
+    Args:
+        found: Columns of `EXPLAINED`, of the files of one log.
+        folder: That paths are relative to.
+        parts: What is left of these.
+        read: Ask the filters, instead of counting them.
+    Requests: with `read` those of `blooms.sifted`.
+    """
+    wanted = asked.found
+    if wanted is None or not any(equalities(wanted.predicate)):
+        return found
+    kept_parts = list(parts)
+    counts = to_be_asked(kept_parts, wanted)
+    keys = [folder + path for path in found.column("path").to_pylist()]
+    numbers = column([counts.get(key, 0) for key in keys], pa.int64())
+    at = EXPLAINED.get_field_index("bloom_filters")
+    found = found.set_column(at, EXPLAINED.field(at), numbers)
+    if not read:
+        return found
+    left = {part.key for part in sifted(store, kept_parts, wanted)}
+    ruled_out = counts.keys() - left
+    reason = f"not {in_words(all_of(equalities(wanted.predicate)))}: bloom filter"
+    rows = zip(keys, found.column("reason").to_pylist(), strict=True)
+    reasons = [reason if key in ruled_out else was for key, was in rows]
+    kept = column([was == "" for was in reasons], pa.bool_())
+    for name, values in (("kept", kept), ("reason", column(reasons, pa.string()))):
+        at = EXPLAINED.get_field_index(name)
+        found = found.set_column(at, EXPLAINED.field(at), values)
+    return found
 
 
 def _reasons(

@@ -19,6 +19,7 @@ from .row_filter import only
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ..data.scan import BloomPlace
     from ..data.unify import FileSchema
     from ..log.known_schemas import SchemaEntry
     from .row_filter import RowFilter
@@ -30,6 +31,7 @@ _COLUMNS: Final = [
     "schema_fingerprint",
     "footer_bytes",
     "footer_digest",
+    "row_groups",
     "partition",
 ]
 
@@ -39,6 +41,7 @@ def file_parts(
     folder: str,
     known: Sequence[SchemaEntry],
     row_groups: Mapping[str, tuple[int, ...]],
+    blooms: Mapping[str, tuple[BloomPlace, ...]],
 ) -> Iterator[FilePart]:
     """Files of one table in one log with what reading them needs, in the order given.
 
@@ -48,10 +51,11 @@ def file_parts(
         known: The table's schemas.
         row_groups: By path those to be read, where some are to be skipped. They are told by number,
             so by the footer that the log has seen: of a file whose footer it can't tell all are.
+        blooms: By path the filters to be asked, where there are some; of these files likewise.
     """
     entries = {entry.fingerprint: entry for entry in known}
     schemas: dict[bytes, pa.Schema] = {}
-    for path, size, count, fingerprint, footer_bytes, digest, partition in zip(
+    for path, size, count, fingerprint, footer_bytes, digest, groups, partition in zip(
         *(rows.column(name).to_pylist() for name in _COLUMNS), strict=True
     ):
         if fingerprint not in schemas:
@@ -66,6 +70,8 @@ def file_parts(
             footer_bytes,
             digest,
             row_groups.get(path) if seen else None,
+            groups,
+            blooms.get(path, ()) if seen else (),
             partition,
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -64,6 +65,8 @@ class Source:
 class TableFacts:
     """The live files of one table in one log, and what is known of their columns.
 
+    Threads may share one: what several ask for at a time is loaded once, while the others wait.
+
     Args:
         of: What `state.table_of(table)` gave, in whole or of one partition.
     """
@@ -73,6 +76,7 @@ class TableFacts:
         self.table = table
         self.files, self._schemas = of
         self._loaded: set[tuple[int, str]] = set()
+        self._loading = RLock()
 
     def of_files(self, columns: Sequence[str]) -> list[Source]:
         """The files piece by piece, in the order of `Files.table`, with what is known of some
@@ -80,8 +84,9 @@ class TableFacts:
 
         Requests: 1 GET for each piece of statistics of columns that nobody asked for before.
         """
-        self._load(STATISTICS, columns)
-        return self._sources
+        with self._loading:
+            self._load(STATISTICS, columns)
+            return self._sources
 
     def of_row_groups(self, columns: Sequence[str]) -> list[Source]:
         """The same, each with its `row_groups`.
@@ -89,11 +94,12 @@ class TableFacts:
         Requests: Of parts whose files have several row groups 1 GET for each piece of files and row
             groups, the first time, and of their statistics, as for `of_files`.
         """
-        for source in self._sources:
-            if source.row_groups is None:
-                source.row_groups = self._row_groups(source)
-        self._load(ROW_GROUP_STATISTICS, columns)
-        return self._sources
+        with self._loading:
+            for source in self._sources:
+                if source.row_groups is None:
+                    source.row_groups = self._row_groups(source)
+            self._load(ROW_GROUP_STATISTICS, columns)
+            return self._sources
 
     # --- Files and row groups ---------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ def lowered(
         return Test(operator, int(value), int(value)) if isinstance(value, bool) else None
     if pa.types.is_float64(kind):
         return _over_doubles(operator, value)
-    exact = _exact(wide, kind, value)
+    exact = exact_in(wide, kind, value)
     if exact is None:
         return None
     return _over_integers(operator, exact, kind)
@@ -91,7 +91,7 @@ def _over_doubles(operator: Operator, value: Any) -> Test | None:
     return None if low is None or high is None else Test(operator, low[0], high[0])
 
 
-def _exact(wide: pa.DataType, kind: pa.DataType, value: Any) -> Fraction | float | None:
+def exact_in(wide: pa.DataType, kind: pa.DataType, value: Any) -> Fraction | float | None:
     """The value in the unit of a bound type of whole numbers, exactly; infinities as floats."""
     if isinstance(value, bool):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import io
 import os
 import shlex
@@ -11,12 +10,12 @@ import shutil
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptError, LakelogError, UsageError
 from .. import demo_data as data
+from ..demo_spark import JUNE, spark_reader
 from ..output import bold, line
 
 if TYPE_CHECKING:
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Make a small catalog of real data and look at it: three writers commit the hourly weather of New
-York's airports of 2013, one month is corrected, a question is asked, Spark reads two points in
-time, and the log of one writer is lost and rebuilt. Takes under a minute. Needs the `spark` extra
-and Java 17 or newer.
+York's airports of 2013, one month is corrected, questions are asked of two points in time, and the
+log of one writer is lost and rebuilt. Takes under a minute. Needs the `duckdb` extra; where the
+`spark` extra and Java 17 or newer are, Spark reads both points in time as well.
 
 The catalog stays in DIR, to go on with. A DIR that an earlier demo made is made anew; any other
 that isn't empty is refused."""
@@ -36,11 +35,11 @@ lakelog demo
 lakelog demo ./demo-lake
 """
 _MADE_BY_DEMO: Final = ".lakelog-demo"
-_JUNE: Final = "2013-06-15T00:00:00Z"
 _HOT: Final = "temp > 99"
-_SQL: Final = """\
-SELECT origin, count(*) AS hours, min(temp) AS coldest_may_hour
-FROM {view} WHERE month = 5 GROUP BY origin ORDER BY origin"""
+_BOTH: Final = """\
+SELECT origin, min(june.temp) AS coldest_may_hour_in_june, min(now.temp) AS and_now
+  FROM hourly AS now JOIN june.hourly AS june USING (origin, time_hour)
+  WHERE now.month = 5 GROUP BY ALL ORDER BY ALL"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit code."""
-    from ...spark import session
-
     started = time.monotonic()
     folder = _prepare(args.directory)
     url = _shown(folder)
@@ -73,22 +70,23 @@ def run(args: argparse.Namespace) -> int:
     _lakelog("log", url, data.DATABASE, "--limit", "6")
     _step("Time travel")
     _say("Each commit is a point in time that can be read. The files of JFK in the middle of June:")
-    _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK", "--as-of", _JUNE)
+    _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK", "--as-of", JUNE)
     _say("And now, with May corrected since (revision 6):")
     _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK")
     _ask(url)
+    _step("SQL over two points in time")
+    before = _compare(url)
     _step("Spark reads both points in time")
-    with _Quiet():
-        spark = session("lakelog demo")
-    try:
-        before = _spark_reads(spark, url)
+    with spark_reader(url) as spark_reads:
+        spark_before = spark_reads()
         _step("The log of LGA is lost")
         _lose_and_rebuild(folder, url)
-        _say("Spark reads the same again:")
-        if _spark_reads(spark, url) != before:
-            raise CorruptError("After the rebuild Spark reads other rows than before", key=url)
-    finally:
-        spark.stop()
+        _say("The same question has the same answer:")
+        after = _compare(url)
+        if spark_before:
+            _say("And Spark reads the same again:")
+        if after != before or spark_reads() != spark_before:
+            raise CorruptError("After the rebuild other rows are read than before", key=url)
     _farewell(url, time.monotonic() - started)
     return 0
 
@@ -144,33 +142,9 @@ def _ask(url: str) -> None:
     _lakelog("explain", *table, "--limit", "8", lines=12)
 
 
-def _spark_reads(spark: Any, url: str) -> list[tuple[Any, ...]]:
-    """Ask Spark for both points in time, print the answers, and hold the counts against the
-    source. Returns the rows of both answers."""
-    from ...spark import read
-
-    answers: list[tuple[Any, ...]] = []
-    rows = data.source()
-    june = dt.datetime.fromisoformat(_JUNE)
-    for view, as_of, months in (("june", june, 5), ("now", None, 12)):
-        frame = read(spark, url, data.DATABASE, data.TABLE, as_of=as_of)
-        frame.createOrReplaceTempView(view)
-        count = frame.count()
-        expected = sum(
-            data.month_of(rows, airport, month).num_rows
-            for airport in data.AIRPORTS
-            for month in range(1, months + 1)
-        )
-        if count != expected:
-            raise CorruptError(
-                f"Spark counts {count} rows where the source has {expected}", key=url
-            )
-        line(f"  as of {_JUNE if as_of else 'now'}: {count:,} rows, as many as in the source")
-        found = [tuple(row) for row in spark.sql(_SQL.format(view=view)).collect()]
-        for origin, hours, coldest in found:
-            line(f"    {origin}  {hours} hours in May, the coldest {coldest:.2f} °F")
-        answers += [(view, count), *found]
-    return answers
+def _compare(url: str) -> str:
+    """Ask one question of both points in time; returns what it printed."""
+    return _lakelog("query", url, data.DATABASE, "--also", f"june={JUNE}", _BOTH)
 
 
 def _lose_and_rebuild(folder: Path, url: str) -> None:
@@ -209,8 +183,12 @@ def _say(*lines: str) -> None:
         line(text)
 
 
-def _lakelog(*argv: str, lines: int | None = None) -> None:
-    """Run a command as the user would, and show both; of its answer `lines`, or all."""
+def _lakelog(*argv: str, lines: int | None = None) -> str:
+    """Run a command as the user would, and show it with `lines` of its answer, or all.
+
+    Returns:
+        The answer.
+    """
     from ..main import main
 
     line(f"  $ lakelog {shlex.join(argv)}")
@@ -221,12 +199,4 @@ def _lakelog(*argv: str, lines: int | None = None) -> None:
         raise LakelogError(f"`lakelog {argv[0]}` ended with exit code {code}", key=argv[0])
     for text in answer.getvalue().splitlines()[:lines]:
         line(f"  {text}" if text else "")
-
-
-class _Quiet(warnings.catch_warnings):
-    """Spark's own warnings about Python packages are no part of the tour."""
-
-    def __enter__(self) -> Any:
-        result = super().__enter__()
-        warnings.simplefilter("ignore")
-        return result
+    return answer.getvalue()

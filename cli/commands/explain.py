@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = """\
 Say which files of a table a condition leaves to be read, and for each other one which part of the
 condition none of its rows can meet, by what the log knows of it. No data file is opened. The last
-line counts what is kept: the files that `lakelog files` gives and `lakelog scan` reads."""
+line counts what is kept: the files that `lakelog files` gives and `lakelog scan` reads.
+
+Where a column must equal a value, `lakelog scan` asks bloom filters too, which lie in the files:
+how many is said here, and --read-filters asks them."""
 EXAMPLES: Final = """
 lakelog explain s3://lake/catalog weather hourly --where "temp > 95"
 lakelog explain ./catalog weather hourly --where "origin = 'JFK' and temp < 15" --skipped
 lakelog explain ./catalog weather hourly --where "temp is null" --as-of EWR=3,JFK=2
 lakelog explain ./catalog weather hourly --where "month = 7" --output json
+lakelog explain ./catalog weather hourly --where "origin = 'JFK'" --read-filters
 """
 _COLUMNS: Final = (
     Column("writer"),
@@ -33,6 +37,7 @@ _COLUMNS: Final = (
     Column("size_bytes", "SIZE", style="size"),
     Column("kept", style="yes"),
     Column("reason", whole=True),
+    Column("bloom_filters", number=True, shown=False),
 )
 
 
@@ -45,6 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--kept", action="store_true", help="list only files that are kept")
     which.add_argument("--skipped", action="store_true", help="list only files that are skipped")
+    parser.add_argument(
+        "--read-filters", action="store_true", help="read bloom filters from files, as a scan does"
+    )
     options.add_partition(parser, "files")
     options.add_as_of(parser)
     options.add_writer(parser, "only this writer's files")
@@ -54,7 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a row a file, then what is kept of all."""
     snapshot = open_snapshot(args)
-    found = snapshot.explain(args.table, args.where, partition=args.partition)
+    found = snapshot.explain(
+        args.table, args.where, partition=args.partition, read_filters=args.read_filters
+    )
     found = found.sort_by([("writer", "ascending"), ("path", "ascending")])
     kept = found.filter(found.column("kept"))
     listed = kept if args.kept else found
@@ -75,6 +85,9 @@ def run(args: argparse.Namespace) -> int:
     if shown.num_rows < listed.num_rows:
         output.line(f"and {count(listed.num_rows - shown.num_rows)} more")
     output.line(f"\n{_summary(_totals(kept), _totals(found))}")
+    if filters := sum(found.column("bloom_filters").to_pylist()):
+        verb = "were asked" if args.read_filters else "can rule out more: lakelog scan asks them"
+        output.line(f"bloom filters of {many(filters, 'row group')} {verb}")
     print_cut(snapshot)
     return 0
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DESCRIPTION: Final = """\
-Show the commits of a database, newest first: when, by which writer, what was done, how many
-files came and went. A time shown here can be given to `--as-of` and means the state just after
-that commit (by that writer's clock). Where a log can't be read to its end, the commits that can
-be are shown, and the command ends with 5."""
+Show the commits of a database, newest first: when, by which writer, what was done, to which
+tables, how many files and rows came and went. A time shown here can be given to `--as-of` and
+means the state just after that commit (by that writer's clock). Where a log can't be read to its
+end, the commits that can be are shown, and the command ends with 5."""
 EXAMPLES: Final = """
 lakelog log s3://lake/catalog weather
 lakelog log ./catalog weather --writer EWR --limit 10
@@ -36,13 +36,17 @@ _COLUMNS: Final = (
     Column("files_added", shown=False, number=True),
     Column("files_removed", shown=False, number=True),
     Column("rows_added", shown=False, number=True),
+    Column("rows_removed", shown=False, number=True),
     Column("bytes_added", shown=False, number=True),
+    Column("tables", shown=False),
+    Column("table_count", shown=False, number=True),
     Column("epoch", shown=False, number=True),
     Column("guest", style="yes", shown=False),
     Column("transaction_ids", shown=False),
     Column("uuid", shown=False),
     Column("summary", shown=False),
 )
+_NAMED: Final = 3
 _RIGHT: Final = {"REVISION", "FILES", "ROWS"}
 
 
@@ -91,7 +95,16 @@ def _print(records: list[dict[str, Any]], total: int) -> None:
     if not records:
         output.line(f"0 of {count(total)} commits")
         return
-    heads = ["REVISION", "COMMITTED AT", "WRITER", "OPERATION", "FILES", "ROWS", "TRANSACTION"]
+    heads = [
+        "REVISION",
+        "COMMITTED AT",
+        "WRITER",
+        "OPERATION",
+        "FILES",
+        "ROWS",
+        "TABLES",
+        "TRANSACTION",
+    ]
     notes = any(record["summary"] for record in records)
     if notes:
         heads.append("SUMMARY")
@@ -102,8 +115,7 @@ def _print(records: list[dict[str, Any]], total: int) -> None:
 
 
 def _cells(record: dict[str, Any]) -> list[str]:
-    changes = [f"+{count(record['files_added'])}"] if record["files_added"] else []
-    changes += [f"-{count(record['files_removed'])}"] if record["files_removed"] else []
+    changes = _changes(record["files_added"], record["files_removed"])
     transaction_ids = record["transaction_ids"] or []
     more = f" and {len(transaction_ids) - 1} more" if len(transaction_ids) > 1 else ""
     summary = record["summary"] or {}
@@ -112,8 +124,29 @@ def _cells(record: dict[str, Any]) -> list[str]:
         record["committed_at"],
         record["writer"],
         record["operation"] + (" (guest)" if record["guest"] else ""),
-        " ".join(changes) or "-",
-        f"+{count(record['rows_added'])}" if record["rows_added"] else "-",
+        changes,
+        _rows(record),
+        cell(_tables(record)),
         (transaction_ids[0][:8] if transaction_ids else "-") + more,
         cell(", ".join(f"{name}: {value}" for name, value in summary.items())),
     ]
+
+
+def _changes(added: int, removed: int | None) -> str:
+    parts = [f"+{count(added)}"] if added else []
+    parts += [f"-{count(removed)}"] if removed else []
+    return " ".join(parts) or "-"
+
+
+def _rows(record: dict[str, Any]) -> str:
+    if record["rows_removed"] is None:  # of a commit that doesn't say
+        return _changes(record["rows_added"], 0).replace("-", "") + " -?"
+    return _changes(record["rows_added"], record["rows_removed"])
+
+
+def _tables(record: dict[str, Any]) -> str:
+    names = record["tables"]
+    if names is None:
+        return "-"
+    more = (record["table_count"] or len(names)) - len(names[:_NAMED])
+    return ", ".join(names[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")

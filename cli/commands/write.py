@@ -6,7 +6,7 @@ import argparse
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown, LakelogError
+from ...errors import CommitOutcomeUnknown, LakelogError, UsageError
 from .. import options, output
 from ..errors import CommandWarning
 from ..inputs.sources import FORMATS, check_encoding, open_sources
@@ -83,6 +83,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--partition", metavar="NAME", default="", help="the partition of the new files"
     )
     parser.add_argument(
+        "--bloom",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="write a bloom filter of this column, so that reads of one value (id = 5) skip files "
+        "which don't hold it; may be repeated",
         "--partition-by",
         metavar="A,B",
         action="append",
@@ -174,6 +180,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
+    if args.bloom:
+        raise UsageError(
+            "--bloom doesn't go with --add: files are taken in as they are",
+            hint="Filters that they have are used",
+        )
     from ..inputs.arguments import names_of
 
     by = names_of(args.partition_by) or None
@@ -209,7 +220,9 @@ def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | N
         ):
             for source in sources:
                 rows = open_rows(source, schema, csv, forced.keys())
-                paths += tx.write(args.table, rows, args.partition, partition_by=by)
+                paths += tx.write(
+                    args.table, rows, args.partition, partition_by=by, bloom=args.bloom
+                )
                 progress.step()
             return tx.commit(), paths
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,9 +16,11 @@ from lakelog.catalog.format.segments import FILES_COLUMNS, sorted_rows
 from lakelog.catalog.format.wire_kinds import FILES
 from lakelog.catalog.log import build
 from lakelog.catalog.log import files as files_module
+from lakelog.catalog.log import part as part_module
 from lakelog.catalog.log.files import Files
 from lakelog.catalog.log.part import Part, check_range, check_revisions
 from lakelog.catalog.parallel import parallel
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
 
@@ -51,6 +54,7 @@ def test_parts_and_overlay_say_what_a_dictionary_says(steps, many, raw):
     with (
         mock.patch.object(files_module, "MANY_PATHS", many),
         mock.patch.object(files_module, "MANY_TABLES", many),
+        mock.patch.object(part_module, "MANY_TABLES", many),
     ):
         files, model = Files(), {}
         for revision, (kind, named) in enumerate(steps):
@@ -184,9 +188,17 @@ def test_a_path_in_two_runs_of_a_checkpoint_breaks_its_table_alone():
     with pytest.raises(CorruptObject, match="another piece holds too"):
         files.table("t")
     assert files.table("u").num_rows == 2
-    dead = Files(None, [Part(one, in_run=0), Part(two, in_run=1)])
-    dead.parts[0].kill(0)
-    assert dead.table("t")["revision"].to_pylist() == [2]
+    dead = np.array([True, False])
+    files = Files(None, [Part(one, (), dead, 0, dead), Part(two, in_run=1)])
+    assert files.table("t")["revision"].to_pylist() == [2]
+
+
+def test_what_is_removed_after_a_checkpoint_makes_it_fit_no_better():
+    one, two = (a_run([an_add("t", "data/a"), an_add("u", f"data/{n}")], n) for n in (1, 2))
+    files = Files(None, [Part(one, in_run=0), Part(two, in_run=1)])
+    files.parts[0].kill(0)
+    with pytest.raises(CorruptObject, match="another piece holds too"):
+        files.table("t")
 
 
 def test_a_live_file_of_an_unknown_schema_breaks_its_table_alone():
@@ -196,9 +208,36 @@ def test_a_live_file_of_an_unknown_schema_breaks_its_table_alone():
     with pytest.raises(CorruptObject, match="doesn't know"):
         files.table("t")
     assert files.table("u").num_rows == 1
-    dead = Files(None, [Part(run, in_run=0)], known={"u": {fingerprint}})
-    dead.parts[0].kill(0)
-    assert dead.table("t").num_rows == 0
+    files.parts[0].kill(0)
+    with pytest.raises(CorruptObject, match="doesn't know"):
+        files.table("t")
+    dead = np.array([True, False])
+    files = Files(None, [Part(run, (), dead, 0, dead)], known={"u": {fingerprint}})
+    assert files.table("t").num_rows == 0
+
+
+def test_a_schema_that_is_known_later_is_of_no_use_to_a_checkpoint():
+    log = LogBuilder()
+    log.commit(schema_action())
+    files = Files(None, [Part(a_run([an_add("t", "data/a")], 1), in_run=0)], known={})
+    files.apply(log.state.tail[0])
+    with pytest.raises(CorruptObject, match="doesn't know there"):
+        files.table("t")
+
+
+def test_a_schema_that_is_forgotten_later_was_known_to_a_checkpoint():
+    log = LogBuilder()
+    log.commit(schema_action(), add_action("data/a"))
+    log.commit(remove_action("data/a"))
+    fingerprint = an_add("t", "data/a").schema_fingerprint
+    gone = wire.SchemaName(table="t", fingerprint=fingerprint)
+    log.commit(wire.Action(forget=wire.Forget(schemas=[gone])))
+    run = a_run([an_add("t", "data/a")], 0)
+    files = Files(None, [Part(run, in_run=0)], known={"t": {fingerprint}})
+    for transaction in log.state.tail[1:]:
+        files.apply(transaction)
+    assert files.known == {"t": set()}
+    assert files.table("t").num_rows == 0
 
 
 @pytest.mark.parametrize("of", ["adds", "a batch"])

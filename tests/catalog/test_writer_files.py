@@ -12,9 +12,11 @@ from lakelog.errors import (
     InvalidName,
     InvalidParquet,
     InvalidPath,
+    InvalidSchema,
     ObjectNotFound,
     UsageError,
 )
+from lakelog.testing.keys import log_keys
 from table_cases import table
 from writer_cases import values, write
 
@@ -286,5 +288,36 @@ def test_checkpoint_every_is_a_whole_number(catalog, every):
 
 @pytest.mark.parametrize("summary", ["x", 5, [1]])
 def test_a_summary_that_is_no_mapping(catalog, summary):
-    with catalog.writer("w", "db") as writer, pytest.raises(UsageError, match="The summary is a"):
+    with catalog.writer("w", "db") as writer, pytest.raises(UsageError, match="summary is of type"):
         writer.transaction(summary=summary)
+
+
+@pytest.mark.parametrize("file_bytes", [0, -1, "x", None, 1.5, True])
+def test_a_size_that_can_not_be_is_refused(catalog, store, file_bytes):
+    with catalog.writer("w", "db") as writer:
+        tx = writer.transaction()
+        with pytest.raises(UsageError, match="file_bytes"):
+            tx.write("t", pa.table({"a": [1]}), file_bytes=file_bytes)
+        tx.write("t", pa.table({"a": [1]}), file_bytes=pa.scalar(5))
+        with pytest.raises(UsageError, match="The clock 5"):
+            tx.write("t", pa.table({"a": [1]}), clock=5)
+        tx.discard()
+    assert not log_keys(store)
+
+
+def test_messages_name_the_object_and_what_to_do(catalog):
+    with catalog.writer("w", "db") as writer:
+        tx = writer.transaction()
+        with pytest.raises(InvalidPath, match="5 is of type int"):
+            tx.remove(5)
+        with pytest.raises(ObjectNotFound, match="data/in/x can't be added") as caught:
+            tx.add("t", "data/in/x")
+        assert caught.value.key == "w/db/data/in/x"
+        assert "Put the file there first" in caught.value.hint
+        tx.write("t", pa.table({"a": [1]}))
+        tx.commit()
+    with pytest.raises(UsageError, match="explain needs a condition"):
+        catalog.snapshot("db").explain("t", None)
+    other = catalog.writer("v", "db").transaction()
+    with pytest.raises(InvalidSchema, match="type int can't be written"):
+        other.write("t", 5)

@@ -33,7 +33,7 @@ successor uuid   00a5a54a157d2a833a1047895d94c5c6
 append, 1 action
   transaction id  7504d90e945de2e8f54ee781cc75f636
   application     load version 7
-  summary         source: file
+  summary         lakelog.table_count: 1, lakelog.tables: ["hourly"], source: file
 
 add     data/day 2/hourly/1-7504d90e945de2e8f54ee781cc75f636-0.parquet
         table       hourly

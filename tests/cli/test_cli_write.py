@@ -273,3 +273,26 @@ def test_a_read_only_folder_is_no_matter_of_credentials(inputs):
     assert "not allowed to write: Permission denied" in done.stderr
     assert "hint: check the owner and the permissions" in done.stderr
     assert "credentials" not in done.stderr
+
+
+def test_bloom_filters_are_written_and_asked(cli, tmp_path):
+    """Two files of ids that bounds don't tell apart."""
+    for number in range(2):
+        ids = "".join(f"key-{n}\n" for n in range(number, 40_000, 2))
+        (tmp_path / f"{number}.csv").write_text("id\n" + ids)
+    at = (str(tmp_path / "lake"), "db", "t")
+    for number in range(2):
+        path = str(tmp_path / f"{number}.csv")
+        assert cli("write", *at, path, "--writer", "w", "--bloom", "id").code == 0
+    asking = ("explain", *at, "--where", "id = 'key-12345'")
+    assert "bloom filters of 2 row groups can rule out more" in cli(*asking).out
+    asked = cli(*asking, "--read-filters")
+    assert "not id = 'key-12345': bloom filter" in asked.out
+    assert "kept: 1 of 2 files" in asked.out
+    assert cli("scan", *at, "-w", "id = 'key-12345'", "-o", "json").json["rows"] == [
+        {"id": "key-12345"}
+    ]
+    wrong = cli("write", *at, path, "--writer", "w", "--bloom", "ids")
+    assert wrong.code == 2
+    assert "'ids'" in wrong.err
+    assert cli("write", *at, "data/x", "--writer", "w", "--bloom", "id", "--add").code == 2

@@ -68,3 +68,11 @@ def test_a_folder_that_no_demo_made_is_refused(tmp_path, capsys):
     assert main(["demo", str(tmp_path)]) == 2
     assert (tmp_path / "mine.txt").read_text() == "precious"
     assert "isn't empty" in capsys.readouterr().err
+
+
+def test_without_java_the_demo_leaves_spark_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    assert main(["demo", str(tmp_path / "lake")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("left out: Spark needs Java") == 1
+    assert printed.count("JFK                         13.1    44.06") == 2

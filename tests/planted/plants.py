@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+import plants_blooms
 import plants_clocks
 import plants_commit
 import plants_gc
@@ -18,6 +19,7 @@ import plants_where
 from planting import PLANTS
 
 PARTS = (
+    plants_blooms,
     plants_clocks,
     plants_commit,
     plants_gc,

@@ -249,6 +249,15 @@ def test_of_what_single_transactions_say_nothing_counts_where_nobody_knows_whose
     assert live(store) == {first}
 
 
+def test_a_file_that_was_written_on_top_of_a_transaction_says_whose_it_is(writer, store, fake):
+    first = commit(writer, 1)
+    remove(writer, first)
+    second = commit(writer, 2)
+    spoil(store, 0, 2)
+    rebuild(store, fake)
+    assert live(store) == {second}
+
+
 def test_a_damaged_log_of_another_name_is_refused(writer, store, fake):
     for value in range(3):
         commit(writer, value)

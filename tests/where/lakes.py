@@ -1,5 +1,6 @@
 """Random lakes and predicates to hold skipping against: types that drift from file to file, nulls,
-NaN, infinities, texts of any kind, several row groups, adopted files, removals, checkpoints."""
+NaN, infinities, texts of any kind, several row groups, bloom filters, adopted files, removals,
+checkpoints."""
 
 from __future__ import annotations
 
@@ -147,14 +148,22 @@ def _transaction(catalog, writer, random_, written, shapes):
     with writer.transaction() as tx:
         if written and random_.random() < 0.2:
             tx.remove(written.pop(random_.randrange(len(written))))
+        blooms = [name for name in rows.column_names if name != "o" and random_.random() < 0.4]
         if random_.random() < 0.6:
-            return tx.write("t", rows)
+            return tx.write("t", rows, bloom=blooms)
         # As others write it: several row groups, or all in one, statistics or none of some.
         body = io.BytesIO()
         stats = random_.choice(
             [True, True, [n for n in rows.column_names if random_.random() < 0.5]]
         )
-        pq.write_table(rows, body, row_group_size=random_.choice([2, 100]), write_statistics=stats)
+        pq.write_table(
+            rows,
+            body,
+            row_group_size=random_.choice([2, 100]),
+            write_statistics=stats,
+            bloom_filter_options={name: {"ndv": 8} for name in blooms} or None,
+            store_decimal_as_integer=random_.random() < 0.5,
+        )
         path = f"data/in/{random_.getrandbits(60):x}.parquet"
         catalog.store.put(f"{writer.writer_id}/db/{path}", body.getvalue())
         tx.add("t", path)

@@ -1,0 +1,149 @@
+"""What a commit says of itself for the history, where it is known best: the tables that it touches,
+and how many rows it removes. Pure.
+
+It stands among the words of the summary, under keys that are lakelog's own: information, which
+nothing depends on.
+
+Source: docs/format.md, section 6.3.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ..format.columns import numbers
+from ..format.segments import MAX_NUMBER
+from .lookup import files_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..wire import lakelog_transaction_pb2 as wire
+    from .files import Files
+    from .state import State
+
+PREFIX: Final = "lakelog."
+_TABLES: Final = PREFIX + "tables"
+_TABLE_COUNT: Final = PREFIX + "table_count"
+_ROWS_REMOVED: Final = PREFIX + "rows_removed"
+NAMED: Final = 8  # tables: a commit may touch a hundred thousand
+
+
+class Gist(NamedTuple):
+    """What a commit says of itself; None: it doesn't.
+
+    Attributes:
+        tables: The first of those that it touches, in the order of its actions.
+        table_count: How many these are in all.
+        rows_removed: Rows of the files that it takes out.
+        words: The rest of its summary, as JSON.
+    """
+
+    tables: list[str] | None
+    table_count: int | None
+    rows_removed: int | None
+    words: str | None
+
+
+def gist_of(state: State, actions: Sequence[wire.Action]) -> dict[str, str]:
+    """What to say of actions that are about to be committed onto a state.
+
+    Raises:
+        CorruptError: A piece of files that it takes out is damaged.
+    """
+    said: dict[str, str] = {}
+    tables = list(dict.fromkeys(_touched(actions)))
+    if tables:
+        said[_TABLES] = json.dumps(tables[:NAMED], ensure_ascii=False)
+        said[_TABLE_COUNT] = str(len(tables))
+    removed = _rows_removed(state, actions)
+    if removed is not None:
+        said[_ROWS_REMOVED] = str(min(removed, MAX_NUMBER - 1))
+    return said
+
+
+def read_gist(summary: str | None) -> Gist:
+    """What a commit said of itself.
+
+    Args:
+        summary: Of HISTORY, or None. It may be any text.
+    """
+    try:
+        words = json.loads(summary) if summary else {}
+    except ValueError:
+        words = None
+    if not isinstance(words, dict) or not any(key.startswith(PREFIX) for key in words):
+        return Gist(None, None, None, summary)
+    own = {key: words.pop(key) for key in list(words) if key.startswith(PREFIX)}
+    rest = json.dumps(words, sort_keys=True, ensure_ascii=False) if words else None
+    tables = _names(own.get(_TABLES))
+    return Gist(tables, _count(own.get(_TABLE_COUNT)), _count(own.get(_ROWS_REMOVED)), rest)
+
+
+def _names(text: Any) -> list[str] | None:
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError):
+        return None
+    is_sound = isinstance(found, list) and all(isinstance(name, str) for name in found)
+    return found if is_sound else None
+
+
+def _count(text: Any) -> int | None:
+    if not isinstance(text, str) or not (text.isascii() and text.isdigit() and len(text) < 20):
+        return None
+    return int(text) if int(text) < MAX_NUMBER else None
+
+
+def _touched(actions: Iterable[wire.Action]) -> Iterable[str]:
+    for action in actions:
+        kind = action.WhichOneof("kind")
+        if kind in ("add", "remove", "schema"):
+            yield getattr(action, kind).table
+        elif kind == "forget":
+            yield from action.forget.tables
+            yield from (item.table for item in action.forget.schemas)
+
+
+def _rows_removed(state: State, actions: Iterable[wire.Action]) -> int | None:
+    """None: nothing is removed, or a file is not found."""
+    added: dict[tuple[str, str], int] = {}
+    wanted: list[tuple[str, str]] = []
+    total = count = 0
+    for action in actions:
+        kind = action.WhichOneof("kind")
+        if kind == "add":
+            added[action.add.table, action.add.path] = action.add.row_count
+        elif kind == "remove":
+            count += 1
+            file = (action.remove.table, action.remove.path)
+            if file in added:
+                total += added.pop(file)
+            else:
+                wanted.append(file)
+    if not count:
+        return None
+    if wanted:
+        found = _rows_of(files_with(state, [path for _, path in wanted]), wanted)
+        if found is None:
+            return None
+        total += found
+    return total
+
+
+def _rows_of(files: Files, wanted: Iterable[tuple[str, str]]) -> int | None:
+    """Rows of some live files; None: one is not there."""
+    counts = [numbers(part.run.core.column("row_count")) for part in files.parts]
+    total = 0
+    for table, path in wanted:
+        known = files.added.get(table, {}).get(path)
+        if known is not None:
+            total += known[0].row_count
+            continue
+        places = ((part.find(table, path), rows) for part, rows in zip(files.parts, counts))
+        at = next((int(rows[row]) for row, rows in places if row >= 0), None)
+        if at is None:
+            return None
+        total += at
+    return total

@@ -1,0 +1,128 @@
+"""What a commit says of itself for the history: tables it touches, rows it removes."""
+
+from __future__ import annotations
+
+import json
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.log import build, piece_sink
+from lakelog.catalog.log.gist import NAMED, read_gist
+from lakelog.errors import UsageError
+from lakelog.testing.keys import log_keys
+
+NAMES = ("rows_added", "rows_removed", "tables", "table_count")
+
+
+def told(catalog):
+    """Of each commit what the history says."""
+    rows = catalog.history("db").to_pylist()
+    return [tuple(row[name] for name in NAMES) for row in rows]
+
+
+def rows(count):
+    return pa.table({"a": list(range(count))})
+
+
+def test_rows_removed_and_tables_stand_in_the_history(catalog):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (one,) = tx.write("t", rows(5))
+            (two,) = tx.write("u", rows(7))
+        with writer.transaction(summary={"why": "wrong"}) as tx:
+            tx.remove(one)
+            tx.remove(two)
+            tx.write("v", rows(2))
+        with writer.transaction() as tx:
+            (gone,) = tx.write("t", rows(3))
+            tx.remove(gone)
+        writer.transaction(operation="maintenance").commit()
+    assert told(catalog) == [
+        (12, 0, ["t", "u"], 2),
+        (2, 12, ["t", "u", "v"], 3),
+        (3, 3, ["t"], 1),
+    ]
+    assert [row["summary"] for row in catalog.history("db").to_pylist()] == [
+        None,
+        '{"why": "wrong"}',
+        None,
+    ]
+
+
+@pytest.mark.parametrize("spill", [0, 1 << 20])
+def test_rows_of_files_in_a_checkpoint_are_counted(catalog, store, spill):
+    """They are looked up by path, wherever the log has them; and checkpoints keep the answer."""
+    with (
+        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", spill),
+        catalog.writer("w", "db", checkpoint_every=0) as writer,
+    ):
+        with writer.transaction() as tx:
+            paths = [tx.write("t", rows(n + 1))[0] for n in range(6)]
+        with writer.transaction() as tx:
+            tx.remove(paths[5])
+        writer.checkpoint()
+        with catalog.writer("w", "db", checkpoint_every=0) as fresh:
+            with fresh.transaction() as tx:
+                tx.remove(paths[0])
+                tx.remove(paths[3])
+            fresh.checkpoint()
+    store.delete(log_keys(store, "transaction")[:-1])
+    assert [row[1] for row in told(catalog)][-2:] == [6, 5]
+
+
+def test_many_tables_are_counted_and_few_named(catalog, store):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        for number in range(400):
+            tx.write(f"table {number}", rows(1))
+    ((_, removed, tables, count),) = told(catalog)
+    assert (removed, count) == (0, 400)
+    assert tables == [f"table {number}" for number in range(NAMED)]
+    (key,) = log_keys(store, "transaction")
+    assert build.BATCH_FROM_FILES < 400, "they stand in columns, which say no names"
+    assert len(store.get(key)) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        (None, (None, None, None, None)),
+        ('{"a": "b"}', (None, None, None, '{"a": "b"}')),
+        ("no json", (None, None, None, "no json")),
+        ("[1]", (None, None, None, "[1]")),
+        ('{"lakelog.tables": "[\\"t\\"]"}', (["t"], None, None, None)),
+        ('{"lakelog.tables": "[1]", "x": "y"}', (None, None, None, '{"x": "y"}')),
+        ('{"lakelog.tables": 5}', (None, None, None, None)),
+        ('{"lakelog.rows_removed": "-1"}', (None, None, None, None)),
+        ('{"lakelog.rows_removed": "٣"}', (None, None, None, None)),
+        (json.dumps({"lakelog.rows_removed": str(1 << 62)}), (None, None, None, None)),
+        (json.dumps({"lakelog.table_count": "9" * 5000}), (None, None, None, None)),
+        (json.dumps({"lakelog.later": "x", "lakelog.table_count": "3"}), (None, 3, None, None)),
+    ],
+)
+def test_any_text_is_taken(summary, expected):
+    assert tuple(read_gist(summary)) == expected
+
+
+def test_a_commit_that_does_not_say_is_unknown_and_not_zero(catalog):
+    """As another writer of the format may leave it out."""
+    from lakelog.catalog.commit import compose
+
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", rows(5))
+        with (
+            mock.patch.object(compose, "gist_of", return_value={}),
+            writer.transaction() as tx,
+        ):
+            tx.remove(path)
+    assert told(catalog)[1] == (0, None, None, None)
+
+
+def test_keys_of_lakelog_are_refused(catalog):
+    with (
+        catalog.writer("w", "db") as writer,
+        pytest.raises(UsageError, match="lakelog's own") as caught,
+    ):
+        writer.transaction(summary={"lakelog.tables": "[]"})
+    assert caught.value.key == "lakelog.tables"
