@@ -122,6 +122,7 @@ class SqlSession:
             InvalidQuery: It is no SQL.
         """
         duckdb = package("duckdb")
+        _check_text(text)
         try:
             return [each.query for each in self._connection.extract_statements(text)]
         except duckdb.Error as error:
@@ -141,6 +142,7 @@ class SqlSession:
             self._connection.execute("SET lock_configuration = true")
             self._sealed = True
         self._failures.first = None
+        _check_text(query)
         try:
             statements = self._connection.extract_statements(query)
             if len(statements) != 1:
@@ -179,6 +181,21 @@ class SqlSession:
         except package("duckdb").Error as again:
             return _place(str(again), lines_before=1)
         return ""
+
+
+def _check_text(query: str) -> None:
+    """Refuse what DuckDB can't be told.
+
+    Raises:
+        InvalidQuery: A lone surrogate, which is what an argument in no encoding becomes.
+    """
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidQuery(
+            f"The SQL is no text: a lone surrogate at character {error.start + 1}",
+            hint="Give it as valid Unicode",
+        ) from error
 
 
 def _once(names: Sequence[str]) -> list[str]:
