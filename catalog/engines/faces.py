@@ -136,6 +136,7 @@ class EngineReads(ABC):
         Raises:
             MissingDependency: DuckDB isn't installed.
             TableNotFound; for `tables` also SchemaConflict, UsageError.
+            UsageError: `schema` is the name of a database that the connection has, or none at all.
         Requests: those of `tables` and of each one's `schema`; those of `scan` for each query.
         """
         from .duck import make_views
