@@ -1,5 +1,6 @@
 """lakelog for Spark: `read` gives a DataFrame, `session` starts Spark, `format("lakelog")` is the
-data source, `files_read` tells what a query skips. pyspark is imported only when one of them is called.
+data source, `files_read` tells what a query skips. pyspark is imported only when one of them is
+called.
 """
 
 from .file_index import files_read

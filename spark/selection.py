@@ -61,9 +61,7 @@ class Selection:
     def judged(self, parts: Sequence[FilePart]) -> JudgedFiles:
         """The same files, to be judged by the filters of a query."""
         keys = [part.key for part in parts]
-        return self.snapshot.judged(
-            self.table, keys, partition=self.partition, writer=self.writer
-        )
+        return self.snapshot.judged(self.table, keys, partition=self.partition, writer=self.writer)
 
     def of(self, frame: DataFrame) -> DataFrame:
         """The rows and columns that are asked for, of a frame with those that are read.

@@ -57,7 +57,9 @@ class JudgedFiles:
         """
         if self._logs is None:
             keys = column(self._keys, pa.string())
-            self._logs = [self._places(state, keys) for state in self._tables.of_writer(self._of[1])]
+            self._logs = [
+                self._places(state, keys) for state in self._tables.of_writer(self._of[1])
+            ]
         kept = np.ones(len(self._keys), np.bool_)  # a file that no log knows is unknown
         for facts, found, places in self._logs:
             kept[found] = kept_files(facts, wanted)[places]
