@@ -117,18 +117,18 @@ def one(*told: object) -> object:
     return read_filters(json.dumps(["and", *told]), COLUMNS)
 
 
-I, S = [b"i".hex(), "int"], [b"s".hex(), "string"]
+NUMBER, TEXT = [b"i".hex(), "int"], [b"s".hex(), "string"]
 
 
 @pytest.mark.parametrize(
     "text",
     [
         [">", "78", "int", 5],
-        [">", I[0], "bigint", 5],
-        [">", I[0], "interval day", 5],
-        ["in", *I],
-        ["or", [">", *I, 5], None],
-        ["not", ["and", [">", *I, 5], None]],
+        [">", NUMBER[0], "bigint", 5],
+        [">", NUMBER[0], "interval day", 5],
+        ["in", *NUMBER],
+        ["or", [">", *NUMBER, 5], None],
+        ["not", ["and", [">", *NUMBER, 5], None]],
         None,
     ],
 )
@@ -137,6 +137,6 @@ def test_what_isnt_understood_skips_nothing(text):
 
 
 def test_what_is_understood_is_the_predicate():
-    found = one([">", *I, 5], None, ["begins", *S, "61"], ["not", ["in", *I, 7, 8]])
+    found = one([">", *NUMBER, 5], None, ["begins", *TEXT, "61"], ["not", ["in", *NUMBER, 7, 8]])
     assert in_words(found.predicate) == "(i > 5 AND s LIKE 'a%' AND NOT (i IN (7, 8)))"
     assert found.target == pa.schema([COLUMNS["i"][1], COLUMNS["s"][1]])

@@ -52,7 +52,8 @@ SPARKS_OWN = [
     "large <=> null", "o", "not o", "o <=> false", "o = 1", "o in (true, null)",
     "coalesce(o, true)", "i is null", "n is not null", "(i is null) <=> true",
     "case when i > {} then o else n > {} end", "if(i is null, true, n > {})", "rand(1) >= 0",
-    "exists(array(i, n), x -> x > {})", "null", "true", "false", "i = i", "not (i = i)",
+    "exists(array(i, n), x -> x > {})",
+    "cast(null as boolean)", "true", "false", "i = i", "not (i = i)",
 ]  # fmt: skip
 
 

@@ -1,0 +1,184 @@
+"""Four selective queries over a table like TPC-H's lineitem, a few files a month: lakelog's `read`
+beside plain Parquet, Delta and Iceberg, in one session and over the same data files.
+
+    python bench/spark_selective.py [--months 84] [--files-a-month 4] [--rows 20000] [--rounds 7]
+        [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ...]
+
+Each time is that of the four queries together, each from a newly opened table to its rows; the
+median of the rounds, after one that loads the classes. Delta and Iceberg take over copies of the
+files (CONVERT TO DELTA, add_files) where `--packages` names them for the Spark that runs. Spark
+fetches what is named from Maven Central.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import lakelog
+import lakelog.spark
+import numpy as np
+import pyarrow as pa
+from lakelog.spark.session import session
+
+FIRST = dt.date(1992, 1, 1)
+QUERIES = (
+    "select sum(l_extendedprice * l_discount) from {t} where l_shipdate >= date '1994-01-01' and "
+    "l_shipdate < date '1994-04-01' and l_discount between 0.05 and 0.07 and l_quantity < 24",
+    "select l_returnflag, l_linestatus, sum(l_quantity), avg(l_extendedprice), count(*) from {t} "
+    "where l_shipdate between date '1995-03-01' and date '1995-03-31' group by 1, 2 order by 1, 2",
+    "select * from {t} where l_orderkey in ({key}, {key} + 1, {key} + 2) order by l_orderkey",
+    "select l_shipmode, count(*) from {t} where l_shipdate = date '1996-06-15' and "
+    "l_receiptdate > l_commitdate group by 1 order by 1",
+)
+
+
+def month(number: int, of: int, count: int, rows: int) -> pa.Table:
+    """The rows of one file; the same each time."""
+    rng = np.random.default_rng([number, of])
+    start = FIRST.replace(year=FIRST.year + number // 12, month=number % 12 + 1)
+    days = rng.integers(0, 28, rows) + (start - dt.date(1970, 1, 1)).days
+    first = (number * count + of) * rows
+    cents = lambda low, high: pa.array(rng.integers(low, high, rows)).cast(pa.decimal128(19, 0))  # noqa: E731
+    money = lambda low, high: _scaled(cents(low, high))  # noqa: E731
+    words = lambda *of: pa.array(np.array(of)[rng.integers(0, len(of), rows)])  # noqa: E731
+    later = lambda most: pa.array((days + rng.integers(1, most, rows)).astype(np.int32), pa.date32())  # noqa: E731
+    return pa.table(
+        {
+            "l_orderkey": np.arange(first, first + rows) // 4,
+            "l_partkey": rng.integers(1, 200_000, rows),
+            "l_suppkey": rng.integers(1, 10_000, rows),
+            "l_linenumber": (np.arange(rows) % 4 + 1).astype(np.int32),
+            "l_quantity": money(100, 5_000),
+            "l_extendedprice": money(90_000, 10_000_000),
+            "l_discount": money(0, 11),
+            "l_tax": money(0, 9),
+            "l_returnflag": words("A", "N", "R"),
+            "l_linestatus": words("F", "O"),
+            "l_shipdate": pa.array(days.astype(np.int32), pa.date32()),
+            "l_commitdate": later(60),
+            "l_receiptdate": later(30),
+            "l_shipinstruct": words("COLLECT COD", "DELIVER IN PERSON", "NONE", "TAKE BACK RETURN"),
+            "l_shipmode": words("AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"),
+            "l_comment": words(*(f"carefully final package number {n}" for n in range(500))),
+        }
+    )
+
+
+def _scaled(cents: pa.Array) -> pa.Array:
+    """Whole cents as decimals of two places: the same digits under another type."""
+    data = cents.buffers()
+    return pa.Array.from_buffers(pa.decimal128(15, 2), len(cents), data)
+
+
+def make_lake(url: str, args: argparse.Namespace) -> None:
+    with lakelog.open_catalog(url).writer("w", "tpch") as writer:
+        for number in range(args.months):
+            with writer.transaction() as tx:
+                for of in range(args.files_a_month):
+                    tx.write("lineitem", month(number, of, args.files_a_month, args.rows))
+
+
+def copies(url: str, folder: Path) -> str:
+    folder.mkdir()
+    snapshot = lakelog.open_catalog(url).snapshot("tpch")
+    for at, part in enumerate(snapshot.file_parts("lineitem")):
+        shutil.copy(Path(url, part.key), folder / f"{at:06}.parquet")
+    return str(folder)
+
+
+def roads(spark: Any, url: str, root: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """How each opens the table."""
+    plain = copies(url, root / "plain")
+    found = {
+        "lakelog": lambda: lakelog.spark.read(spark, url, "tpch", "lineitem"),
+        "spark.read.parquet": lambda: spark.read.parquet(plain),
+    }
+    if any("delta" in name for name in args.packages):
+        delta = copies(url, root / "delta")
+        spark.sql(f"CONVERT TO DELTA parquet.`{delta}`")
+        found["Delta"] = lambda: spark.read.format("delta").load(delta)
+    if any("iceberg" in name for name in args.packages):
+        columns = ", ".join(" ".join(each) for each in spark.read.parquet(plain).dtypes)
+        spark.sql(f"CREATE TABLE ice.tpch.lineitem ({columns}) USING iceberg")
+        ours = copies(url, root / "files")
+        spark.sql(f"CALL ice.system.add_files('tpch.lineitem', '`parquet`.`{ours}`')")
+        found["Iceberg"] = lambda: spark.table("ice.tpch.lineitem")
+    return found
+
+
+def run(frame: Any, query: str, args: argparse.Namespace) -> Any:
+    key = args.months * args.files_a_month * args.rows // 8
+    frame.createOrReplaceTempView("lineitem_here")
+    return frame.sparkSession.sql(query.format(t="lineitem_here", key=key))
+
+
+def measure(spark: Any, found: dict[str, Any], args: argparse.Namespace) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in found}
+    answers: dict[str, list[str]] = {}
+    for turn in range(args.rounds + 1):
+        for name, load in found.items():
+            start = time.perf_counter()
+            rows = [run(load(), query, args).collect() for query in QUERIES]
+            if turn:
+                times[name].append(time.perf_counter() - start)
+            answers[name] = list(map(str, rows))
+    assert all(answer == answers["lakelog"] for answer in answers.values())
+    return times
+
+
+def settings(root: Path, packages: list[str]) -> dict[str, object]:
+    found: dict[str, object] = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": 4}
+    if packages:
+        found["spark.jars.packages"] = ",".join(packages)
+    extensions = []
+    if any("delta" in name for name in packages):
+        extensions.append("io.delta.sql.DeltaSparkSessionExtension")
+        catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        found["spark.sql.catalog.spark_catalog"] = catalog
+    if any("iceberg" in name for name in packages):
+        extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+        found["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
+        found["spark.sql.catalog.ice.type"] = "hadoop"
+        found["spark.sql.catalog.ice.warehouse"] = str(root / "warehouse")
+    if extensions:
+        found["spark.sql.extensions"] = ",".join(extensions)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--months", type=int, default=84)
+    parser.add_argument("--files-a-month", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--packages", nargs="*", default=[])
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        url = str(root / "lake")
+        make_lake(url, args)
+        spark = session("selective", **settings(root, args.packages))
+        print(f"Spark {spark.version}, {os.cpu_count()} cores, local files", file=sys.stderr)
+        found = roads(spark, url, root, args)
+        frame = found["lakelog"]()
+        for query in QUERIES:
+            read = lakelog.spark.files_read(run(frame, query, args))
+            print(f"lakelog reads {read.read} of {read.of} files: {query[:60]}…", file=sys.stderr)
+        times = measure(spark, found, args)
+        spark.stop()
+    print("| table | four queries, median | least |\n| --- | --- | --- |")
+    for road, each in times.items():
+        print(f"| {road} | {statistics.median(each):.2f} s | {min(each):.2f} s |")
+
+
+if __name__ == "__main__":
+    main()
