@@ -27,6 +27,7 @@ QUICK = {
     "bounds.py": ["--share", "0.01"],
     "engines.py": ["--files", "100", "--scan-files", "4", "--times", "3"],
     "spark_planning.py": ["--files", "1000"],
+    "spark_selective.py": ["--months", "24", "--rows", "2000", "--rounds", "3"],
     "concurrency.py": ["--rows", "5x20", "10x50", "--peer-limit", "20", *LOCAL],
 }
 

@@ -41,42 +41,49 @@ QUERIES = (
 )
 
 
-def month(number: int, of: int, count: int, rows: int) -> pa.Table:
+class Month:
     """The rows of one file; the same each time."""
-    rng = np.random.default_rng([number, of])
-    start = FIRST.replace(year=FIRST.year + number // 12, month=number % 12 + 1)
-    days = rng.integers(0, 28, rows) + (start - dt.date(1970, 1, 1)).days
-    first = (number * count + of) * rows
-    cents = lambda low, high: pa.array(rng.integers(low, high, rows)).cast(pa.decimal128(19, 0))  # noqa: E731
-    money = lambda low, high: _scaled(cents(low, high))  # noqa: E731
-    words = lambda *of: pa.array(np.array(of)[rng.integers(0, len(of), rows)])  # noqa: E731
-    later = lambda most: pa.array((days + rng.integers(1, most, rows)).astype(np.int32), pa.date32())  # noqa: E731
-    return pa.table(
-        {
-            "l_orderkey": np.arange(first, first + rows) // 4,
-            "l_partkey": rng.integers(1, 200_000, rows),
-            "l_suppkey": rng.integers(1, 10_000, rows),
-            "l_linenumber": (np.arange(rows) % 4 + 1).astype(np.int32),
-            "l_quantity": money(100, 5_000),
-            "l_extendedprice": money(90_000, 10_000_000),
-            "l_discount": money(0, 11),
-            "l_tax": money(0, 9),
-            "l_returnflag": words("A", "N", "R"),
-            "l_linestatus": words("F", "O"),
-            "l_shipdate": pa.array(days.astype(np.int32), pa.date32()),
-            "l_commitdate": later(60),
-            "l_receiptdate": later(30),
-            "l_shipinstruct": words("COLLECT COD", "DELIVER IN PERSON", "NONE", "TAKE BACK RETURN"),
-            "l_shipmode": words("AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"),
-            "l_comment": words(*(f"carefully final package number {n}" for n in range(500))),
-        }
-    )
 
+    def __init__(self, number: int, of: int, count: int, rows: int) -> None:
+        self.rng = np.random.default_rng([number, of])
+        self.rows = rows
+        start = FIRST.replace(year=FIRST.year + number // 12, month=number % 12 + 1)
+        self.days = self.rng.integers(0, 28, rows) + (start - dt.date(1970, 1, 1)).days
+        self.first = (number * count + of) * rows
 
-def _scaled(cents: pa.Array) -> pa.Array:
-    """Whole cents as decimals of two places: the same digits under another type."""
-    data = cents.buffers()
-    return pa.Array.from_buffers(pa.decimal128(15, 2), len(cents), data)
+    def money(self, low: int, high: int) -> pa.Array:
+        """Cents as decimals of two places: the same digits under another type."""
+        cents = pa.array(self.rng.integers(low, high, self.rows)).cast(pa.decimal128(19, 0))
+        return pa.Array.from_buffers(pa.decimal128(15, 2), len(cents), cents.buffers())
+
+    def word(self, *of: str) -> pa.Array:
+        return pa.array(np.array(of)[self.rng.integers(0, len(of), self.rows)])
+
+    def day(self, within: int) -> pa.Array:
+        later = self.rng.integers(1, within, self.rows) if within else 0
+        return pa.array((self.days + later).astype(np.int32), pa.date32())
+
+    def table(self) -> pa.Table:
+        return pa.table(
+            {
+                "l_orderkey": np.arange(self.first, self.first + self.rows) // 4,
+                "l_partkey": self.rng.integers(1, 200_000, self.rows),
+                "l_suppkey": self.rng.integers(1, 10_000, self.rows),
+                "l_linenumber": (np.arange(self.rows) % 4 + 1).astype(np.int32),
+                "l_quantity": self.money(100, 5_000),
+                "l_extendedprice": self.money(90_000, 10_000_000),
+                "l_discount": self.money(0, 11),
+                "l_tax": self.money(0, 9),
+                "l_returnflag": self.word("A", "N", "R"),
+                "l_linestatus": self.word("F", "O"),
+                "l_shipdate": self.day(0),
+                "l_commitdate": self.day(60),
+                "l_receiptdate": self.day(30),
+                "l_shipinstruct": self.word("COLLECT COD", "DELIVER IN PERSON", "NONE"),
+                "l_shipmode": self.word("AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"),
+                "l_comment": self.word(*(f"carefully final package {n}" for n in range(500))),
+            }
+        )
 
 
 def make_lake(url: str, args: argparse.Namespace) -> None:
@@ -84,7 +91,8 @@ def make_lake(url: str, args: argparse.Namespace) -> None:
         for number in range(args.months):
             with writer.transaction() as tx:
                 for of in range(args.files_a_month):
-                    tx.write("lineitem", month(number, of, args.files_a_month, args.rows))
+                    rows = Month(number, of, args.files_a_month, args.rows).table()
+                    tx.write("lineitem", rows)
 
 
 def copies(url: str, folder: Path) -> str:
