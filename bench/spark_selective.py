@@ -2,12 +2,12 @@
 beside plain Parquet, Delta and Iceberg, in one session and over the same data files.
 
     python bench/spark_selective.py [--months 84] [--files-a-month 4] [--rows 20000] [--rounds 7]
-        [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ...]
+        [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ... | --jars delta-spark.jar ...]
 
 Each time is that of the four queries together, each from a newly opened table to its rows; the
 median of the rounds, after one that loads the classes. Delta and Iceberg take over copies of the
-files (CONVERT TO DELTA, add_files) where `--packages` names them for the Spark that runs. Spark
-fetches what is named from Maven Central.
+files (CONVERT TO DELTA, add_files) where they are named for the Spark that runs: as packages, which
+Spark fetches from Maven Central, or as jars, which `mvn dependency:get` fetched.
 """
 
 from __future__ import annotations
@@ -110,11 +110,11 @@ def roads(spark: Any, url: str, root: Path, args: argparse.Namespace) -> dict[st
         "lakelog": lambda: lakelog.spark.read(spark, url, "tpch", "lineitem"),
         "spark.read.parquet": lambda: spark.read.parquet(plain),
     }
-    if any("delta" in name for name in args.packages):
+    if has("delta", args):
         delta = copies(url, root / "delta")
         spark.sql(f"CONVERT TO DELTA parquet.`{delta}`")
         found["Delta"] = lambda: spark.read.format("delta").load(delta)
-    if any("iceberg" in name for name in args.packages):
+    if has("iceberg", args):
         columns = ", ".join(" ".join(each) for each in spark.read.parquet(plain).dtypes)
         spark.sql(f"CREATE TABLE ice.tpch.lineitem ({columns}) USING iceberg")
         ours = copies(url, root / "files")
@@ -143,16 +143,22 @@ def measure(spark: Any, found: dict[str, Any], args: argparse.Namespace) -> dict
     return times
 
 
-def settings(root: Path, packages: list[str]) -> dict[str, object]:
+def has(peer: str, args: argparse.Namespace) -> bool:
+    return any(f"{peer}-spark" in name for name in (*args.packages, *args.jars))
+
+
+def settings(root: Path, args: argparse.Namespace) -> dict[str, object]:
     found: dict[str, object] = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": 4}
-    if packages:
-        found["spark.jars.packages"] = ",".join(packages)
+    if args.packages:
+        found["spark.jars.packages"] = ",".join(args.packages)
+    if args.jars:
+        found["spark.jars"] = ",".join(args.jars)
     extensions = []
-    if any("delta" in name for name in packages):
+    if has("delta", args):
         extensions.append("io.delta.sql.DeltaSparkSessionExtension")
         catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         found["spark.sql.catalog.spark_catalog"] = catalog
-    if any("iceberg" in name for name in packages):
+    if has("iceberg", args):
         extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         found["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
         found["spark.sql.catalog.ice.type"] = "hadoop"
@@ -169,12 +175,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--packages", nargs="*", default=[])
+    parser.add_argument("--jars", nargs="*", default=[])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         url = str(root / "lake")
         make_lake(url, args)
-        spark = session("selective", **settings(root, args.packages))
+        spark = session("selective", **settings(root, args))
         print(f"Spark {spark.version}, {os.cpu_count()} cores, local files", file=sys.stderr)
         found = roads(spark, url, root, args)
         frame = found["lakelog"]()
