@@ -107,16 +107,19 @@ def native(
     target = asked.schema
     groups: dict[bytes, FileGroup] = {}
     files: dict[bytes, list[KnownFile]] = {}
+    numbers: dict[bytes, list[int]] = {}
     parts = asked.file_parts()
-    for part in parts:
+    for number, part in enumerate(parts):
         if part.fingerprint not in groups:
             seen = set(readable_columns(part.schema, target))
             hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
             known = files[part.fingerprint] = []
-            groups[part.fingerprint] = FileGroup(part.schema, known, hidden=hidden)
+            called = numbers[part.fingerprint] = []
+            groups[part.fingerprint] = FileGroup(part.schema, known, hidden, called)
         url = catalog.store.object_url(part.key)
         file = KnownFile(url, part.size_bytes, part.footer_bytes, part.footer_digest)
         files[part.fingerprint].append(file)
+        numbers[part.fingerprint].append(number)
 
     @cache
     def check() -> bool:
@@ -129,7 +132,10 @@ def native(
 
         return all(parallel(is_without, parts))
 
-    found = read_files(spark, list(groups.values()), target, options=options, check=check)
+    judge = asked.judged(parts).may_hold
+    found = read_files(
+        spark, list(groups.values()), target, options=options, check=check, judge=judge
+    )
     return asked.of(found)
 
 
