@@ -1,12 +1,14 @@
 """How long Spark takes to plan a query over many known files: our file index beside Spark's own
 road.
 
-    python bench/spark_planning.py [--files 1000 10000] [--repeat 3]
+    python bench/spark_planning.py [--files 1000 10000] [--repeat 3] [--listing 1000000]
 
 Writes one small Parquet file and hard-links it, so that all files exist and Spark's look-ups
 succeed. Each number is the time from paths and sizes to the finished physical plan of a filtered
 query; no row is read. `--count` also counts the rows: with each file held against the log in its
-task, and as Spark's own relation does it.
+task, and as Spark's own relation does it. `--listing` makes a log of so many files, without any
+data, and times how long the index takes to list those that a query's filters leave: the first time
+that a column is asked for, and for other constants (`listFiles`, without the rest of planning).
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import lakelog.spark
 import pyarrow as pa
 import pyarrow.parquet as pq
+import tables
 from lakelog.catalog.data.parquet import footer_digest
 from lakelog.spark import file_index, parquet_paths
 from lakelog.spark.arrow_types import spark_schema
@@ -94,17 +98,53 @@ def counting(spark, files, repeat: int) -> dict[str, float]:
     return {name: min(each) for name, each in times.items()}
 
 
+def listing(spark, count: int, folder: str) -> None:
+    tables.lakelog_table(folder, count).close()
+    start = time.perf_counter()
+    frame = lakelog.spark.read(spark, folder, "db", "t")
+    print(f"read of {count:,} files: {time.perf_counter() - start:.1f} s")
+    print("| filter | files left | first | another constant |\n| --- | --- | --- | --- |")
+    middle = count // 2
+    for text in (
+        "id between {n} and {n} + 9",
+        "name = 'station-{n:07}'",
+        "id in ({n}, {n} + 5000, {n} + 90000) and temp < 1e9D",
+        "at >= timestamp_micros({at}) and name like 'station-0%'",
+    ):
+        found = [
+            listed(frame.where(text.format(n=middle + step, at=tables.START_US + count + step)))
+            for step in (0, 100, 200, 300)
+        ]
+        times = [1e3 * time_s for time_s, _ in found]
+        print(f"| `{text}` | {found[0][1]:,} | {times[0]:.0f} ms | {min(times[1:]):.0f} ms |")
+
+
+def listed(frame) -> tuple[float, int]:
+    """How long the files of a query's scan take to list, and how many there are."""
+    scan = frame._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+    index, filters = scan.relation().location(), (scan.partitionFilters(), scan.dataFilters())
+    start = time.perf_counter()
+    found = index.listFiles(*filters)
+    return time.perf_counter() - start, found.apply(0).files().length()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--count", action="store_true", help="count the rows, too")
+    parser.add_argument("--listing", type=int, default=0, help="so many files, skipped by filters")
     options = parser.parse_args()
-    spark = session("planning", **{LISTING: SPARKS_OWN})
+    spark = session("planning", **{LISTING: SPARKS_OWN, "spark.driver.memory": "4g"})
     print(
         f"Spark {spark.version}, {os.cpu_count()} cores, local files, median seconds",
         file=sys.stderr,
     )
+    if options.listing:
+        with tempfile.TemporaryDirectory() as name:
+            listing(spark, options.listing, name)
+        spark.stop()
+        return
     with tempfile.TemporaryDirectory() as name:
         files = make_files(Path(name), max(options.files))
         measure(spark, files[:100], 2)  # loads the classes

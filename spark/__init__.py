@@ -1,8 +1,10 @@
 """lakelog for Spark: `read` gives a DataFrame, `session` starts Spark, `format("lakelog")` is the
-data source. pyspark is imported only when one of them is called.
+data source, `files_read` tells what a query skips. pyspark is imported only when one of them is
+called.
 """
 
+from .file_index import files_read
 from .read import read
 from .session import register, session
 
-__all__ = ["read", "register", "session"]
+__all__ = ["files_read", "read", "register", "session"]

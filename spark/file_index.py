@@ -24,12 +24,15 @@ from ..catalog.data.parquet import UNKNOWN_DIGEST
 from ..errors import LakelogError
 from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
 from .file_index_java import FACTORY_CLASS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY
+from .filters_java import FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from .skipping import FileSkipper
 
 
 class KnownFile(NamedTuple):
@@ -76,6 +79,7 @@ def relation(
     schema: StructType,
     files: Sequence[KnownFile],
     options: Mapping[str, str] | None = None,
+    skipper: FileSkipper | None = None,
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files.
 
@@ -87,6 +91,8 @@ def relation(
         schema: What to read; the native reader must accept it for every file (see `read_types`).
         files: As the log knows them, in a scheme that Hadoop knows.
         options: Options of the Parquet source, and Hadoop settings, for this read alone.
+        skipper: Tells by a query's filters which of the files may hold rows; it is called back from
+            the JVM, in any thread. None: each query reads all.
 
     Returns:
         A lazy DataFrame with the columns of `schema`, in its order.
@@ -94,8 +100,10 @@ def relation(
     Raises:
         FileIndexUnavailable: The session has no JVM at hand, or its Spark doesn't fit the index.
 
-    Requests: none, now or when planning; reading costs what Spark's Parquet reader costs.
+    Requests: none, now or when planning, but those of the skipper; reading costs what Spark's
+        Parquet reader costs.
     """
+    from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import DataFrame
 
     java_session = getattr(spark, "_jsparkSession", None)
@@ -106,10 +114,39 @@ def relation(
         settings = spark._jvm.java.util.HashMap()
         for name, value in (options or {}).items():
             settings.put(name, value)
-        frame = factory.relation(java_session, schema.json(), pack(files), settings)
+        if skipper is not None:
+            ensure_callback_server_started(spark.sparkContext._gateway)
+        frame = factory.relation(java_session, schema.json(), pack(files), settings, skipper)
     except Exception as error:
         raise FileIndexUnavailable(f"Spark refused the file index: {_first_line(error)}") from error
     return DataFrame(frame, spark)
+
+
+class FilesRead(NamedTuple):
+    """What a query reads of its tables.
+
+    Attributes:
+        read: Files that may hold rows which it asks for.
+        of: All files that its frames know.
+    """
+
+    read: int
+    of: int
+
+
+def files_read(frame: DataFrame) -> FilesRead:
+    """How many files a query reads, planned and not run: those of frames that `read` made.
+
+    Args:
+        frame: With all that is done to it, of a classic session. What it has cached isn't counted.
+    Raises:
+        FileIndexUnavailable: The session has no JVM at hand.
+    Requests: 1 GET for each piece of statistics of columns that nobody asked for before.
+    """
+    java_frame = getattr(frame, "_jdf", None)
+    if java_frame is None:
+        raise FileIndexUnavailable("Spark Connect gives no access to the JVM")
+    return FilesRead(*map(int, _factory(frame.sparkSession).filesRead(java_frame)))
 
 
 def pack(files: Sequence[KnownFile]) -> bytes:
@@ -152,7 +189,7 @@ def _compile(jvm: Any, context: Any) -> _Compiled:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     code = b""
     # One class at a time: Janino resolves them in this order.
-    for text in (CHECKED_READ, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY):
+    for text in (CHECKED_READ, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY):
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(loader)
         compiler.cook(text)

@@ -13,12 +13,17 @@ PACKAGE = "io.lakelog.spark"
 FACTORY_CLASS = f"{PACKAGE}.RelationFactory"
 
 # The index is held by the driver only: plans sent to executors carry file splits, never the
-# relation. Equality is by content, so that two reads of one cut share a cache and an exchange.
+# relation. Equality is by content, so that two reads of one cut share a cache and an exchange: what
+# is skipped follows from the files and the filters, and a plan is compared by its filters as well.
+# The skipper is Python's (`skipping.FileSkipper`): it takes filters as text and gives bits.
 FILE_INDEX = """
 package io.lakelog.spark;
 
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
+import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -26,51 +31,104 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
+import org.slf4j.LoggerFactory;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
 public final class LakelogFileIndex implements FileIndex {
-    private final String[] paths;
+    private final byte[] paths;
+    private final int[] ends;
     private final long[] sizes;
     private final long[] footers;
     private final long totalBytes;
     private final int hash;
-    private final Seq roots;
-    private final Seq listing;
+    private final Function skipper;
+    private volatile Object[] judged = {null, null};
+    private volatile Seq roots;
 
-    public LakelogFileIndex(String[] paths, long[] sizes, long[] footers) {
+    public LakelogFileIndex(
+        byte[] paths, int[] ends, long[] sizes, long[] footers, Function skipper) {
         this.paths = paths;
+        this.ends = ends;
         this.sizes = sizes;
         this.footers = footers;
+        this.skipper = skipper;
         this.hash = 31 * Arrays.hashCode(paths) + Arrays.hashCode(footers);
-        FileStatusWithMetadata[] files = new FileStatusWithMetadata[paths.length];
-        LinkedHashSet parents = new LinkedHashSet();
         long total = 0L;
-        for (int i = 0; i < paths.length; i++) {
-            Path path = new Path(paths[i]);
-            FileStatus status = new FileStatus(sizes[i], false, 1, 0L, 0L, path);
-            long[] footer = new long[] {footers[2 * i], footers[2 * i + 1]};
-            Map more = new Map.Map1(CheckedRead.FOOTER, footer);
-            files[i] = new FileStatusWithMetadata(status, more);
-            parents.add(path.getParent());
-            total += sizes[i];
-        }
+        for (int i = 0; i < sizes.length; i++) { total += sizes[i]; }
         this.totalBytes = total;
-        this.roots = ArraySeq.unsafeWrapArray(parents.toArray(new Path[0]));
-        Seq listed = ArraySeq.unsafeWrapArray(files);
-        PartitionDirectory all = new PartitionDirectory(InternalRow.empty(), listed);
-        this.listing = ArraySeq.unsafeWrapArray(new PartitionDirectory[] {all});
     }
 
-    public Seq rootPaths() { return roots; }
+    private String path(int i) {
+        int start = i == 0 ? 0 : ends[i - 1];
+        return new String(paths, start, ends[i] - start, StandardCharsets.UTF_8);
+    }
 
-    public Seq listFiles(Seq partitionFilters, Seq dataFilters) { return listing; }
+    public Seq rootPaths() {
+        if (roots == null) {
+            LinkedHashSet parents = new LinkedHashSet();
+            String last = null;
+            for (int i = 0; i < sizes.length; i++) {
+                String path = path(i);
+                String parent = path.substring(0, path.lastIndexOf('/') + 1);
+                if (!parent.equals(last)) { parents.add(new Path(path).getParent()); }
+                last = parent;
+            }
+            roots = ArraySeq.unsafeWrapArray(parents.toArray(new Path[0]));
+        }
+        return roots;
+    }
+
+    public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+        byte[] mask = mask(dataFilters);
+        ArrayList files = new ArrayList();
+        for (int i = 0; i < sizes.length; i++) {
+            if (!isKept(mask, i)) { continue; }
+            FileStatus status = new FileStatus(sizes[i], false, 1, 0L, 0L, new Path(path(i)));
+            long[] footer = new long[] {footers[2 * i], footers[2 * i + 1]};
+            Map more = new Map.Map1(CheckedRead.FOOTER, footer);
+            files.add(new FileStatusWithMetadata(status, more));
+        }
+        Seq listed = ArraySeq.unsafeWrapArray(files.toArray(new FileStatusWithMetadata[0]));
+        PartitionDirectory all = new PartitionDirectory(InternalRow.empty(), listed);
+        return ArraySeq.unsafeWrapArray(new PartitionDirectory[] {all});
+    }
+
+    /** How many files may hold rows that meet the filters, and of how many. */
+    public long[] count(Seq dataFilters) {
+        byte[] mask = mask(dataFilters);
+        long kept = 0L;
+        for (int i = 0; i < sizes.length; i++) { if (isKept(mask, i)) { kept++; } }
+        return new long[] {kept, sizes.length};
+    }
+
+    private static boolean isKept(byte[] mask, int i) {
+        return mask == null || (mask[i >> 3] >> (i & 7) & 1) != 0;
+    }
+
+    /** A bit for each file; null: all are read. Whatever fails costs the skipping alone. */
+    private byte[] mask(Seq filters) {
+        if (skipper == null || filters.isEmpty()) { return null; }
+        try {
+            String text = FilterText.of(filters);
+            Object[] last = judged;
+            if (text.equals(last[0])) { return (byte[]) last[1]; }
+            byte[] mask = (byte[]) skipper.apply(text);
+            if (mask == null || mask.length != (sizes.length + 7) / 8) { return null; }
+            judged = new Object[] {text, mask};
+            return mask;
+        } catch (Throwable error) {
+            LoggerFactory.getLogger(LakelogFileIndex.class).warn(
+                "No file is skipped: Python doesn't answer", error);
+            return null;
+        }
+    }
 
     public String[] inputFiles() {
-        String[] uris = new String[paths.length];
-        for (int i = 0; i < paths.length; i++) {
-            uris[i] = new Path(paths[i]).toUri().toString();
+        String[] uris = new String[sizes.length];
+        for (int i = 0; i < sizes.length; i++) {
+            uris[i] = new Path(path(i)).toUri().toString();
         }
         return uris;
     }
@@ -91,10 +149,11 @@ public final class LakelogFileIndex implements FileIndex {
         if (!(other instanceof LakelogFileIndex)) { return false; }
         LakelogFileIndex that = (LakelogFileIndex) other;
         return hash == that.hash && Arrays.equals(sizes, that.sizes)
-            && Arrays.equals(footers, that.footers) && Arrays.equals(paths, that.paths);
+            && Arrays.equals(footers, that.footers) && Arrays.equals(ends, that.ends)
+            && Arrays.equals(paths, that.paths);
     }
 
-    public String toString() { return "LakelogFileIndex(" + paths.length + " files)"; }
+    public String toString() { return "LakelogFileIndex(" + sizes.length + " files)"; }
 }
 """
 
@@ -167,38 +226,70 @@ RELATION_FACTORY = """
 package io.lakelog.spark;
 
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.function.Function;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import scala.collection.Iterator;
 import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
 
 public final class RelationFactory {
     public Dataset relation(
-        SparkSession session, String schemaJson, byte[] packed, java.util.Map options) {
+        SparkSession session, String schemaJson, byte[] packed, java.util.Map options,
+        Function skipper) {
         ByteBuffer buffer = ByteBuffer.wrap(packed);
         int count = buffer.getInt();
-        int[] lengths = new int[count];
-        for (int i = 0; i < count; i++) { lengths[i] = buffer.getInt(); }
+        int[] ends = new int[count];
+        for (int i = 0; i < count; i++) {
+            ends[i] = (i == 0 ? 0 : ends[i - 1]) + buffer.getInt();
+        }
         long[] sizes = new long[count];
         for (int i = 0; i < count; i++) { sizes[i] = buffer.getLong(); }
         long[] footers = new long[2 * count];
         for (int i = 0; i < 2 * count; i++) { footers[i] = buffer.getLong(); }
-        String[] paths = new String[count];
-        int at = buffer.position();
-        for (int i = 0; i < count; i++) {
-            paths[i] = new String(packed, at, lengths[i], StandardCharsets.UTF_8);
-            at += lengths[i];
-        }
+        byte[] paths = Arrays.copyOfRange(packed, buffer.position(), packed.length);
         StructType schema = ((StructType) DataType.fromJson(schemaJson)).asNullable();
         HadoopFsRelation relation = new HadoopFsRelation(
-            new LakelogFileIndex(paths, sizes, footers), new StructType(), schema,
+            new LakelogFileIndex(paths, ends, sizes, footers, skipper), new StructType(), schema,
             scala.Option.empty(), new LakelogParquet(),
             Map$.MODULE$.from(CollectionConverters.asScala(options)), session);
         return session.baseRelationToDataFrame(relation);
+    }
+
+    /** How many files of indexes of ours a query reads, and of how many. */
+    public long[] filesRead(org.apache.spark.sql.classic.Dataset frame) {
+        long[] found = new long[2];
+        count(frame.queryExecution().executedPlan(), found);
+        return found;
+    }
+
+    private static void count(SparkPlan plan, long[] found) {
+        if (plan instanceof AdaptiveSparkPlanExec) {
+            count(((AdaptiveSparkPlanExec) plan).inputPlan(), found);
+            return;
+        }
+        if (plan instanceof FileSourceScanExec) {
+            FileSourceScanExec scan = (FileSourceScanExec) plan;
+            if (scan.relation().location() instanceof LakelogFileIndex) {
+                long[] counts = ((LakelogFileIndex) scan.relation().location()).count(
+                    scan.dataFilters());
+                found[0] += counts[0];
+                found[1] += counts[1];
+            }
+        }
+        for (Iterator each = plan.children().iterator(); each.hasNext();) {
+            count((SparkPlan) each.next(), found);
+        }
+        for (Iterator each = plan.subqueries().iterator(); each.hasNext();) {
+            count((SparkPlan) each.next(), found);
+        }
     }
 }
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as kinds
@@ -20,6 +20,7 @@ from . import file_index, parquet_paths
 from .arrow_casts import convert
 from .arrow_types import any_part, is_direct, read_type, spark_type, storage
 from .column_names import check_names, check_times, is_case_sensitive, is_there
+from .skipping import FileSkipper
 from .urls import hadoop_files
 
 if TYPE_CHECKING:
@@ -29,16 +30,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from .file_index import KnownFile
+    from .skipping import Judge
 
 FILE_INDEX_SWITCH = "LAKELOG_SPARK_FILE_INDEX"
 """Set to `off` in the environment, it makes every read go by `parquet_paths`."""
 
 # Whatever the session says: rows are right, or there is an error. Parquet readers verify the
-# checksums of pages, which lakelog writes, only if they are told to.
+# checksums of pages, which lakelog writes, only if they are told to. And Parquet has no calendar
+# but the one of today, though a session may be told to take dates for those of another.
 _RIGHT_OR_ERROR = {
     "parquet.page.verify-checksum.enabled": "true",
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
 }
 _warned: set[str] = set()
 
@@ -53,6 +57,7 @@ class FileGroup:
         files: As the log knows them.
         hidden: Columns that are in the files but mean something else there (an older generation of
             the name).
+        numbers: What `judge` of `read_files` calls them, where it is given.
         values: Texts of columns that the files lack, told by the name of their partition; None is
             null.
     """
@@ -60,6 +65,7 @@ class FileGroup:
     schema: pa.Schema
     files: Sequence[KnownFile]
     hidden: frozenset[str] = frozenset()
+    numbers: Sequence[int] = ()
     values: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -77,6 +83,17 @@ class _ColumnPlan:
 _Plan = tuple[_ColumnPlan, ...]
 
 
+class _Files(NamedTuple):
+    """Those of a branch."""
+
+    known: list[KnownFile]
+    numbers: list[int]
+
+    def take(self, group: FileGroup) -> None:
+        self.known.extend(group.files)
+        self.numbers.extend(group.numbers)
+
+
 @dataclass(frozen=True)
 class _Request:
     """What is the same for all groups of one read."""
@@ -84,6 +101,7 @@ class _Request:
     target: pa.Schema
     options: Mapping[str, str]
     check: Callable[[], bool]
+    judge: Judge | None
 
 
 def read_files(
@@ -93,6 +111,7 @@ def read_files(
     *,
     options: Mapping[str, str] | None = None,
     check: Callable[[], bool] = lambda: False,
+    judge: Judge | None = None,
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
 
@@ -103,6 +122,7 @@ def read_files(
         options: Options of the Parquet source, and Hadoop settings for this read alone.
         check: Called where Spark's tasks can't check the files: raises if one isn't what the log
             says, and tells whether none has bounds of floats. May be called several times.
+        judge: Tells by the filters of a query which files may hold rows, by their numbers.
 
     Returns:
         A lazy DataFrame with the target's columns in its order, all nullable.
@@ -113,19 +133,16 @@ def read_files(
 
     Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
     """
-    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check)
+    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge)
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
-    branches: dict[_Plan, list[KnownFile]] = {}
+    branches: dict[_Plan, _Files] = {}
     for group in groups:
         if group.files:
             plan = _plan(group, request, exact_case=exact_case)
-            branches.setdefault(plan, []).extend(group.files)
-    frames = [
-        _branch(spark, request, plan, hadoop_files(spark, files))
-        for plan, files in branches.items()
-    ]
+            branches.setdefault(plan, _Files([], [])).take(group)
+    frames = [_branch(spark, request, plan, files) for plan, files in branches.items()]
     return _union(frames) if frames else _empty(spark, request)
 
 
@@ -157,12 +174,16 @@ def _branch(
     spark: SparkSession,
     request: _Request,
     plan: _Plan,
-    files: Sequence[KnownFile],
+    files: _Files,
 ) -> DataFrame:
     from pyspark.sql.types import StructField, StructType
 
     read = [StructField(each.name, each.read) for each in plan if each.read is not None]
-    frame = _scan(spark, StructType(read), files, request)
+    skipper = None
+    if request.judge is not None:
+        skipper = FileSkipper(request.judge, files.numbers, read, request.target)
+    known = hadoop_files(spark, files.known)
+    frame = _scan(spark, StructType(read), known, request, skipper)
     as_read = all(each.read is not None and each.physical is None for each in plan)
     return frame if as_read else frame.select(*(_column(each, request) for each in plan))
 
@@ -180,12 +201,18 @@ def _column(plan: _ColumnPlan, request: _Request) -> Column:
 
 
 def _scan(
-    spark: SparkSession, schema: StructType, files: Sequence[KnownFile], request: _Request
+    spark: SparkSession,
+    schema: StructType,
+    files: Sequence[KnownFile],
+    request: _Request,
+    skipper: FileSkipper | None,
 ) -> DataFrame:
     options = request.options
     if os.environ.get(FILE_INDEX_SWITCH, "").lower() not in ("off", "0", "false"):
         try:
-            return file_index.relation(spark, schema=schema, files=files, options=options)
+            return file_index.relation(
+                spark, schema=schema, files=files, options=options, skipper=skipper
+            )
         except file_index.FileIndexUnavailable as reason:
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
     return parquet_paths.relation(

@@ -111,25 +111,23 @@ def native(
     target = asked.schema
     groups: dict[tuple[bytes, str], FileGroup] = {}
     files: dict[tuple[bytes, str], list[KnownFile]] = {}
+    numbers: dict[tuple[bytes, str], list[int]] = {}
     parts = asked.file_parts()
     told = _told_columns(parts, target)
-    for part in parts:
+    for number, part in enumerate(parts):
         kind = part.fingerprint, part.partition if told[part.fingerprint] else ""
         if kind not in groups:
             seen = set(readable_columns(part.schema, target))
             hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
             known = files[kind] = []
+            called = numbers[kind] = []
             values = texts_by_partition(part.schema, part.partition, told[part.fingerprint] & seen)
-            groups[kind] = FileGroup(part.schema, known, hidden=hidden, values=values)
+            groups[kind] = FileGroup(part.schema, known, hidden, called, values)
         url = catalog.store.object_url(part.key)
         file = KnownFile(url, part.size_bytes, part.footer_bytes, part.footer_digest)
         files[kind].append(file)
-    if len(groups) > MAX_GROUPS and any(told.values()):
-        raise InvalidSchema(
-            f"Columns that only the names of {len(groups):,} partitions tell are too many for "
-            "Spark's own reader",
-            hint=f"Ask for less by where=, at most {MAX_GROUPS} partitions, or leave them out",
-        )
+        numbers[kind].append(number)
+    _check_groups(len(groups), told)
 
     @cache
     def check() -> bool:
@@ -142,7 +140,10 @@ def native(
 
         return all(parallel(is_without, parts))
 
-    found = read_files(spark, list(groups.values()), target, options=options, check=check)
+    judge = asked.judged(parts).may_hold
+    found = read_files(
+        spark, list(groups.values()), target, options=options, check=check, judge=judge
+    )
     return asked.of(found)
 
 
@@ -153,6 +154,20 @@ def _told_columns(parts: Sequence[FilePart], target: pa.Schema) -> dict[bytes, s
         fingerprint: set(partition_columns(schema)).intersection(target.names)
         for fingerprint, schema in schemas.items()
     }
+
+
+def _check_groups(count: int, told: Mapping[bytes, set[str]]) -> None:
+    """Refuse a union of so many partitions that Spark would plan for long.
+
+    Raises:
+        InvalidSchema: There are too many.
+    """
+    if count > MAX_GROUPS and any(told.values()):
+        raise InvalidSchema(
+            f"Columns that only the names of {count:,} partitions tell are too many for Spark's "
+            "own reader",
+            hint=f"Ask for less by where=, at most {MAX_GROUPS} partitions, or leave them out",
+        )
 
 
 def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ..catalog.data.scan import FilePart
+    from ..catalog.read.judged import JudgedFiles
     from ..catalog.read.row_filter import RowFilter
     from ..catalog.snapshot import Snapshot
 
@@ -56,6 +57,11 @@ class Selection:
         return self.snapshot.file_parts(
             self.table, where=self.where, partition=self.partition, writer=self.writer
         )
+
+    def judged(self, parts: Sequence[FilePart]) -> JudgedFiles:
+        """The same files, to be judged by the filters of a query."""
+        keys = [part.key for part in parts]
+        return self.snapshot.judged(self.table, keys, partition=self.partition, writer=self.writer)
 
     def of(self, frame: DataFrame) -> DataFrame:
         """The rows and columns that are asked for, of a frame with those that are read.

@@ -13,6 +13,7 @@ Source: docs/format.md, section 5.3.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from ..data.unify import FileSchema, unify
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.schema import decode_schema
+from ..log.files import Files
 from ..log.lookup import schemas_with
 
 if TYPE_CHECKING:
@@ -53,6 +55,39 @@ def check_on_conflict(value: Any) -> bool:
     return bool(value == "raise")
 
 
+@dataclass(slots=True)
+class _Live:
+    """The schemas that live files of a table had when that was looked up, and those that came since.
+
+    Attributes:
+        fingerprints: Theirs; perhaps also of files that are gone by now.
+        revision: Up to which commits are in it.
+        passed: Schemas that were let through with other conflicts there already; none once files
+            went, or came with one more schema.
+    """
+
+    fingerprints: Set[bytes]
+    revision: int
+    passed: set[bytes] = field(default_factory=set)
+
+    def follow(self, state: State, table: str) -> bool:
+        """Take in what was committed since, by this process or others; False if that can't be told
+        any more."""
+        based_at = -1 if state.base is None else state.base.message.revision
+        if not based_at <= self.revision <= state.revision:
+            return False
+        since = [found for found in state.tail if found.message.revision > self.revision]
+        files = Files(frozenset({table}))
+        for transaction in since:
+            files.apply(transaction)
+        added = files.fingerprints(table)
+        actions = (action for transaction in since for action in transaction.message.actions)
+        if not added <= self.fingerprints or any(one.remove.table == table for one in actions):
+            self.passed.clear()
+        self.fingerprints, self.revision = self.fingerprints | added, state.revision
+        return True
+
+
 class Readable:
     """What one log has for each table, united, kept from write to write.
 
@@ -63,9 +98,7 @@ class Readable:
     def __init__(self, writer: str) -> None:
         self._writer = writer
         self._united: dict[str, tuple[frozenset[bytes], pa.Schema | None]] = {}
-        self._unused: dict[str, set[bytes]] = {}  # schemas that no live file had when last asked
-        # What was let through with other conflicts there already, and what was known then.
-        self._passed: dict[tuple[str, bytes], tuple[frozenset[bytes], pa.Schema | None]] = {}
+        self._live_in: dict[str, _Live] = {}
 
     def check(
         self,
@@ -91,29 +124,28 @@ class Readable:
         united = self._unite(state, table, used)
         if beside is None and united is not None and fingerprint in used:
             return
-        identity, alone = (table, fingerprint), beside is None and not empty
-        if removed:
-            self._passed.clear()
-        elif alone and self._passed.get(identity) is self._united[table]:
+        alone = beside is None and not empty and not removed
+        if alone and table in self._live_in and fingerprint in self._live_in[table].passed:
             return
         own = FileSchema(schema, self._writer, words="the data to be written")
         held = [FileSchema(one, self._writer) for one in (united, beside) if one is not None]
         if (united is not None or not used) and _unites([*held, own], table):
-            self._unused.get(table, set()).discard(fingerprint)
             return
         entries = self._live(state, table, removed, empty=empty and beside is None)
         if beside is not None:
             entries.append(FileSchema(beside, self._writer, words="this transaction"))
         _refuse_new_conflict(entries, own, table)
-        self._unused.get(table, set()).discard(fingerprint)
-        if alone and not removed:
-            self._passed[identity] = self._united[table]
+        if alone:
+            self._live_in[table].passed.add(fingerprint)
 
     def _used(self, state: State, table: str, *, all_known: bool) -> Set[bytes]:
         """Fingerprints of the schemas that live files may have, or of all."""
         names = schemas_with(state, [table]).fingerprints_of(table)
-        unused = None if all_known else self._unused.get(table)
-        return names - unused if unused else names
+        live = self._live_in.get(table)
+        if live is not None and not live.follow(state, table):
+            del self._live_in[table]
+            live = None
+        return names if live is None or all_known else names & live.fingerprints
 
     def _unite(self, state: State, table: str, used: Set[bytes]) -> pa.Schema | None:
         """Some schemas of a table as one; None if there are none, or they don't unite."""
@@ -136,7 +168,7 @@ class Readable:
         rows = files.table(table)
         entries = known.of_table(table)
         held = set(pc.unique(rows.column("schema_fingerprint")).to_pylist())
-        self._unused[table] = {entry.fingerprint for entry in entries} - held
+        self._live_in[table] = _Live(held, state.revision)
         paths = sorted(path for of, path in removed if of == table)
         if paths:
             gone = pc.is_in(rows.column("path"), column(paths, pa.string()))

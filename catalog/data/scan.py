@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import CorruptObject, InvalidPartition, LakelogError, ObjectNotFound
+from ...errors import (
+    CorruptObject,
+    InvalidPartition,
+    LakelogError,
+    ObjectNotFound,
+    SchemaConflict,
+)
 from .parquet import UNKNOWN_DIGEST, footer_digest
 from .partition_values import filled, told_by_partition
 from .unify import conform, readable_columns
@@ -109,8 +115,8 @@ def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> p
 
     Raises (while reading):
         ObjectNotFound: A file is gone.
-        CorruptObject: A file isn't the one that the log names, or a value doesn't fit the unified
-            type.
+        CorruptObject: A file isn't the one that the log names.
+        SchemaConflict: A value doesn't fit the unified type (a time beyond nanoseconds).
     """
     return pa.RecordBatchReader.from_batches(target.given, _stream(store, parts, target))
 
@@ -251,6 +257,18 @@ def _wanted_rows(metadata: Any, part: FilePart) -> int:
     return sum(metadata.row_group(number).num_rows for number in part.row_groups)
 
 
+def _projected(batch: pa.RecordBatch, part: FilePart, target: Projection) -> pa.RecordBatch:
+    try:
+        return target.of(batch)
+    except pa.ArrowInvalid as error:
+        raise SchemaConflict(
+            f"{part.key} holds a value that is beyond its column's type in this cut: {error}",
+            key=part.key,
+            hint="The file is sound, and others of the table have a finer unit of time. Rewrite "
+            "one side with the other's type, or read without the column: columns=",
+        ) from error
+
+
 def _batches(
     file: Any, part: FilePart, columns: list[str], *, whole: bool
 ) -> Iterator[pa.RecordBatch]:
@@ -291,6 +309,6 @@ def _read(
         wanted = _wanted_rows(file.metadata, part)
         for batch in _batches(file, part, columns, whole=whole):
             rows += batch.num_rows
-            yield target.of(filled(batch, told))
+            yield _projected(filled(batch, told), part, target)
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)

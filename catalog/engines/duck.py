@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .bare import BareFiles
     from .source import Source
 
+_MAIN: Final = "memory"  # what DuckDB calls the database of a connection that has no file
 HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
 _OPTIONS: Final = "can_have_nan = true, hive_partitioning = false, union_by_name = false"
 _numbers: Final = itertools.count(1)
@@ -59,7 +60,7 @@ def make_views(
     duckdb = package("duckdb")
     found = duckdb.connect() if connection is None else connection
     if schema is not None:
-        found.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted(schema)}")
+        _make_room(found, schema)
     twins = _twins(tables)
     for table in tables:
         try:
@@ -76,6 +77,32 @@ def make_views(
                 raise
             warnings.warn(f"There is no view {table!r}: {error}", ViewsWarning, stacklevel=4)
     return found
+
+
+def _make_room(connection: Any, schema: str) -> None:
+    """A database in memory with the name of a schema; one that is there may be of an earlier call.
+
+    Raises:
+        UsageError: DuckDB takes no such name, or it is that of a database of the user's own, whose
+            views would be replaced.
+    """
+    duckdb = package("duckdb")
+    known = "SELECT database_name, path FROM duckdb_databases()"
+    for name, path in connection.execute(known).fetchall():
+        if name.lower() == schema.lower() and (path is not None or name == _MAIN):
+            raise UsageError(
+                f"The connection has a database {name!r}, so schema={schema!r} can't be used",
+                key=schema,
+                hint="Take another name: views of that database could be replaced",
+            )
+    try:
+        connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted(schema)}")
+    except duckdb.Error as error:
+        raise UsageError(
+            f"schema={schema!r} can't be used: {str(error).splitlines()[0]}",
+            key=schema,
+            hint="Take another name",
+        ) from error
 
 
 def _twins(tables: Sequence[str]) -> set[str]:

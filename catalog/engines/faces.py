@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset
 
+    from ..read.cut_tables import CutTables
+    from ..read.judged import JudgedFiles
     from .source import Source
 
 
 class EngineReads(ABC):
     """Tables of a cut, whole and for other engines."""
+
+    _tables: CutTables
 
     @abstractmethod
     def tables(self) -> list[str]:
@@ -41,6 +45,25 @@ class EngineReads(ABC):
         self, table: str, partition: str | None = None, writer: str | None = None
     ) -> Source:
         """What an engine reads of a table."""
+
+    def judged(
+        self,
+        table: str,
+        keys: Sequence[str],
+        *,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> JudgedFiles:
+        """Files that `file_parts` gave, to be judged by further predicates.
+
+        Args:
+            keys: Of their objects.
+            partition, writer: As they were given there.
+        Requests: none; later 1 GET for each piece of statistics of columns that are asked for.
+        """
+        from ..read.judged import JudgedFiles
+
+        return JudgedFiles(self._tables, table, keys, partition=partition, writer=writer)
 
     def to_arrow(
         self,
@@ -136,6 +159,7 @@ class EngineReads(ABC):
         Raises:
             MissingDependency: DuckDB isn't installed.
             TableNotFound; for `tables` also SchemaConflict, UsageError.
+            UsageError: `schema` is the name of a database that the connection has, or none at all.
         Requests: those of `tables` and of each one's `schema`; those of `scan` for each query.
         """
         from .duck import make_views

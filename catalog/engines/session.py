@@ -157,6 +157,7 @@ class SqlSession:
             InvalidQuery: It is no SQL.
         """
         duckdb = package("duckdb")
+        _check_text(text)
         try:
             return [each.query for each in self._connection.extract_statements(text)]
         except duckdb.Error as error:
@@ -174,6 +175,7 @@ class SqlSession:
         if not self._sealed:
             self._seal()
         self._failures.first = None
+        _check_text(query)
         try:
             statements = self._connection.extract_statements(query)
             if len(statements) != 1:
@@ -225,6 +227,21 @@ def _words(plan: Any) -> Iterator[str]:
             yield from _words(each)
     elif isinstance(plan, str):
         yield plan
+
+
+def _check_text(query: str) -> None:
+    """Refuse what DuckDB can't be told.
+
+    Raises:
+        InvalidQuery: A lone surrogate, which is what an argument in no encoding becomes.
+    """
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidQuery(
+            f"The SQL is no text: a lone surrogate at character {error.start + 1}",
+            hint="Give it as valid Unicode",
+        ) from error
 
 
 def _once(names: Sequence[str]) -> list[str]:

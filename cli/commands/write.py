@@ -89,6 +89,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="write a bloom filter of this column, so that reads of one value (id = 5) skip files "
         "which don't hold it; may be repeated",
+    )
+    parser.add_argument(
         "--partition-by",
         metavar="A,B",
         action="append",

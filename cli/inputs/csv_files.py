@@ -25,6 +25,7 @@ _LARGEST_BLOCK: Final = 1 << 30
 _TINY_FILE: Final = 1 << 16
 _RAGGED: Final = re.compile(r"(?:Row #\d+: )?(Expected (\d+) columns)")
 _LONG_FIELD: Final = 1 << 31
+_END: Final = "end"
 
 
 @dataclass(slots=True)
@@ -184,20 +185,20 @@ def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch
     import csv as standard_csv
 
     last = batch.columns[-1][-1].as_py() if batch is not None else None
-    if last is None or not last.endswith(("\n", "\r")):
+    if last is None or not ("\n" in last or "\r" in last):
         return
-    line = 0
+    begins, ends, row = 0, 0, []
     with source.open_text() as text, _long_fields():
-        reader = standard_csv.reader(text, delimiter=options.delimiter_of(source), strict=True)
-        try:
-            for _ in reader:
-                line = reader.line_num
-        except standard_csv.Error as error:
-            raise UsageError(
-                f"{source.name}, line {line + 1}: quotes are opened and never closed",
-                key=source.name,
-                hint="A quote inside quotes is written twice. Nothing was committed",
-            ) from error
+        lines = itertools.chain(text, [_END])
+        reader = standard_csv.reader(lines, delimiter=options.delimiter_of(source))
+        for row in reader:
+            begins, ends = ends, reader.line_num
+    if row != [_END]:  # it went into the quotes, too
+        raise UsageError(
+            f"{source.name}, line {begins + 1}: quotes are opened and never closed",
+            key=source.name,
+            hint="A quote inside quotes is written twice. Nothing was committed",
+        )
 
 
 @contextlib.contextmanager

@@ -10,14 +10,17 @@ import decimal
 import itertools
 import json
 import math
+import re
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .texts import texts_as
 
 BLANK: Final = " \t\r\n"
 ODD_FLOATS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
 _EXACT: Final = {"halffloat": 1 << 11, "float": 1 << 24, "double": 1 << 53}
 
 
@@ -58,7 +61,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=decimal.Decimal)
+def _real(text: str) -> decimal.Decimal:
+    try:
+        return decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        raise ValueError(f"a number with such an exponent: {text[:60]}") from None
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=_real)
 
 
 _scan: Final[Any] = vars(_DECODER)["scan_once"]
@@ -99,7 +109,7 @@ def values_as(values: list[Any], kind: pa.DataType, *, forced: bool = False) -> 
             _only(values, int)
             return pa.array(values, kind)
         if types.is_floating(kind):
-            return pa.array([_float(v, _EXACT[str(kind)]) for v in values], pa.float64()).cast(kind)
+            return _floats([_float(v, _EXACT[str(kind)]) for v in values], kind)
         if types.is_decimal(kind):
             return pa.array([_decimal(value) for value in values], kind)
         if forced and types.is_string(kind):
@@ -131,6 +141,17 @@ def _float(value: Any, limit: int) -> float | None:
     return found
 
 
+def _floats(values: list[float | None], kind: pa.DataType) -> pa.Array:
+    """Rounded to the type; Arrow would make an infinity of what is beyond its range."""
+    wide = pa.array(values, pa.float64())
+    found = wide.cast(kind)
+    if not found.type.equals(wide.type):
+        endless = pc.not_equal(pc.is_inf(found.cast(pa.float64())), pc.is_inf(wide))
+        if pc.any(endless).as_py():
+            raise ValueError("too large")
+    return found
+
+
 def _text(value: Any) -> Any:
     """A number or a truth value as its text, where the user wants texts."""
     if isinstance(value, bool):
@@ -141,10 +162,8 @@ def _text(value: Any) -> Any:
 def _decimal(value: Any) -> decimal.Decimal | None:
     if value is None or isinstance(value, decimal.Decimal):
         return value
-    if type(value) in (int, str):
-        found = decimal.Decimal(value)
-        if found.is_finite():
-            return found
+    if type(value) is int or (type(value) is str and _DECIMAL.fullmatch(value)):
+        return decimal.Decimal(value)
     raise ValueError("not a decimal")
 
 

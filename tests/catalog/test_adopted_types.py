@@ -106,6 +106,18 @@ def test_a_foreign_file_is_added_and_read_back(store, name, arrow_schema):
         assert _plain(found) == _plain(expected)
 
 
+@pytest.mark.parametrize("name", ["seconds", "large string", "dictionary", "list of struct"])
+def test_a_foreign_file_without_rows_is_added_and_read_back(store, name):
+    """Arrow says of the dictionaries of its columns that they lie at 4, and their pages at 0."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": [1], "c": COLUMNS[name]}).slice(0, 0), sink)
+    store.put("w/db/data/foreign/t.parquet", sink.getvalue())
+    with Catalog(store).writer("w", "db") as writer, writer.transaction() as tx:
+        tx.add("t", "data/foreign/t.parquet")
+    snapshot = Catalog(store).snapshot("db")
+    assert snapshot.to_arrow("t").num_rows == snapshot.to_arrow("t", where="id > 0").num_rows == 0
+
+
 @pytest.mark.parametrize("name", ["our own", "list of our own"])
 def test_who_knows_an_extension_type_and_who_does_not_read_one_log(store, name):
     """The fingerprint is of what stands in the log, whether or not Python knows the type."""

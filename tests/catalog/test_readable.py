@@ -200,3 +200,53 @@ def test_many_schemas_of_a_table_are_united_once(catalog, store, monkeypatch):
             write(writer, pa.table({"c0": [1]}))
     assert max(calls, default=0) <= 20
     assert sum(calls) <= 20 + 20  # all of them once, and each transaction's own
+
+
+def looked_at_in_vain(writer, table):
+    """A write that is let through, and given up."""
+    with pytest.raises(RuntimeError), writer.transaction() as tx:
+        tx.write("t", table)
+        raise RuntimeError
+
+
+def removed(writer, *paths):
+    with writer.transaction() as tx:
+        for path in paths:
+            tx.remove(path)
+
+
+def test_a_type_that_others_bring_back_counts(catalog):
+    """After its files were gone, and a write had looked for them."""
+    guest, other = (catalog.writer("w", "db", shared=True) for _ in range(2))
+    removed(guest, *write(guest, INTS))
+    looked_at_in_vain(guest, TEXTS)
+    write(other, INTS)
+    write(guest, INTS, name="u")  # now it has seen that
+    with pytest.raises(SchemaConflict, match="'a'"):
+        write(guest, TEXTS)
+
+
+def test_what_was_allowed_counts_too(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        (ints,) = write(writer, INTS)
+        with writer.transaction() as tx:
+            tx.remove(ints)
+            (texts,) = tx.write("t", TEXTS)
+        (more,) = write(writer, TEXTS)
+        write(writer, INTS, on_conflict="allow")
+        removed(writer, texts, more)
+        with pytest.raises(SchemaConflict, match="'a'"):
+            write(writer, TEXTS)
+        assert read(store).num_rows == 1
+
+
+def test_a_conflict_that_was_mended_stays_mended(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        write(writer, INTS)
+        texts = write(writer, TEXTS, on_conflict="allow")
+        texts += write(writer, TEXTS)  # nothing gets worse by these
+        texts += write(writer, TEXTS)
+        removed(writer, *texts)
+        with pytest.raises(SchemaConflict, match="'a'"):
+            write(writer, TEXTS)
+        assert read(store).num_rows == 1

@@ -3,6 +3,7 @@ says."""
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import random
 import threading
@@ -52,6 +53,16 @@ def parquet(table, **options):
 
 
 # --- Differing schemas ----------------------------------------------------------------------------
+
+
+def test_a_time_beyond_the_finer_unit_is_a_conflict_not_damage(catalog):
+    late = pa.array([dt.datetime(9999, 12, 31)], pa.timestamp("us"))
+    fine = pa.table({"at": pa.array([1], pa.timestamp("ns")), "n": [1]})
+    _, path = put(catalog, fine, pa.table({"at": late, "n": [2]}))
+    with pytest.raises(SchemaConflict, match="out of bounds") as caught:
+        rows(catalog)
+    assert caught.value.key == f"w/db/{path}"
+    assert rows(catalog, ["n"]) == [{"n": 1}, {"n": 2}]
 
 
 def test_files_of_several_schemas_are_one_table(catalog):

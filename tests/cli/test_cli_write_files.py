@@ -57,6 +57,10 @@ REFUSED = {
     "too short": ({"a.csv": 'a,b\n"1\n2",x\n\n3\n'}, "a.csv, line 5, can't be read as csv"),
     "too long": ({"a.csv": "a,b\n1,2\n3,4,5\n"}, "Expected 2 columns, got 3"),
     "open quotes": ({"a.csv": 'a,b\n1,x\n2,"y\n3,z\n'}, "a.csv, line 3: quotes are opened"),
+    "open quotes, no line end": (
+        {"a.csv": "a,b\n" + "1,x\n" * 20_000 + '2,"y\n3,z\n4,z'},
+        "a.csv, line 20002: quotes are opened",
+    ),
     "a name twice": ({"a.csv": "a,a\n1,2\n"}, "a.csv has two columns named 'a'"),
     "no name": ({"a.csv": ",a\n1,2\n"}, "a.csv has a column without a name"),
     "not UTF-8": ({"a.csv": b"a,b\n1,x\n2,\xe9\n"}, "a.csv, line 3: byte 0xe9 is not utf-8 text"),
@@ -66,6 +70,7 @@ REFUSED = {
     "json cut short": ({"a.jsonl": '{"a":1}\n\n{"a":'}, "a.jsonl, line 3, can't be read as json"),
     "json two on a line": ({"a.jsonl": '{"a":1} {"a":2}\n'}, "line 1, can't be read as json"),
     "a key twice": ({"a.jsonl": '{"a":1,"a":2}\n'}, "a key stands twice: 'a'"),
+    "an endless exponent": ({"a.jsonl": '{"a":1e%s}\n' % ("9" * 20)}, "with such an exponent"),
     "array without end": ({"a.json": '[{"a":1},\n{"a":2}\n'}, "a.json, line 3"),
     "array without comma": ({"a.json": '[{"a":1}\n{"a":2}]'}, "'{' stands where ',' should be"),
     "array and more": ({"a.json": '[{"a":1}]\n x'}, "something stands behind the array"),
@@ -178,6 +183,23 @@ def test_types_that_are_named(cli, kind, good, bad):
         assert result.code == 4
         assert "by --type, and b.csv, line 3" in result.err
     assert read().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [("float", "3.4e38", "1e39"), ("decimal(5)", '"10"', '"1_0"'), ("decimal(3)", "1", '" 2"')],
+)
+def test_types_that_are_named_of_json(cli, kind, good, bad):
+    assert wrote(cli, {"a.jsonl": f'{{"a":{good}}}\n'}, "--type", f"a={kind}").code == 0
+    result = wrote(cli, {"b.jsonl": f'{{"a":{good}}}\n{{"a":{bad}}}\n'}, "--type", f"a={kind}")
+    assert result.code == 4
+    assert "by --type, and b.jsonl, line 2" in result.err
+    assert read().num_rows == 1
+
+
+def test_a_text_of_several_lines_may_stand_at_the_end(cli):
+    assert wrote(cli, {"a.csv": "a,b\n" + "1,x\n" * 20_000 + '2,"y\nz"'}).code == 0
+    assert read()["b"].to_pylist()[-1] == "y\nz"
 
 
 def test_a_named_type_is_held_against_the_log_before_any_file_is_read(cli):

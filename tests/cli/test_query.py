@@ -208,3 +208,9 @@ def test_a_conflict_of_types_is_told_and_other_tables_are_read(query, own_weathe
     assert found.code == 0
     assert "There is no view 'hourly'" in found.err
     assert cli("query", own_weather, "weather", "FROM hourly").code == 2
+
+
+def test_sql_that_is_no_text_is_refused(query):
+    result = query("SELECT '\udcff'")
+    assert result.code == 2
+    assert "lone surrogate at character 9" in result.err

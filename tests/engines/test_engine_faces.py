@@ -121,6 +121,22 @@ def test_views_leave_nothing_in_a_database_on_disk(catalog, tmp_path):
         assert connection.sql("from kept").fetchall() == [(1,)]
 
 
+def test_views_replace_none_of_the_users_own_databases(catalog, tmp_path):
+    snapshot = write(catalog, {"a": [1]})
+    with duckdb.connect(str(tmp_path / "mine.db")) as connection:
+        connection.execute("create view t as select 42 as a")
+        for name in ("mine", "MINE", "main", ""):
+            with pytest.raises(UsageError, match="can't be used"):
+                snapshot.to_duckdb(connection, schema=name)
+        assert connection.sql("from t").fetchall() == [(42,)]
+    connection = duckdb.connect()
+    with pytest.raises(UsageError, match="can't be used"):
+        snapshot.to_duckdb(connection, schema="memory")
+    for _ in range(2):  # views of its own it may replace
+        snapshot.to_duckdb(connection, schema="june")
+    assert connection.sql("from june.t").fetchall() == [(1,)]
+
+
 def test_a_table_that_can_have_no_view_doesnt_stand_in_the_way_of_others(catalog):
     named = {"T": {"a": [0]}, 'q"q': {"a": [8]}, "conflict": {"x": [1]}, "x (lakelog)": {"a": [1]}}
     write(catalog, {"a": [1]}, **named)

@@ -14,6 +14,7 @@ import plants_gc
 import plants_read
 import plants_rebuild
 import plants_rows
+import plants_spark
 import plants_store
 import plants_where
 from planting import PLANTS
@@ -26,6 +27,7 @@ PARTS = (
     plants_read,
     plants_rebuild,
     plants_rows,
+    plants_spark,
     plants_store,
     plants_where,
 )

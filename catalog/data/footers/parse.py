@@ -153,7 +153,8 @@ def _check_places(metadata: Any, end_of_data: int) -> None:
                 start = min(start, chunk.dictionary_page_offset)
             if chunk.file_path:
                 raise NotParquet("its columns lie in another file")
-            if start < 4 or start + max(0, chunk.total_compressed_size) > end_of_data:
+            least = 4 if chunk.num_values else 0  # pages of no values begin at 0, Arrow says
+            if start < least or start + max(0, chunk.total_compressed_size) > end_of_data:
                 raise NotParquet(f"column {index} of row group {number} lies outside of the file")
     if rows != metadata.num_rows:
         raise NotParquet(f"it counts {metadata.num_rows} rows and its row groups {rows}")

@@ -1,0 +1,76 @@
+"""Files that were listed once, to be judged by further predicates: for engines that list first, and
+are told what is asked for when they plan.
+
+Source: docs/format.md, sections 5.2 and 5.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ..format import compute as pc
+from ..format.columns import column, is_null, numbers
+from ..format.names import base_folder
+from .skipping import kept_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..log.state import State
+    from .cut_tables import CutTables
+    from .row_filter import RowFilter
+    from .table_facts import TableFacts
+
+
+class JudgedFiles:
+    """Live files of a table of a cut.
+
+    Args:
+        partition, writer: Of which they are; None: of any.
+        keys: Of their objects.
+    """
+
+    def __init__(
+        self,
+        tables: CutTables,
+        table: str,
+        keys: Sequence[str],
+        *,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> None:
+        self._tables = tables
+        self._table = table
+        self._keys = keys
+        self._of = (partition, writer)
+        self._logs: list[tuple[TableFacts, np.ndarray, np.ndarray]] | None = None
+
+    def may_hold(self, wanted: RowFilter) -> np.ndarray:
+        """Which of the files may hold rows that are asked for.
+
+        Returns:
+            A mask over the keys, in their order.
+        Requests: as `TableFacts.of_files`.
+        """
+        if self._logs is None:
+            keys = column(self._keys, pa.string())
+            self._logs = [
+                self._places(state, keys) for state in self._tables.of_writer(self._of[1])
+            ]
+        kept = np.ones(len(self._keys), np.bool_)  # a file that no log knows is unknown
+        for facts, found, places in self._logs:
+            kept[found] = kept_files(facts, wanted)[places]
+        return kept
+
+    def _places(self, state: State, keys: pa.Array) -> tuple[TableFacts, np.ndarray, np.ndarray]:
+        """What one log knows of its files; which of the keys are of these, and which of these."""
+        facts = self._tables.facts_of(state, self._table, self._of[0])
+        folder, nothing = column([base_folder(state.writer, state.database), ""], pa.string())
+        paths = facts.files.table(self._table).column("path")
+        own = pc.binary_join_element_wise(folder, paths, nothing)
+        places = pc.index_in(keys, own)
+        known = np.flatnonzero(~is_null(places))
+        return facts, known, numbers(places)[known].astype(np.int64)

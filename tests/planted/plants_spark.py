@@ -1,0 +1,120 @@
+"""Spark's filters and what is skipped by them: each of these loses rows."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from planting import plant
+
+SKIPS = "tests/spark/test_spark_skips.py"
+METADATA = f"{SKIPS}::test_a_column_of_metadata_is_none_of_the_table"
+TWO_QUERIES = f"{SKIPS}::test_filters_are_told_apart_and_kept_apart"
+TOLD = "tests/spark/test_spark_filters_told.py"
+LAKES = "tests/spark/test_spark_skipping.py"
+
+
+def _java(name: str, *changes: tuple[str, str]) -> Any:
+    """Other Java in place of some."""
+    from lakelog.spark import file_index
+
+    text = getattr(file_index, name)
+    for right, wrong in changes:
+        assert right in text
+        text = text.replace(right, wrong)
+    return mock.patch.object(file_index, name, text)
+
+
+@plant(METADATA)
+def metadata_is_taken_for_columns() -> Any:
+    """A column of `_metadata` is taken for the table's column of that name."""
+    return _java("FILTERS", ('|| !found.metadata().json().equals("{}")', ""))
+
+
+@plant(TWO_QUERIES)
+def the_first_answer_holds_for_all_filters() -> Any:
+    """What one query's filters skip is skipped by each later query as well."""
+    return _java("FILE_INDEX", ("text.equals(last[0])", "last[0] != null"))
+
+
+@plant(TWO_QUERIES)
+def bits_are_read_from_the_other_end() -> Any:
+    """The bits for eight files are read in the wrong order."""
+    return _java("FILE_INDEX", ("(i & 7)", "(7 - (i & 7))"))
+
+
+@plant(LAKES)
+def casts_are_looked_through() -> Any:
+    """A column under a cast is compared with the constant, as if there were no cast."""
+    return _java(
+        "FILTERS",
+        ("return (Expression) of.children().apply(number);",
+         "Expression found = (Expression) of.children().apply(number);"
+         "return found instanceof org.apache.spark.sql.catalyst.expressions.Cast"
+         " ? (Expression) found.children().apply(0) : found;"),
+        ("|| !literal.dataType().equals(column.dataType())", ""),
+    )  # fmt: skip
+
+
+@plant(TOLD)
+def what_isnt_understood_is_left_out_of_or() -> Any:
+    """What isn't understood is left out, wherever it stands."""
+    from lakelog.spark import filters
+
+    real = filters._Reader.read
+
+    def read(self: Any, told: Any, *, wanted: bool) -> Any:
+        known = told[1:] if told and told[0] in ("and", "or") else []
+        kept = [item for item in known if item is not None]
+        return real(self, [told[0], *kept] if kept else told, wanted=wanted)
+
+    return mock.patch.object(filters._Reader, "read", read)
+
+
+@plant(TOLD)
+def equal_and_null_is_plain_equality() -> Any:
+    """`<=>` is taken for `=`: under NOT it loses nulls."""
+    from lakelog.spark import filters
+
+    real = filters._of_column
+
+    def of_column(word: str, *rest: Any) -> Any:
+        return real("=" if word == "<=>" else word, *rest)
+
+    return mock.patch.object(filters, "_of_column", of_column)
+
+
+@plant(f"{SKIPS}::test_old_dates_of_another_calendar")
+def all_calendars_are_one() -> Any:
+    """Bounds before 1901 are believed, though Spark moves such dates."""
+    from lakelog.spark import filters
+
+    return mock.patch.object(filters, "_however_old", lambda found, *_, **__: found)
+
+
+@plant(LAKES)
+def each_branch_counts_from_the_first_file() -> Any:
+    """Files of a relation are taken for the first files of the table."""
+    from lakelog.spark import skipping
+
+    real = skipping.FileSkipper.__init__
+
+    def init(self: Any, judge: Any, numbers: Any, *rest: Any) -> None:
+        real(self, judge, np.arange(len(numbers)), *rest)
+
+    return mock.patch.object(skipping.FileSkipper, "__init__", init)
+
+
+@plant(LAKES)
+def files_are_judged_in_the_order_of_the_log() -> Any:
+    """What is known of one file is taken for another's: files are read in the order of commits."""
+    from lakelog.catalog.read.judged import JudgedFiles
+
+    real = JudgedFiles._places
+
+    def places(self: Any, *rest: Any) -> Any:
+        facts, known, found = real(self, *rest)
+        return facts, known, np.sort(found)
+
+    return mock.patch.object(JudgedFiles, "_places", places)

@@ -1,0 +1,49 @@
+"""Files that were listed once are judged as if they were listed by the predicate."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "running"))
+
+import lakelog
+import numpy as np
+import pyarrow as pa
+from lakes import build, predicate
+from seeds import base_seed
+
+CASES = 60
+
+
+def test_judged_as_listed(tmp_path):
+    random_ = random.Random(base_seed())
+    catalog, database = build(str(tmp_path), random_, 8)
+    snapshot = catalog.snapshot(database)
+    keys = [part.key for part in snapshot.file_parts("t")]
+    random_.shuffle(keys)
+    judged = snapshot.judged("t", [*keys, "w0/db/data/of/nobody.parquet"])
+    for _ in range(CASES):
+        text = predicate(random_)
+        left = {part.key for part in snapshot.file_parts("t", where=text)}
+        mask = judged.may_hold(snapshot.row_filter("t", text))
+        assert mask[-1], "what no log knows is kept"
+        assert {key for key, kept in zip(keys, mask) if kept} == left, text
+
+
+def test_of_a_writer_and_a_partition(tmp_path):
+    catalog = lakelog.open_catalog(str(tmp_path))
+    for name in ("a", "b"):
+        with catalog.writer(name, "db") as writer:
+            for number in range(4):
+                with writer.transaction() as tx:
+                    tx.write("t", pa.table({"n": [number]}), partition=f"p{number % 2}")
+    snapshot = catalog.snapshot("db")
+    wanted = snapshot.row_filter("t", "n >= 2")
+    for given in ({}, {"writer": "b"}, {"partition": "p1"}, {"writer": "a", "partition": "p0"}):
+        keys = [part.key for part in snapshot.file_parts("t", **given)]
+        left = {part.key for part in snapshot.file_parts("t", where="n >= 2", **given)}
+        mask = snapshot.judged("t", keys, **given).may_hold(wanted)
+        assert {key for key, kept in zip(keys, mask) if kept} == left
+        assert np.count_nonzero(mask) == len(keys) // 2
