@@ -24,6 +24,7 @@ from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
+from .read.in_place import keyed, located
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Snapshot(EngineReads):
             writer: Only files of this one.
             details: Also first_clock, last_clock, footer_bytes, row_groups and schema_fingerprint.
         Returns:
-            writer, path (relative to `<writer>/<database>/`), url (as an engine opens it),
+            writer, path (as the log has it), url (as an engine opens it),
             partition, size_bytes (exact), row_count, revision (that added it). In order of writer;
             within one the order is not specified.
         Raises:
@@ -342,7 +343,7 @@ class Snapshot(EngineReads):
                 groups = kept_row_groups(facts, asked.found)
             folder = base_folder(state.writer, self.database)
             schemas = self._tables.schemas_of(state, asked.table)
-            parts += file_parts(rows, folder, schemas, groups)
+            parts += keyed(file_parts(rows, folder, schemas, groups), folder, state)
         return parts
 
     def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
@@ -374,8 +375,9 @@ class Snapshot(EngineReads):
         columns: dict[str, Any] = {
             "writer": pa.repeat(_scalar(state.writer), rows.num_rows),
             "path": rows.column("path"),
-            "url": _urls(prefix, rows.column("path")),
         }
+        urls = _urls(prefix, rows.column("path"))
+        columns["url"] = located(urls, rows.column("path"), state, self._store)
         columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 

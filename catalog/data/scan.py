@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject, LakelogError, ObjectNotFound
+from ...store.places import is_url
 from .parquet import UNKNOWN_DIGEST, footer_digest
 from .unify import conform, readable_columns
 
@@ -128,6 +129,17 @@ def _read_whole(store: Store, part: FilePart, target: Projection) -> pa.Table:
     return pa.Table.from_batches(list(_read_by_group(store, part, target)), schema=target.given)
 
 
+def tell_elsewhere(error: LakelogError, key: str) -> LakelogError:
+    """An error about a data file; of one that lies elsewhere it says what to do about that."""
+    if is_url(key) and isinstance(error, (ObjectNotFound, CorruptObject)):
+        what = "is gone" if isinstance(error, ObjectNotFound) else "was changed"
+        error.hint = (
+            f"The file was taken in where it lies, and {what} since: restore it, or take it out "
+            "with tx.remove(URL), and add it anew if it is there"
+        )
+    return error
+
+
 def _check_size(size_bytes: int, part: FilePart) -> None:
     if size_bytes != part.size_bytes:
         raise CorruptObject(
@@ -207,9 +219,9 @@ def _read_by_group(store: Store, part: FilePart, target: Projection) -> Iterator
             "The data file is gone: was it deleted by hand, or by gc after this point in "
             "time was pruned?"
         )
-        raise
-    except LakelogError:
-        raise
+        raise tell_elsewhere(error, part.key) from None
+    except LakelogError as error:
+        raise tell_elsewhere(error, part.key) from error.__cause__
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptObject(
             f"{part.key} can't be read as the log describes it: {error}",
