@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
+from ..catalog.format.locations import is_in_place
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .known_log import same_log
@@ -155,8 +156,14 @@ def _files_of(
     scanned = {file.path: file.add for file in scan.own}
     scanned |= {file.path: file.add for file in (*scan.foreign, *scan.strays.values())}
     added: list[RebuiltFile] = []
-    for table, row in _facts_of(known, wanted):
-        if row["path"] in scanned:
+    for table, row in facts_of(known, wanted):
+        if is_in_place(row["path"]):
+            if row["path"] in scan.elsewhere and (
+                _keep_schema(known, scan, (table, row["schema_fingerprint"]))
+            ):
+                add = wire.Add.FromString(scan.elsewhere[row["path"]])
+                added.append(_as_in_log(add, table, row))
+        elif row["path"] in scanned:
             add = wire.Add.FromString(scanned[row["path"]])
             if (table, row["schema_fingerprint"]) not in known.schemas:
                 row["schema_fingerprint"] = add.schema_fingerprint  # that of its own footer
@@ -166,9 +173,7 @@ def _files_of(
     return added, sorted(path for _, path in wanted if path not in done)
 
 
-def _facts_of(
-    known: KnownLog, wanted: Collection[FileName]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def facts_of(known: KnownLog, wanted: Collection[FileName]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What the old log says of files, by table and path."""
     for table in sorted({table for table, _ in wanted}):
         paths = sorted(path for name, path in wanted if name == table)

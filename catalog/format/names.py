@@ -199,8 +199,8 @@ def check_path(path: str) -> str:
         raise InvalidPath(
             f"Path {str(path)[:200]!r} {problem}",
             key=str(path)[:200],
-            hint="Paths are relative to <writer>/<database>/ and begin with data/; a file elsewhere "
-            "is named by its URL or absolute path",
+            hint="Paths are relative to <writer>/<database>/ and begin with data/; files elsewhere "
+            "are named by their URLs or absolute paths",
         )
     return path
 
