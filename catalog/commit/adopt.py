@@ -42,6 +42,16 @@ class Taken:
     bad: list[tuple[str, str]] = field(default_factory=list)
 
     @property
+    def rows(self) -> int:
+        """How many rows they hold."""
+        return sum(add.row_count for _, add in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """How long they are together."""
+        return sum(add.size_bytes for _, add in self.files)
+
+    @property
     def locations(self) -> set[str]:
         """The locations that they lie below."""
         return {spot.location for spot, _ in self.files if spot.location}

@@ -42,12 +42,13 @@ class NewFile:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Added:
     """What became of files that were to be taken in.
 
     Attributes:
         paths: Of those that were, as they stand in the log.
+        rows, size_bytes: Of those.
         known: Names of those that were left out, since they are live already.
         bad: Names of those that can't be used, and why.
     """
@@ -55,6 +56,8 @@ class Added:
     paths: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     bad: list[tuple[str, str]] = field(default_factory=list)
+    rows: int = 0
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

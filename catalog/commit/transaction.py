@@ -257,7 +257,7 @@ class Transaction:
             self._intent.actions.append(wire.Action(add=add))
             self._added[spot.path] = table
             found.paths.append(spot.path)
-        found.bad.extend(taken.bad)
+        found.bad, found.rows, found.size_bytes = taken.bad, taken.rows, taken.size_bytes
         return found
 
     def remove(self, path: str) -> None:
