@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from independent_wire import Message
 
+KNOWN_FEATURES = frozenset({"locations"})
 MAX_TIME = (1 << 55) - 1
 DESCRIBING = (
     messages.FILES,
@@ -79,12 +81,30 @@ def known_actions(actions: Iterable[Message]) -> list[tuple[str, Message]]:
             continue
         (kind,) = kinds
         item = action.values[kind]
-        if kind == "tombstone" or (kind == "upgrade" and item.required_reader_features):
+        if kind == "tombstone" or (kind == "upgrade" and is_too_new(item)):
             raise TooNew(kind)
         if kind == "add_batch" and any(not 1 <= r.segment.kind <= 8 for r in item.segments):
             raise TooNew("kind of segment")
         found.append((kind, item))
     return found
+
+
+def is_too_new(item: Message) -> bool:
+    """Whether an Upgrade or a Checkpoint requires a feature that this reader doesn't know."""
+    return not KNOWN_FEATURES.issuperset(item.required_reader_features)
+
+
+def check_location(url: str) -> None:
+    """Section 2."""
+    match = re.fullmatch(r"([a-z][a-z0-9+.-]*)://([^/]*)((?:/[^/]+)*)", url)
+    need(match and len(url.encode()) <= 1024, "location")
+    scheme, authority, path = match.groups() if match else ("", "", "")
+    need(not any(c in "?#\\" or c < " " or c == "\x7f" for c in url), "sign in a location")
+    need((scheme == "file") == (authority == ""), "authority of a location")
+    need(not {".", ".."}.intersection(path.split("/")), "segment of a location")
+    if "@" in authority:
+        user, _, host = authority.rpartition("@")
+        need(scheme.startswith("abfs") and user and host and ":" not in user, "credentials")
 
 
 def check_commit(commit: Message) -> None:
@@ -121,6 +141,8 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
         for table in [*item.tables, *(schema.table for schema in item.schemas)]:
             check_table(table)
         need(all(len(schema.fingerprint) == 16 for schema in item.schemas), "fingerprint")
+    elif kind == "location":
+        check_location(item.url)
     elif kind == "add_batch":
         check_batch(item.segments, attached)
 
@@ -175,6 +197,11 @@ def fingerprint(arrow_schema: bytes, generations: Sequence[tuple[str, int]]) -> 
     return hashlib.sha256(data).digest()[:16]
 
 
+def check_ascending(names: Sequence[str]) -> None:
+    raw = [name.encode() for name in names]
+    need(len(raw) <= 256 and all(a < b for a, b in itertools.pairwise(raw)), "order, or too many")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint whose message keeps all rules; its segments were not looked at."""
@@ -186,7 +213,7 @@ class Checkpoint:
 def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) -> Checkpoint:
     frame = open_frame(data, CHECKPOINT, incarnation)
     message = parse(messages.CHECKPOINT, frame.message)
-    if message.required_reader_features:
+    if is_too_new(message):
         raise TooNew("required reader feature")
     ref = message.references
     if not 1 <= ref.segment.kind <= 8:
@@ -198,9 +225,12 @@ def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) ->
     need(1 <= message.first_epoch <= message.epoch, "first epoch")
     need(1 <= message.begun_at_us <= MAX_TIME, "time of the beginning")
     need(len(message.transaction_id) == 16, "transaction id")
-    names = [name.encode() for name in message.required_writer_features]
-    need(len(names) <= 256 and all(a < b for a, b in itertools.pairwise(names)), "features")
-    need(all(1 <= len(name) <= 64 for name in message.required_writer_features), "feature")
+    for names in (message.required_reader_features, message.required_writer_features):
+        check_ascending(names)
+        need(all(1 <= len(name) <= 64 for name in names), "feature")
+    check_ascending(message.locations)
+    for url in message.locations:
+        check_location(url)
     check_id(message.writer)
     check_id(message.database)
     need(ref.segment.kind == messages.REFERENCES, "references")

@@ -26,6 +26,7 @@ type checkpoint struct {
 	references     segmentRef
 	firstEpoch     uint64
 	begunAt        int64
+	locations      []string
 }
 
 func decodeCheckpoint(message []byte) *checkpoint {
@@ -63,6 +64,8 @@ func decodeCheckpoint(message []byte) *checkpoint {
 			c.firstEpoch = f.value
 		case f.is(15, wireVarint):
 			c.begunAt = zigzag(f.value)
+		case f.is(16, wireBytes):
+			c.locations = append(c.locations, string(f.bytes))
 		}
 	})
 	each(counts.bytes, func(f wireField) {
@@ -82,8 +85,10 @@ func openCheckpoint(folder string, name logName) (*checkpoint, error) {
 	}
 	c := decodeCheckpoint(f.message)
 	c.frame, c.name = f, name
-	if len(c.readerFeatures) > 0 { // version 1 knows none
-		return nil, in(name.name, newer("requires the reader feature %q", c.readerFeatures[0]))
+	for _, feature := range c.readerFeatures {
+		if !readable[feature] {
+			return nil, in(name.name, newer("requires the reader feature %q", feature))
+		}
 	}
 	if k := c.references.kind; k < segFiles || k > segReferences {
 		return nil, in(name.name, newer("a segment of unknown kind %d", k))
@@ -105,8 +110,10 @@ func (c *checkpoint) damaged() error {
 		return damage("epoch or commit time out of range")
 	case c.firstEpoch < 1 || c.firstEpoch > c.epoch || c.begunAt < 1 || c.begunAt > maxCommitTime:
 		return damage("first epoch or beginning out of range")
-	case !featuresFit(c.writerFeatures):
+	case !featuresFit(c.readerFeatures) || !featuresFit(c.writerFeatures):
 		return damage("wrong features")
+	case !locationsFit(c.locations):
+		return damage("wrong locations")
 	case !folderID.MatchString(c.writer) || !folderID.MatchString(c.database):
 		return damage("wrong names")
 	case r.kind != segReferences || r.rows < 1 || r.rows > maxReferences:
@@ -126,6 +133,15 @@ func featuresFit(names []string) bool {
 		}
 	}
 	return len(names) <= maxFeatures
+}
+
+func locationsFit(urls []string) bool {
+	for i, url := range urls {
+		if !locationFits(url) || i > 0 && urls[i-1] >= url {
+			return false
+		}
+	}
+	return len(urls) <= maxLocations
 }
 
 // A reference is a row of REFERENCES, or a SegmentRef of a message.

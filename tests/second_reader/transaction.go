@@ -46,7 +46,8 @@ const (
 	actionIdentity
 	actionSeal
 	actionForget
-	lastAction     = actionForget
+	actionLocation
+	lastAction     = actionLocation
 	actionOptional = 15 // each other number is a kind
 )
 
@@ -74,6 +75,7 @@ type action struct {
 	before         int64
 	tables         []string
 	schemas        []schemaName
+	url            string
 }
 
 type add struct {
@@ -250,6 +252,10 @@ func (r *rawAction) decode() *action {
 			case f.is(2, wireBytes):
 				a.rebuildID = f.bytes
 			}
+		case actionLocation:
+			if f.is(1, wireBytes) {
+				a.url = string(f.bytes)
+			}
 		case actionForget:
 			switch {
 			case f.is(1, wireVarint):
@@ -368,8 +374,11 @@ func (t *transaction) tooNew() error {
 			return newer("an action of unknown kind")
 		case a.kind == actionTombstone:
 			return newer("a soft delete")
-		case len(a.readerFeatures) > 0: // version 1 knows none
-			return newer("requires the reader feature %q", a.readerFeatures[0])
+		}
+		for _, feature := range a.readerFeatures {
+			if !readable[feature] {
+				return newer("requires the reader feature %q", feature)
+			}
 		}
 		for i := range a.segments {
 			if k := a.segments[i].kind; k < segFiles || k > segReferences {
@@ -446,6 +455,10 @@ func (t *transaction) checkAction(a *action) error {
 	case actionSeal:
 		if len(t.actions) != 1 || len(a.rebuildID) != 16 || a.next <= t.frame.incarnation || a.next > maxIncarnation {
 			return damage("Seal: breaks a rule")
+		}
+	case actionLocation:
+		if !locationFits(a.url) {
+			return damage("Location: no such URL")
 		}
 	case actionForget:
 		for _, table := range a.tables {
