@@ -56,7 +56,7 @@ class Catalog:
 
     Attributes:
         store: Where it is.
-        wide: The same, which also reads data files that lie elsewhere, by their URLs.
+        wide: The same, which also reads files that lie elsewhere.
         url: The root, without secrets.
         ambient, margins: Clock and identities, and how long things are left alone: for tests, and
             for maintenance.
@@ -384,19 +384,17 @@ def open_catalog(
     storage_options: Mapping[str, Any] | None = None,
     location_options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Catalog:
-    """Open a catalog. Nothing is read until something is asked of it; a first commit makes a new
-    one.
+    """Open a catalog. Nothing is read until something is asked; a first commit makes a new one.
 
     Args:
         url: A local path, `file://`, `memory://`, `s3://bucket/prefix`, ...
         storage_options: For the backend (fsspec's names); never shown in any output.
-        location_options: The same by URL, for files that lie elsewhere (docs/writing.md): what
-            opens that bucket. Where nothing is given, files at places of the catalog's own kind are
-            read with `storage_options`.
+        location_options: The same by URL of a bucket, for files that lie elsewhere; for those not
+            given `storage_options` count, if they are of the catalog's kind.
     Raises:
         InvalidUrl: No backend serves the scheme.
         MissingDependency: The backend's package is not installed.
-        UsageError: Options for one bucket are given twice.
+        UsageError: Two of `location_options` are for one bucket.
     Requests: none.
     """
     store = open_store(url, storage_options)

@@ -5,7 +5,7 @@ Source: docs/format.md, sections 2 and 10.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ...errors import InvalidPath, TransactionExpired
@@ -173,7 +173,9 @@ def new_spots(
         found.known.extend(spots.pop(path).file.name for path in sorted(live))
     for path, spot in spots.items():
         if not spot.location:
-            check_adoptable(session, intent, path, session.store.head(spot.key))
+            info = session.store.head(spot.key)
+            check_adoptable(session, intent, path, info)
+            spots[path] = replace(spot, file=replace(spot.file, size_bytes=info.size_bytes))
         if _may_have_twins(session, spot):
             intent.folds_names = True
     return list(spots.values())

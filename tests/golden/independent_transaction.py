@@ -107,6 +107,11 @@ def check_location(url: str) -> None:
         need(scheme.startswith("abfs") and user and host and ":" not in user, "credentials")
 
 
+def location_id(url: str) -> str:
+    """Section 2."""
+    return hashlib.sha256(b"lakelog location\n" + url.encode()).hexdigest()[:16]
+
+
 def check_commit(commit: Message) -> None:
     need(len(commit.successor_uuid) == len(commit.slot_seed) == 16, "successor or seed")
     need(1 <= commit.committed_at_us <= MAX_TIME, "time of commit")
