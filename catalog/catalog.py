@@ -389,8 +389,7 @@ def open_catalog(
     Args:
         url: A local path, `file://`, `memory://`, `s3://bucket/prefix`, ...
         storage_options: For the backend (fsspec's names); never shown in any output.
-        location_options: The same by URL of a bucket, for files that lie elsewhere; for those not
-            given `storage_options` count, if they are of the catalog's kind.
+        location_options: The same by URL of a bucket that files lie in; else `storage_options`.
     Raises:
         InvalidUrl: No backend serves the scheme.
         MissingDependency: The backend's package is not installed.

@@ -1,5 +1,5 @@
-"""Rule by rule: what docs/format.md says of files that lie elsewhere. lakelog and both other readers
-refuse and take alike."""
+"""Rule by rule: what docs/format.md says of files that lie elsewhere. All readers refuse and take
+alike."""
 
 from __future__ import annotations
 

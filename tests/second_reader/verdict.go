@@ -257,6 +257,7 @@ func (t *table) hashes() (files, statistics, groupStatistics string) {
 			ofFiles, ofGroups = append(ofFiles, a...), append(ofGroups, b...)
 		}
 	}
+	slices.Sort(lines)
 	slices.Sort(ofFiles)
 	slices.Sort(ofGroups)
 	return hashLines(lines), hashLines(ofFiles), hashLines(ofGroups)
