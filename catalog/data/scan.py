@@ -131,6 +131,8 @@ def _read_whole(store: Store, part: FilePart, target: Projection) -> pa.Table:
 
 def tell_elsewhere(error: LakelogError, key: str) -> LakelogError:
     """An error about a data file; of one that lies elsewhere it says what to do about that."""
+    if is_url(key):
+        error.key = key
     if is_url(key) and isinstance(error, (ObjectNotFound, CorruptObject)):
         what = "is gone" if isinstance(error, ObjectNotFound) else "was changed"
         error.hint = (
