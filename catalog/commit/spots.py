@@ -16,10 +16,11 @@ from ..format.names import base_folder, check_path, escape_name, is_id, parse_da
 from ..log.lookup import files_with
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Sequence
 
     from ...store import ObjectInfo
     from ..log.build import Intent
+    from ..log.files import Files
     from .session import Session
 
 _OF_A_LOG: Final = ("data", "transactions", "segments")
@@ -139,6 +140,7 @@ class Spots:
 def new_spots(
     session: Session,
     intent: Intent,
+    table: str,
     files: Iterable[NewFile],
     found: Added,
     *,
@@ -151,7 +153,8 @@ def new_spots(
     Args:
         found: Takes the names of those that are live already.
         added, removed: Paths that the transaction has added, and removed, before.
-        skip_live: Whether those that are live are left out; else the commit judges them.
+        skip_live: Whether those that are live in this table are left out; else, and in another
+            table, the commit judges them.
     Raises:
         InvalidUrl, InvalidPath, InvalidName, TransactionExpired: One may not be taken in.
         ObjectNotFound: One below `data/` isn't there.
@@ -168,7 +171,7 @@ def new_spots(
             spots[spot.path] = spot
     if skip_live and spots:
         paths = list(spots)
-        there = session.ask(lambda state: files_with(state, paths).live_among(paths))
+        there = session.ask(lambda state: _live(files_with(state, paths), table, paths))
         live = [path for path in there if path not in removed]
         found.known.extend(spots.pop(path).file.name for path in sorted(live))
     for path, spot in spots.items():
@@ -179,6 +182,10 @@ def new_spots(
         if _may_have_twins(session, spot):
             intent.folds_names = True
     return list(spots.values())
+
+
+def _live(files: Files, table: str, paths: Sequence[str]) -> list[str]:
+    return [path for path in files.live_among(paths) if files.is_live(table, path)]
 
 
 def _may_have_twins(session: Session, spot: Spot) -> bool:

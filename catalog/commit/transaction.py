@@ -221,7 +221,7 @@ class Transaction:
 
         Args:
             files: Each as for `add`.
-            skip_live: Leave out those that are live already, or named twice.
+            skip_live: Leave out those that are live in the table, or named twice.
             skip_bad: Leave out those that can't be used as Parquet files.
             step: Called for each footer.
         Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
@@ -233,7 +233,7 @@ class Transaction:
         refuses = check_on_conflict(on_conflict)
         found, removed = Added(), {name for _, name in self._removed}
         spots = new_spots(
-            self._session, self._intent, files, found,
+            self._session, self._intent, table, files, found,
             added=self._added, removed=removed, skip_live=skip_live,
         )  # fmt: skip
         taken = take(self._session, spots, skip_bad=skip_bad, step=step)
