@@ -114,6 +114,19 @@ def test_a_name_of_lakelogs_making_says_nothing_elsewhere(lake: Catalog, out: Pa
     assert values(lake) == [1]
 
 
+def test_the_own_transaction_in_a_name_elsewhere(lake: Catalog, out: Path) -> None:
+    """Below `data/` such a file is new by its name; elsewhere it is looked up."""
+    with lake.writer("w", "db") as writer:
+        tx = writer.transaction()
+        name = parquet(out / f"1-{tx.transaction_id}-0.parquet", 1)
+        with writer.transaction() as other:
+            other.add("t", name)
+        tx.add("t", name)
+        with pytest.raises(DuplicateFile):
+            tx.commit()
+    assert values(lake) == [1]
+
+
 def test_a_bad_file_is_named_and_nothing_is_added(lake: Catalog, out: Path) -> None:
     (out / "bad.parquet").write_bytes(b"PAR1 no, it isn't")
     files = [NewFile(str(out / name)) for name in ("x0.parquet", "bad.parquet", "x1.parquet")]
