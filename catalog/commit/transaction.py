@@ -198,8 +198,8 @@ class Transaction:
             InvalidParquet: Not a Parquet file, or one with INT96 timestamps.
             DuplicateFile (at the commit): It is live already, perhaps by another spelling.
         Requests: 1 HEAD and 1 or 2 GET of the file's end; below `data/` and on one disk, once a
-            writer those of `store.probe_names`. Of a file of lakelog's making those of `Session.has_committed`.
-            For the table's schemas those of `write`.
+            writer those of `store.probe_names`; of a file of lakelog's making there those of
+            `Session.has_committed`; for the table's schemas those of `write`.
         """
         name = os.fspath(path) if isinstance(path, os.PathLike) else value_of(path)
         file = NewFile(name, value_of(partition))

@@ -10,6 +10,7 @@ import os
 import plants_clocks
 import plants_commit
 import plants_gc
+import plants_in_place
 import plants_read
 import plants_rebuild
 import plants_rows
@@ -21,6 +22,7 @@ PARTS = (
     plants_clocks,
     plants_commit,
     plants_gc,
+    plants_in_place,
     plants_read,
     plants_rebuild,
     plants_rows,
