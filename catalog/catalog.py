@@ -26,7 +26,7 @@ from ..errors import (
     WriterNotFound,
     some_names,
 )
-from ..store import Store, open_store
+from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
 from .format.columns import array, numbers
 from .format.cut import Cut, is_token, parse_token
@@ -56,15 +56,22 @@ class Catalog:
 
     Attributes:
         store: Where it is.
+        wide: The same, which also reads files that lie elsewhere.
         url: The root, without secrets.
         ambient, margins: Clock and identities, and how long things are left alone: for tests, and
             for maintenance.
     """
 
     def __init__(
-        self, store: Store, *, ambient: Ambient = SYSTEM, margins: Margins = DEFAULT_MARGINS
+        self,
+        store: Store,
+        *,
+        ambient: Ambient = SYSTEM,
+        margins: Margins = DEFAULT_MARGINS,
+        wide: WideStore | None = None,
     ) -> None:
         self.store = store
+        self.wide = wide or WideStore(store)
         self.url = store.url
         self.ambient = ambient
         self.margins = margins
@@ -158,7 +165,7 @@ class Catalog:
                 states = self._states_at(wanted, listings)
         if not isinstance(wanted, Cut):
             refuse_twins(states)
-        return Snapshot(self.store, database, states, self.ambient)
+        return Snapshot(self.wide, database, states, self.ambient)
 
     def writer(
         self,
@@ -186,7 +193,7 @@ class Catalog:
         return Writer(
             self.store, value_of(writer_id), value_of(database), shared=shared,
             checkpoint_every=check_checkpoint_every(checkpoint_every),
-            ambient=self.ambient, margins=self.margins,
+            ambient=self.ambient, margins=self.margins, wide=self.wide,
         )  # fmt: skip
 
     # --- Finding logs -----------------------------------------------------------------------------
@@ -374,16 +381,22 @@ def _rebuild_hint(store: Store, writer: str | None = None, database: str | None 
     return rebuild_hint(store, writer, database)
 
 
-def open_catalog(url: str, storage_options: Mapping[str, Any] | None = None) -> Catalog:
-    """Open a catalog. Nothing is read until something is asked of it; a first commit makes a new
-    one.
+def open_catalog(
+    url: str,
+    storage_options: Mapping[str, Any] | None = None,
+    location_options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Catalog:
+    """Open a catalog. Nothing is read until something is asked; a first commit makes a new one.
 
     Args:
         url: A local path, `file://`, `memory://`, `s3://bucket/prefix`, ...
         storage_options: For the backend (fsspec's names); never shown in any output.
+        location_options: The same by URL of a bucket that files lie in; else `storage_options`.
     Raises:
         InvalidUrl: No backend serves the scheme.
         MissingDependency: The backend's package is not installed.
+        UsageError: Two of `location_options` are for one bucket.
     Requests: none.
     """
-    return Catalog(open_store(url, storage_options))
+    store = open_store(url, storage_options)
+    return Catalog(store, wide=WideStore(store, storage_options, location_options))

@@ -15,17 +15,16 @@ from .data.unify import column_names, unify
 from .engines.bare import bare_files
 from .engines.faces import EngineReads
 from .engines.source import Source
-from .format import compute as pc
 from .format.columns import column, numbers
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
-from .log.state import SMALL_BYTES
 from .parallel import parallel
 from .read.asked import Asked, asked_groups, asked_rows, by_blooms
 from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
+from .read.in_place import keyed, keys_of, urls_of
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ class Snapshot(EngineReads):
             writer: Only files of this one.
             details: Also first_clock, last_clock, footer_bytes, row_groups and schema_fingerprint.
         Returns:
-            writer, path (relative to `<writer>/<database>/`), url (as an engine opens it),
+            writer, path (as the log has it), url (as an engine opens it),
             partition, size_bytes (exact), row_count, revision (that added it). In order of writer;
             within one the order is not specified.
         Raises:
@@ -209,7 +208,8 @@ class Snapshot(EngineReads):
         for state in self._tables.of_writer(writer):
             found = explained(self._held(state, asked)[1], asked)
             left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
-            parts.append(with_filters(found, self._store, folder, left, asked, read=read_filters))
+            keys = keys_of(found.column("path"), folder, state)
+            parts.append(with_filters(found, self._store, keys, left, asked, read=read_filters))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def statistics(
@@ -348,7 +348,8 @@ class Snapshot(EngineReads):
         rows = by_commit(asked_rows(files, asked, facts, whole=True))
         folder = base_folder(state.writer, self.database)
         schemas = self._tables.schemas_of(state, asked.table)
-        yield from file_parts(rows, folder, schemas, *asked_groups(asked, facts, rows))
+        parts = file_parts(rows, folder, schemas, *asked_groups(asked, facts, rows))
+        yield from keyed(parts, folder, state)
 
     def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
         """The files of a table in one log; and what is known of them, where rows are filtered."""
@@ -375,12 +376,11 @@ class Snapshot(EngineReads):
 
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
         folder = base_folder(state.writer, state.database)
-        prefix = self._store.object_url(folder + "x")[:-1]
         columns: dict[str, Any] = {
             "writer": pa.repeat(_scalar(state.writer), rows.num_rows),
             "path": rows.column("path"),
-            "url": _urls(prefix, rows.column("path")),
         }
+        columns["url"] = urls_of(rows.column("path"), folder, state, self._store)
         columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
@@ -388,14 +388,3 @@ class Snapshot(EngineReads):
 def _scalar(text: str) -> pa.Scalar:
     """A text as Arrow has it, without `pa.scalar`, which would import pandas."""
     return column([text], pa.string())[0]
-
-
-def _urls(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Each path behind a prefix."""
-    before, between = _scalar(prefix), _scalar("")
-
-    def joined(chunk: pa.StringArray) -> pa.StringArray:
-        return pc.binary_join_element_wise(before, chunk, between)
-
-    at_once = 2 if paths.nbytes > SMALL_BYTES else 1
-    return pa.chunked_array(parallel(joined, paths.chunks, at_once=at_once), pa.string())

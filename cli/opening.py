@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UsageError, WriterNotFound
 from . import output
+from .options import location_options
 from .text import many
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def open_catalog(args: argparse.Namespace) -> Catalog:
     """
     from ..catalog.catalog import open_catalog as open_url
 
-    return open_url(args.url, args.storage_options)
+    return open_url(args.url, args.storage_options, location_options())
 
 
 def open_snapshot(args: argparse.Namespace) -> Snapshot:

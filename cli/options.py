@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ENVIRONMENT: Final = "LAKELOG_STORAGE_OPTIONS"
+LOCATION_ENVIRONMENT: Final = "LAKELOG_LOCATION_OPTIONS"
 _FORMS_OF_TIME: Final = (
     "Give a time with its zone (2013-06-30T00:00Z), a token (ll1-...), or revisions (EWR=3,JFK=2)"
 )
@@ -167,6 +168,27 @@ def _revisions(text: str) -> dict[str, int]:
         if writer in found:
             raise UsageError(f"Writer {writer!r} stands twice in {text!r}", hint=_FORMS_OF_TIME)
         found[writer] = int(number)
+    return found
+
+
+def location_options(environment: Mapping[str, str] = os.environ) -> dict[str, dict[str, Any]]:
+    """The storage options of places where files lie, by URL: those of the environment.
+
+    Raises:
+        UsageError: Not a JSON object of objects. No value is shown: it may be a secret.
+    """
+    text = environment.get(LOCATION_ENVIRONMENT, "").strip()
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise UsageError(
+            f"{LOCATION_ENVIRONMENT} is not a JSON object of objects",
+            hint='Its form is {"s3://bucket": {"key": "...", "secret": "..."}}',
+        )
     return found
 
 

@@ -65,6 +65,7 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
         "transaction_id": message.transaction_id.hex(),
         "required_reader_features": list(message.required_reader_features),
         "required_writer_features": list(message.required_writer_features),
+        "locations": list(message.locations),
         "counts": {
             "files": message.counts.files,
             "rows": message.counts.rows,
@@ -145,6 +146,7 @@ def print_text(found: dict[str, Any], *, statistics: bool) -> None:
             ("transaction", found["transaction_id"]),
             ("readers need", ", ".join(found["required_reader_features"])),
             ("writers need", ", ".join(found["required_writer_features"])),
+            ("files elsewhere", ", ".join(found["locations"])),
             ("live", live),
         ]
     )

@@ -224,10 +224,17 @@ def _forget(forget: wire.Forget) -> dict[str, Any]:
     }
 
 
+def _location(location: wire.Location) -> dict[str, Any]:
+    from ..catalog.format.locations import location_id
+
+    return {"id": location_id(location.url), "url": location.url}
+
+
 _OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
     "identity": _identity,
     "seal": _seal,
     "forget": _forget,
+    "location": _location,
 }
 
 
@@ -315,6 +322,9 @@ def _print_action(record: dict[str, Any], statistics: bool) -> None:
         )
     elif kind == "identity":
         output.line(f"identity  {record['fields']['writer']}/{record['fields']['database']}")
+    elif kind == "location":
+        output.line(f"location  {cell(record['fields']['url'])}")
+        output.pairs([("paths", f"at/{record['fields']['id']}/...")], indent="          ")
     elif kind == "seal":
         output.line(f"seal    for incarnation {record['fields']['next_incarnation']}")
         output.pairs([("rebuild id", record["fields"]["rebuild_id"])], indent="        ")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
-from ..catalog.format.names import base_folder
+from ..catalog.format.names import IN_PLACE, base_folder
 from ..errors import ObjectNotFound
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def refuse_foreign_log(context: MaintenanceContext, state: State, listed: Sequen
     there = column(listed, pa.string())
     missing: list[str] = []
     for paths in state.files.paths():
-        missing += paths.filter(pc.invert(pc.is_in(paths, there))).to_pylist()
+        own = paths.filter(pc.invert(pc.starts_with(paths, IN_PLACE)))  # others say nothing of this
+        missing += own.filter(pc.invert(pc.is_in(own, there))).to_pylist()
     base = base_folder(context.writer, context.database)
     for path in missing[:_LOOKED_AT]:
         try:

@@ -13,6 +13,7 @@ import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields u
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import (
     base_folder,
     check_id,
@@ -263,5 +264,7 @@ def is_data_path(path: str) -> bool:
     try:
         check_path(path)
     except InvalidPath:
+        return False
+    if is_in_place(path):
         return False
     return path.endswith(_SUFFIX) and not path.endswith("/" + _SUFFIX)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.margins import DEFAULT_MARGINS, Margins
 from ..errors import UsageError
-from ..store import Store
+from ..store import Store, WideStore
 
 if TYPE_CHECKING:
     from ..catalog.catalog import Catalog
@@ -21,11 +21,13 @@ class Source:
 
     Attributes:
         store: Where the objects are.
+        wide: The same, which also reads files that lie elsewhere.
         ambient: Clock, identities, waiting.
         margins: How long things are left alone.
     """
 
     store: Store
+    wide: WideStore
     ambient: Ambient
     margins: Margins
 
@@ -40,8 +42,8 @@ def open_source(
         ambient, margins: Instead of the source's; the system's for a store without them.
     """
     if isinstance(source, Store):
-        return Source(source, ambient or SYSTEM, margins or DEFAULT_MARGINS)
-    return Source(source.store, ambient or source.ambient, margins or source.margins)
+        return Source(source, WideStore(source), ambient or SYSTEM, margins or DEFAULT_MARGINS)
+    return Source(source.store, source.wide, ambient or source.ambient, margins or source.margins)
 
 
 def check_source(plan: MaintenancePlan, kind: str, store: Store) -> None:

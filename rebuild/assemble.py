@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import parse_data_file
 from .values import LeftOut, RebuiltFile, RebuiltTransaction
 
@@ -140,7 +141,7 @@ def _files(
             if name in result.live:
                 result.live.discard(name)
                 removes.append(name)
-            elif name[1] not in known_paths:
+            elif name[1] not in known_paths and not is_in_place(name[1]):
                 result.missing.add(name[1])
         result.live.add((file.table, file.path))
         result.dead.discard(file.path)

@@ -10,6 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ..catalog.format.locations import FEATURE
 from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.build import Intent, build_transaction, identity_action, upgrade_actions
@@ -55,6 +56,7 @@ def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
         intent = _intent(plan, item, schemas, state)
         if item.revision == 0:
             intent.actions.insert(0, identity_action(plan.writer, plan.database, plan.begun_at_us))
+            intent.actions[1:1] = _locations(plan)
             intent.summary[CONTENT] = content_of(plan)
         intents = [intent, *_applications(item, plan.epoch, rebuild_id)]
         validate(state, intent.actions, {intent.transaction_id})
@@ -111,6 +113,14 @@ def _intent(
     return intent
 
 
+def _locations(plan: RebuildPlan) -> list[wire.Action]:
+    if not plan.locations:
+        return []
+    upgrade = wire.Upgrade(required_reader_features=[FEATURE], required_writer_features=[FEATURE])
+    named = [wire.Action(location=wire.Location(url=url)) for url in plan.locations]
+    return [wire.Action(upgrade=upgrade), *named]
+
+
 def _applications(item: RebuiltTransaction, epoch: int, rebuild_id: bytes) -> list[Intent]:
     """Members that say nothing but the version of an application."""
     return [
@@ -145,9 +155,8 @@ def _schema(schema: KnownSchema) -> list[wire.Action]:
 
 def content_of(plan: RebuildPlan) -> str:
     """A digest of all that follows from a plan."""
-    digest = hashlib.sha256(
-        repr((plan.writer, plan.database, plan.log, plan.epoch, plan.begun_at_us)).encode()
-    )
+    of_the_log = (plan.writer, plan.database, plan.log, plan.epoch, plan.begun_at_us)
+    digest = hashlib.sha256(repr((*of_the_log, *plan.locations)).encode())
     for schema in plan.schemas:
         digest.update(repr((schema.table, schema.fingerprint)).encode())
         digest.update(repr((schema.key, schema.sort_order)).encode())

@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.commit.checkpointer import put_segments
+from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import base_folder, name_prefix
 from ..catalog.format.seals import read_seal
 from ..catalog.log.checkpoint import encode_state
@@ -236,7 +237,7 @@ def _refuse_gone(log: LogReader, plan: RebuildPlan) -> None:
     folder = base_folder(plan.writer, plan.database)
     there = {info.key[len(folder) :] for info in list_data(log.store, plan.writer, plan.database)}
     # What isn't shown may be there under another spelling, on a store that folds names.
-    missing = sorted(plan.live.keys() - there)
+    missing = sorted(path for path in plan.live.keys() - there if not is_in_place(path))
     gone = [path for path in missing if not is_there(log.store, folder + path)]
     if gone:
         raise PlanOutdated(

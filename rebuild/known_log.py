@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from .scanned import OwnFile
     from .values import FileName
 
-_FACTS = ("path", "partition", "first_clock", "last_clock", "schema_fingerprint")
+_FACTS = (
+    *("path", "partition", "first_clock", "last_clock", "schema_fingerprint"),
+    *("size_bytes", "row_count", "footer_bytes", "footer_digest"),
+)
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class KnownLog:
         applications: Their versions, less what was forgotten.
         has_applications: Whether all that the state says of them can be read.
         latest_us: The latest commit time.
+        locations: Below which files lie that are elsewhere.
     """
 
     is_whole: bool
@@ -64,6 +68,7 @@ class KnownLog:
     applications: Applications = field(default_factory=Applications)
     has_applications: bool = True
     latest_us: int = 0
+    locations: frozenset[str] = frozenset()
 
 
 def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
@@ -114,6 +119,7 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
         applications=Applications() if applications is None else applications,
         has_applications=applications is not None,
         latest_us=state.committed_at_us,
+        locations=state.locations,
     )
 
 
@@ -190,6 +196,8 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
             _learn(known, action.schema, revision, transaction.key)
         elif kind == "forget":
             _forget(known, action.forget)
+        elif kind == "location":
+            known.locations |= {action.location.url}
 
 
 def _add(known: KnownLog, table: str, facts: dict[str, Any], revision: int) -> None:

@@ -81,7 +81,8 @@ def _not_taken_over(known: KnownLog | None) -> str:
     lost = (
         "Not in any footer, and so lost: removals and soft deletes that no new file replaces "
         "(such files are live again), undone removals, application versions that no file carries, "
-        "summaries, keys and sort orders, and exact commit times (the clock of the last file "
+        "summaries, keys and sort orders, files that were added where they lie, outside of the "
+        "writer's prefix (add them again), and exact commit times (the clock of the last file "
         "stands for it)"
     )
     if known is None:

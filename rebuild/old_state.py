@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ..catalog.data.partition_values import tell_again
 from ..catalog.format.columns import column
+from ..catalog.format.locations import is_in_place
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .known_log import same_log
@@ -155,22 +156,23 @@ def _files_of(
         return [], []
     scanned = {file.path: file.add for file in scan.own}
     scanned |= {file.path: file.add for file in (*scan.foreign, *scan.strays.values())}
+    scanned |= scan.elsewhere
     added: list[RebuiltFile] = []
-    for table, row in _facts_of(known, wanted):
-        if row["path"] in scanned:
-            add = wire.Add.FromString(scanned[row["path"]])
-            if (table, row["schema_fingerprint"]) not in known.schemas:
-                row["schema_fingerprint"] = add.schema_fingerprint  # that of its own footer
-            if _keep_schema(known, scan, (table, row["schema_fingerprint"])):
-                schema = scan.schemas[table, row["schema_fingerprint"]]
-                added.append(_as_in_log(add, table, row, schema))
+    for table, row in facts_of(known, wanted):
+        path = row["path"]
+        if path not in scanned:
+            continue
+        add = wire.Add.FromString(scanned[path])
+        if not is_in_place(path) and (table, row["schema_fingerprint"]) not in known.schemas:
+            row["schema_fingerprint"] = add.schema_fingerprint  # that of its own footer
+        if _keep_schema(known, scan, (table, row["schema_fingerprint"])):
+            schema = scan.schemas[table, row["schema_fingerprint"]]
+            added.append(_as_in_log(add, table, row, schema))
     done = {file.path for file in added}
     return added, sorted(path for _, path in wanted if path not in done)
 
 
-def _facts_of(
-    known: KnownLog, wanted: Collection[FileName]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def facts_of(known: KnownLog, wanted: Collection[FileName]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What the old log says of files, by table and path."""
     for table in sorted({table for table, _ in wanted}):
         paths = sorted(path for name, path in wanted if name == table)

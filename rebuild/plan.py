@@ -13,6 +13,7 @@ from typing import Final, Literal
 from google.protobuf.message import DecodeError
 
 from ..catalog.format.frame import LogIdentity  # noqa: TC001 - the same
+from ..catalog.format.locations import MAX_LOCATIONS, Places, is_in_place, location_problem
 from ..catalog.format.names import (
     LOG_ID_BYTES,
     MAX_EPOCH,
@@ -24,7 +25,7 @@ from ..catalog.format.names import (
 from ..catalog.format.objects import MAX_APP_ID_BYTES, MAX_TIME_US, OPERATIONS
 from ..catalog.format.segments import MAX_NUMBER
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from ..errors import InvalidPath
+from ..errors import CorruptObject, InvalidPath
 from ..plans.contract import Effect, Group
 from ..plans.saved import decode_plan, encode_plan
 from .describe import (
@@ -66,6 +67,7 @@ class RebuildPlan:
         schemas: Of the files of all transactions.
         begun_at_us: When the newest object below `data/` was written, by the store's time; 0 if it
             doesn't say. The new incarnation tells its own files from older ones by it.
+        locations: That the old log names, for files that lie elsewhere.
     """
 
     kind: Literal["rebuild"]
@@ -85,6 +87,7 @@ class RebuildPlan:
     data_digest: bytes = field(repr=False)
     schemas: tuple[KnownSchema, ...] = field(repr=False)
     begun_at_us: int = 0
+    locations: tuple[str, ...] = ()
 
     @property
     def incarnation(self) -> int:
@@ -206,6 +209,7 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
                 raise _changed(f"{file.path!r} is not the file that its facts tell of", file.path)
             for _, path in file.removes:
                 check_path(path)
+    _check_locations(plan)
     if (
         not _REBUILD_ID.fullmatch(plan.rebuild_id)
         or not 1 <= plan.seal.epoch < plan.epoch <= MAX_EPOCH
@@ -217,6 +221,22 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
     ):
         raise _changed("a number or an id is out of range", plan.rebuild_id)
     return plan
+
+
+def _check_locations(plan: RebuildPlan) -> None:
+    """Whether each file that lies elsewhere is at a place that the log will name."""
+    places = Places(plan.locations, f"{plan.writer}/{plan.database}")
+    for url in plan.locations:
+        if location_problem(url):
+            raise _changed(f"the location {url!r} {location_problem(url)}", url)
+    if len(plan.locations) > MAX_LOCATIONS:
+        raise _changed("it names too many locations", plan.rebuild_id)
+    for path in (file.path for item in plan.transactions for file in item.files):
+        if is_in_place(path):
+            try:
+                places.location(path)
+            except CorruptObject as error:
+                raise _changed(error.message, path) from None
 
 
 def _can_stand(seal: SealPlan) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
+from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
 from ..catalog.format.objects import MAX_TIME_US
 from ..catalog.parallel import AT_ONCE
@@ -20,6 +21,7 @@ from ..plans import Source, open_source, refuse_refs
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import as_begun
 from .carried import carry_over
+from .elsewhere import read_elsewhere
 from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, live_paths, read_whole
 from .notes import back_note, notes
@@ -77,7 +79,8 @@ def plan_rebuild(
             or the last one is in use.
         UnsupportedFeature: A later version wrote the log, or the catalog has refs.
         StorageError: The store failed.
-    Requests: 1 HEAD, 3 LIST, 1 or 2 GET a data file; as reading the newest state of this one log.
+    Requests: 1 HEAD, 3 LIST, 1 or 2 GET a data file, those that lie elsewhere included; as reading
+        the newest state of this one log.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
@@ -90,7 +93,7 @@ def plan_rebuild(
     at_once = AT_ONCE if ambient.in_background else 1
     named = live_paths(old.state)
     scan = scan_data(store, writer, database, progress, named=named, at_once=at_once)
-    if not scan.objects:
+    if not scan.objects and not any(map(is_in_place, named)):
         raise NotFoundError(
             f"There is nothing to rebuild: {store.url} has no data files of {writer}/{database}",
             key=f"{base_folder(writer, database)}data/",
@@ -107,6 +110,9 @@ def plan_rebuild(
     else:
         state = last_state(store, writer, database, ambient, back_to, doubts=old.doubts)
         known = replace(read_whole(state, scan.own), is_whole=True)
+    elsewhere = ""
+    if known is not None:
+        scan.elsewhere, elsewhere = read_elsewhere(place.wide, known, progress, at_once=at_once)
     weighed = _weigh(
         scan,
         known,
@@ -121,7 +127,7 @@ def plan_rebuild(
     plan = _plan(place, names, scan, old, weighed, rebuild_id=rebuild_id, log_id=log_id)
     back = "" if back_to is None else back_note(back_to)
     plan, begun = as_begun(store, plan)
-    more = (begun, back, renamed_note(scan), *old.doubts)
+    more = (begun, back, renamed_note(scan), elsewhere, *old.doubts)
     return replace(plan, notes=(*(note for note in more if note), *plan.notes))
 
 
@@ -249,6 +255,7 @@ def _plan(
             for (table, _), schema in scan.schemas.items()
         ),
         begun_at_us=min(max(0, scan.newest_us), MAX_TIME_US - 1),
+        locations=tuple(sorted(weighed.known.locations)) if weighed.known is not None else (),
     )
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import parse_data_file
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _is_once(matter: _Matter, item: FoundTransaction, other: FoundTransaction) -
     kind, _, path = matter
     if kind != _REPLACE:
         return True
-    name = parse_data_file(path)
+    name = None if is_in_place(path) else parse_data_file(path)
     return name is not None and name.epoch < min(item.epoch, other.epoch)
 
 

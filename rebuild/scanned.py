@@ -88,6 +88,8 @@ class Scan:
         claimed: How many files of `own` do that, and are of this log all the same.
         left_out: All but `own` and `foreign`, each with the reason.
         schemas: By table and fingerprint.
+        elsewhere: Of files that lie elsewhere and are live in the old log their `Add`, serialized,
+            by path.
     """
 
     digest: bytes = b""
@@ -99,6 +101,7 @@ class Scan:
     claimed: int = 0
     left_out: list[LeftOut] = field(default_factory=list)
     schemas: dict[tuple[str, bytes], EncodedSchema] = field(default_factory=dict)
+    elsewhere: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def incarnation(self) -> int:

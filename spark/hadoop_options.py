@@ -33,6 +33,23 @@ def hadoop_options(url: str, storage_options: Mapping[str, Any] | None) -> dict[
     return _credentials(storage_options) | _endpoint(storage_options) | _OWN_CONNECTORS
 
 
+def bucket_options(url: str, storage_options: Mapping[str, Any]) -> dict[str, str]:
+    """The same for one bucket alone, beside others with settings of their own.
+
+    Args:
+        url: `s3://bucket`.
+    """
+    bucket = split_scheme(url)[1].partition("/")[0]
+    found = hadoop_options(url, storage_options)
+    start = "fs.s3a."
+    return {
+        f"{start}bucket.{bucket}.{name.removeprefix(start)}"
+        if name.startswith(start) and name not in _OWN_CONNECTORS
+        else name: value
+        for name, value in found.items()
+    }
+
+
 def _credentials(options: Mapping[str, Any]) -> dict[str, str]:
     if options.get("anon"):
         provider = "AnonymousAWSCredentialsProvider"

@@ -20,11 +20,12 @@ from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.format.schema import partition_columns
 from ..catalog.parallel import parallel
-from ..errors import InvalidPredicate, InvalidSchema, LakelogError, UsageError
+from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, UsageError
+from ..store.places import is_url, split
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
 from .file_index import KnownFile
-from .hadoop_options import hadoop_options
+from .hadoop_options import bucket_options, hadoop_options
 from .native import FileGroup, read_files
 from .selection import Selection, selection
 from .urls import supports_url
@@ -53,6 +54,7 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     partition: str | None = None,
     writer: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    location_options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> DataFrame:
     """A table at one point in time, as a DataFrame.
 
@@ -66,28 +68,30 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
         columns: Names, in the order wanted; types need to agree in these alone, and in those that
             `where` looks at.
         partition, writer: Only rows of files of these.
-        storage_options: For the store; Spark's own S3 connector gets them too, for this read alone.
+        storage_options, location_options: As for `open_catalog`; Spark's own S3 connector gets them
+            too, for this read alone.
     Returns:
         A lazy DataFrame with the columns of `Snapshot.schema(table, columns)`.
     Raises:
         As `Catalog.snapshot` and `Snapshot.scan`; InvalidSchema for a type that Spark doesn't
         have, or names that it mixes up.
     Warns:
-        RuntimeWarning: Spark's own reader can't take a column's type, so that the data source reads
-            the table.
+        RuntimeWarning: Spark's own reader can't take a column's type, or can't open where files
+            lie, so that the data source reads the table.
     Requests: those of `Catalog.snapshot` and `Snapshot.files`; planning the query costs none on a
         classic session.
     """
-    catalog = open_catalog(url, storage_options)
+    catalog = open_catalog(url, storage_options, location_options)
     snapshot = catalog.snapshot(database, as_of)
     asked = selection(snapshot, table, columns, where, partition=partition, writer=writer)
     if supports_url(spark, catalog.url):
         options = hadoop_options(catalog.url, storage_options)
         try:
             return native(spark, catalog, asked, options)
-        except (InvalidSchema, InvalidPredicate) as reason:
+        except (InvalidSchema, InvalidPredicate, InvalidUrl) as reason:
             _check_source(spark, asked.given, reason)
-    return _by_source(spark, catalog.url, asked, storage_options)
+    secrets = {"storageOptions": storage_options, "locationOptions": location_options}
+    return _by_source(spark, catalog.url, asked, secrets)
 
 
 def native(
@@ -104,6 +108,7 @@ def native(
     Raises:
         InvalidSchema: A column that this reader can't take.
         InvalidPredicate: A type or a value of `where` that Spark doesn't have.
+        InvalidUrl: Files lie where Spark has no connector for.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
             the log says.
     Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
@@ -113,6 +118,7 @@ def native(
     files: dict[tuple[bytes, str], list[KnownFile]] = {}
     numbers: dict[tuple[bytes, str], list[int]] = {}
     parts = asked.file_parts()
+    options = {**(options or {}), **_of_locations(spark, catalog, parts)}
     told = _told_columns(parts, target)
     for number, part in enumerate(parts):
         kind = part.fingerprint, part.partition if told[part.fingerprint] else ""
@@ -123,7 +129,7 @@ def native(
             called = numbers[kind] = []
             values = texts_by_partition(part.schema, part.partition, told[part.fingerprint] & seen)
             groups[kind] = FileGroup(part.schema, known, hidden, called, values)
-        url = catalog.store.object_url(part.key)
+        url = catalog.wide.object_url(part.key)
         file = KnownFile(url, part.size_bytes, part.footer_bytes, part.footer_digest)
         files[kind].append(file)
         numbers[kind].append(number)
@@ -135,8 +141,9 @@ def native(
         but doesn't have such a name."""
 
         def is_without(part: FilePart) -> bool:
-            footer = check_file(catalog.store, part)
-            return parse_data_file(part.key) is not None and WITHOUT_FLOATS in footer
+            footer = check_file(catalog.wide, part)
+            is_ours = not is_url(part.key) and parse_data_file(part.key) is not None
+            return is_ours and WITHOUT_FLOATS in footer
 
         return all(parallel(is_without, parts))
 
@@ -170,6 +177,22 @@ def _check_groups(count: int, told: Mapping[bytes, set[str]]) -> None:
         )
 
 
+def _of_locations(
+    spark: SparkSession, catalog: Catalog, parts: Sequence[FilePart]
+) -> dict[str, str]:
+    """Hadoop settings for the places where files lie that are not the catalog's own.
+
+    Raises:
+        InvalidUrl: Spark has no connector for one.
+    """
+    found: dict[str, str] = {}
+    for root in sorted({split(part.key).root for part in parts if is_url(part.key)}):
+        if not supports_url(spark, root):
+            raise InvalidUrl(f"Spark has no connector for {root}", key=root)
+        found |= bucket_options(root, catalog.wide.options_of(root))
+    return found
+
+
 def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) -> None:
     """Warn that the data source reads what Spark's own reader can't; it needs a Spark type too.
 
@@ -189,20 +212,21 @@ def _by_source(
     spark: SparkSession,
     url: str,
     asked: Selection,
-    storage_options: Mapping[str, Any] | None,
+    secrets: Mapping[str, Mapping[str, Any] | None],
 ) -> DataFrame:
     from .session import register
 
     register(spark)
     reader = spark.read.format("lakelog").options(**asked.options)
-    if storage_options:
-        reader = reader.option("storageOptions", _json(storage_options))
+    for name, given in secrets.items():
+        if given:
+            reader = reader.option(name, _json(given))
     return reader.load(url)
 
 
-def _json(storage_options: Mapping[str, Any]) -> str:
+def _json(given: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(dict(storage_options))
+        return json.dumps(dict(given))
     except (TypeError, ValueError):
         raise UsageError(
             "The storage options hold something that isn't JSON, so Spark's tasks can't have them",

@@ -45,6 +45,7 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 _REDACTED = "spark.sql.redaction.options.regex"
+_SECRETS = "(?i)(storage|location)options"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -132,7 +133,7 @@ def _quiet_start(settings: dict[str, str]) -> Iterator[dict[str, str]]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("lakelog")` known to a session, and its `storageOptions` a secret in plans.
+    """Make `format("lakelog")` known to a session, and its storage options secrets in plans.
 
     Spark finds it alone only where lakelog is installed as a plain folder (not editable) and the
     JVM's Python has it on its path.
@@ -145,8 +146,6 @@ def register(spark: SparkSession) -> None:
 
     spark.dataSource.register(DefaultSource)
     hidden = spark.conf.get(_REDACTED, "") or ""
-    if "storageoptions" not in hidden:
+    if _SECRETS not in hidden:
         # CREATE VIEW ... USING shows its options in plans, but for those that this matches.
-        spark.conf.set(
-            _REDACTED, f"{hidden}|(?i)storageoptions" if hidden else "(?i)storageoptions"
-        )
+        spark.conf.set(_REDACTED, f"{hidden}|{_SECRETS}" if hidden else _SECRETS)

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 PARTITION_BYTES: Final = 128 << 20
 PARTITION_FILES: Final = 1_000
 OPTIONS: Final = (
-    "database", "table", "asOf", "columns", "where", "partition", "writer", "storageOptions", "path"
+    "database", "table", "asOf", "columns", "where", "partition", "writer", "storageOptions",
+    "locationOptions", "path",
 )  # fmt: skip
+_SECRETS: Final = ("storageOptions", "locationOptions")
 _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
 
 
@@ -43,8 +45,8 @@ class LakelogDataSource(DataSource):
 
     Options: `database`, `table`; `asOf`, also `as_of` (a token, or an ISO time with its zone);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
-    `writer`: only such columns, rows, and files; `storageOptions` (JSON). The path is the
-    catalog's URL. Other options are refused.
+    `writer`: only such columns, rows, and files; `storageOptions`, `locationOptions` (JSON). The
+    path is the catalog's URL. Other options are refused.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -80,7 +82,8 @@ class LakelogDataSource(DataSource):
         return catalog.snapshot(self._need("database"), self._token or _point(self.options))
 
     def _access(self) -> _Access:
-        return _Access(self._need("path"), self.options.get("storageOptions") or "{}")
+        texts = (self.options.get(name) or "{}" for name in _SECRETS)
+        return _Access(self._need("path"), *texts)
 
     def _need(self, name: str) -> str:
         value = self.options.get(name)
@@ -166,6 +169,7 @@ class _Access:
 
     url: str
     storage_options: str
+    location_options: str
 
     def __repr__(self) -> str:
         return f"_Access({self.url!r})"
@@ -173,17 +177,23 @@ class _Access:
     def open(self) -> Catalog:
         from ..catalog.catalog import open_catalog
 
-        try:
-            options = json.loads(self.storage_options)
-        except ValueError:
-            options = None
-        if not isinstance(options, dict):
-            raise UsageError(
-                "storageOptions is no JSON object",  # without its text, which holds secrets
-                key="storageOptions",
-                hint="Give it as json.dumps(storage_options)",
-            )
-        return open_catalog(self.url, options or None)
+        texts = (self.storage_options, self.location_options)
+        found = [_options(name, text) for name, text in zip(_SECRETS, texts, strict=True)]
+        return open_catalog(self.url, *(options or None for options in found))
+
+
+def _options(name: str, text: str) -> dict[str, Any]:
+    try:
+        options = json.loads(text)
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        raise UsageError(
+            f"{name} is no JSON object",  # without its text, which holds secrets
+            key=name,
+            hint="Give it as json.dumps(...) of what open_catalog takes",
+        )
+    return options
 
 
 @dataclass
@@ -253,7 +263,7 @@ class LakelogReader(DataSourceReader):
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         schemas = [unpack_schema(packed) for packed in partition.schemas]
         parts = [replace(part, schema=schemas[number]) for part, number in partition.files]
-        store = self._access.open().store
+        store = self._access.open().wide
         for batch in scan_files(store, parts, self._projection()):
             yield as_spark(batch, wanted)
 

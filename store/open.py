@@ -50,7 +50,7 @@ def open_store(
     if scheme not in BACKENDS:
         raise InvalidUrl(f"unknown scheme '{scheme}://'", hint=_HINT)
     bucket, _, path = rest.partition("/")
-    _refuse_credentials(scheme, bucket)
+    refuse_credentials(scheme, bucket)
     if not bucket:
         raise InvalidUrl("the URL names no bucket", key=text, hint=f"{scheme}://<bucket>/<path>")
     path = path.strip("/")
@@ -98,7 +98,12 @@ def _checked(path: str) -> str:
     return path
 
 
-def _refuse_credentials(scheme: str, authority: str) -> None:
+def refuse_credentials(scheme: str, authority: str) -> None:
+    """Refuse a bucket with a secret in it.
+
+    Raises:
+        InvalidUrl: It has one.
+    """
     # abfss://container@account.host is that scheme's own form and holds no secret.
     user, at, _ = authority.rpartition("@")
     if at and (":" in user or not scheme.startswith("abfs")):

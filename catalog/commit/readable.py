@@ -207,6 +207,13 @@ class OwnSchemas:
         self._learnt: set[tuple[str, bytes]] = set()
         self._united: dict[str, pa.Schema] = {}
 
+    def copy(self) -> OwnSchemas:
+        """What may be learnt more of it is not learnt here."""
+        found = OwnSchemas(self._check, self._removed)
+        found._sound, found._learnt = set(self._sound), set(self._learnt)
+        found._united = dict(self._united)
+        return found
+
     def refuse_conflict(self, table: str, encoded: EncodedSchema, *, empty: bool = False) -> None:
         """Refuse a schema that makes its table unreadable.
 

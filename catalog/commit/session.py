@@ -20,7 +20,7 @@ from ...errors import (
     UsageError,
     some_names,
 )
-from ...store import Capabilities, Store, probe, probe_names
+from ...store import Capabilities, Store, WideStore, probe, probe_names
 from ..format.names import check_id
 from ..log.build import forget_action, identity_action
 from ..log.features import check_writer_features
@@ -54,6 +54,7 @@ class Session:
     Attributes:
         writer_id, database: Whose log.
         store: Where it lies.
+        wide: The same, which also reads files that lie elsewhere.
         capabilities: What the probe found.
         clocks: How old beliefs and files are.
         last_checkpoint: The newest one that this session wrote, or None.
@@ -69,10 +70,12 @@ class Session:
         checkpoint_every: int,
         ambient: Ambient,
         margins: Margins,
+        wide: WideStore,
     ) -> None:
         self.writer_id = check_id(writer_id, "writer")
         self.database = check_id(database, "database")
         self.store = store
+        self.wide = wide
         self.capabilities: Capabilities = probe(
             store, f"{writer_id}/", new_name=lambda: ambient.new_id().hex()
         )
@@ -214,7 +217,7 @@ class Session:
         """
         intent = self.begin(None, None, "maintenance", None)
         check_past(applications_before_us, self._ambient.now_us())
-        known = self._ask(lambda state: state.schemas.tables())
+        known = self.ask(lambda state: state.schemas.tables())
         if not known.issuperset(tables):
             known = self._ask_anew(lambda state: state.schemas.tables())
         for table in tables:
@@ -297,7 +300,7 @@ class Session:
             version = state.applications.version(app_id) if app_id else -1
             return state.revision, state.transaction_id, version
 
-        return self._ask(asked)
+        return self.ask(asked)
 
     def clock(self) -> tuple[int, int]:
         """The next reading of the writer's logical clock, as first and last: µs, strictly
@@ -316,7 +319,7 @@ class Session:
         def asked(state: State) -> list[str]:
             return files_with(state, [path]).tables_of(path)
 
-        return self._ask(asked) or self._ask_anew(asked)
+        return self.ask(asked) or self._ask_anew(asked)
 
     def has_committed(self, transaction_id: bytes) -> bool:
         """Whether the history knows a transaction: as far back as it goes, so of an old one it may
@@ -329,20 +332,20 @@ class Session:
         def asked(state: State) -> bool:
             return transaction_id in state.history.of_transactions({transaction_id})
 
-        return self._ask(asked) or self._ask_anew(asked)
+        return self.ask(asked) or self._ask_anew(asked)
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
-        return self._ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))
+        return self.ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))
 
     def check_readable(
         self, table: str, fingerprint: bytes, schema: pa.Schema, **more: Any
     ) -> None:
         """Refuse a schema that makes its table unreadable; see `Readable.check`."""
         readable = self._readable
-        self._ask(lambda state: readable.check(state, table, fingerprint, schema, **more))
+        self.ask(lambda state: readable.check(state, table, fingerprint, schema, **more))
 
-    def _ask(self, asked: Callable[[State], _T]) -> _T:
+    def ask(self, asked: Callable[[State], _T]) -> _T:
         """What the newest state that is known says. If it can't be read, others may have gone on
         and pruned what it was read from: then it is asked of what they have committed."""
         with self._guard:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import ObjectNotFound
+from ..format.locations import is_in_place
 from ..format.names import LogObject, base_folder
 from ..format.objects import decode_transaction
 from ..log.content import stands_for
@@ -87,7 +88,8 @@ class Standing:
             return []
         added = {(a.add.table, a.add.path) for a in intent.actions if a.WhichOneof("kind") == "add"}
         files = files_with(state, [path for _, path in added])
-        live = sorted(path for table, path in added if files.is_live(table, path))
+        own = ((table, path) for table, path in added if not is_in_place(path))  # gc takes no other
+        live = sorted(path for table, path in own if files.is_live(table, path))
         there = parallel(self._is_there, live, at_once=16 if self._in_background else 1)
         return [path for path, found in zip(live, there, strict=True) if not found]
 

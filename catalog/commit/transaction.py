@@ -5,34 +5,36 @@ Source: docs/format.md, sections 4 and 8.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import FileNotLive, InvalidPath, TransactionExpired, UsageError
+from ...errors import FileNotLive, UsageError
+from ...store.places import is_absolute
 from ..data.parquet import FILE_BYTES, encode_files
-from ..format.folding import fold
-from ..format.names import base_folder, check_path, data_path, escape_name, parse_data_file
-from ..format.schema import decode_schema, encode_schema
+from ..format.names import base_folder, check_path, data_path, escape_name
+from ..format.schema import encode_schema
 from ..log.build import schema_actions
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .adopt import name_locations, refuse_conflicts, take
 from .arguments import check_clock
-from .data_file import existing, put_data
+from .data_file import put_data
 from .dropped import warn_dropped
 from .file_footer import footer_of
 from .readable import OwnSchemas, check_on_conflict
 from .room import Room
+from .spots import Added, NewFile, Spots, new_spots
 from .uploads import Uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
 
-    from ...store import ObjectInfo
     from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
@@ -62,6 +64,7 @@ class Transaction:
         self._schemas: set[tuple[str, bytes]] = set()
         self._own = OwnSchemas(session.check_readable, self._removed.keys())
         self._room = Room(intent.member())
+        self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
@@ -162,19 +165,21 @@ class Transaction:
     def add(
         self,
         table: str,
-        path: str,
+        path: str | os.PathLike[str],
         partition: str = "",
         *,
         partition_by: Mapping[str, pa.DataType] | Sequence[str] | None = None,
         clock: tuple[int, int] | None = None,
         on_conflict: Literal["raise", "allow"] = "raise",
     ) -> None:
-        """Take in an existing Parquet file under this writer's `data/`.
+        """Take in an existing Parquet file as it is, wherever it lies. Nothing is copied.
 
-        Its footer is read in a child process: a malformed one can't harm this one.
+        Its footer is read in a child process: a malformed one can't harm this one. lakelog never
+        deletes or changes a file that lies elsewhere; if somebody does, reading it is an error.
 
         Args:
-            path: Relative to `<writer>/<database>/`, beginning with `data/`.
+            path: Its URL or absolute path; or, below the writer's own `data/`, its path relative to
+                `<writer>/<database>/`.
             partition_by: Columns that the file lacks and `partition`, as `year=2026/month=11`,
                 tells of: types by name, or names alone (docs/writing.md, "Partitions").
             on_conflict: As for `write`.
@@ -182,62 +187,97 @@ class Transaction:
             SchemaConflict: The table could not be read any more.
             InvalidName: A table or partition name that can't be.
             InvalidPartition: The name of the partition doesn't tell a column, or not as its type.
-            InvalidPath: Outside the writer's prefix, or of another transaction, which left it over
-                or may commit it yet; one that the log knows, and took out again, can be added.
+            InvalidUrl, InvalidPath: No such place, or not one that a log may name; of another log
+                of this catalog; or of another transaction, which left it over or may commit it yet
+                (one that the log knows, and took out again, can be added).
             TransactionExpired: The file is so old that gc may be about to take it.
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file, or one with INT96 timestamps.
-            DuplicateFile (at the commit): The store takes it for a live file of another spelling.
-        Requests: 1 HEAD and 1 or 2 GET of the file's end; once a writer those of
-            `store.probe_names`. Of a file of lakelog's making those of `Session.has_committed`.
-            For the table's schemas those of `write`.
+            DuplicateFile (at the commit): It is live already, perhaps by another spelling.
+        Requests: 1 HEAD and 1 or 2 GET of the file's end; below `data/` and on one disk, once a
+            writer those of `store.probe_names`; of a file of lakelog's making there those of
+            `Session.has_committed`; for the table's schemas those of `write`.
         """
-        from ..data.footers.pool import footer_pool
-        from ..data.footers.read import read_new_footer
-        from ..data.partition_values import tell_values, with_partition
+        name = os.fspath(path) if isinstance(path, os.PathLike) else value_of(path)
+        file = NewFile(name, value_of(partition), partition_by=partition_by)
+        self.add_all(table, [file], clock=clock, on_conflict=on_conflict, skip_live=False)
 
+    def add_all(
+        self,
+        table: str,
+        files: Iterable[NewFile],
+        *,
+        clock: tuple[int, int] | None = None,
+        on_conflict: Literal["raise", "allow"] = "raise",
+        skip_live: bool = True,
+        skip_bad: bool = False,
+        step: Callable[[], None] = lambda: None,
+    ) -> Added:
+        """Take in many existing Parquet files; their footers are read in parallel. After an error
+        none of them is taken in.
+
+        Args:
+            files: Each as for `add`.
+            skip_live: Leave out those that are live in the table, or named twice.
+            skip_bad: Leave out those that can't be used as Parquet files.
+            step: Called for each footer.
+        Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
+        """
         self._check_open()
         self._session.refuse_fenced()
-        table, path, partition = value_of(table), value_of(path), value_of(partition)
+        table = value_of(table)
         escape_name(table, "table")
-        if partition != "":
-            escape_name(partition, "partition")
-        check_path(path)
         refuses = check_on_conflict(on_conflict)
-        first, last = check_clock(clock or self._session.clock())
-        footer_pool().start()  # while the file is asked for
-        info = existing(self._session, path)
-        self._check_adoptable(path, info)
-        if self._session.folds_names():
-            self._intent.folds_names = True
-        parsed = read_new_footer(self._session.store, info.key, info.size_bytes)
-        schema, add = parsed.schema, parsed.facts
-        encoded = with_partition(schema, partition, partition_by)
-        add.schema_fingerprint = encoded.fingerprint
+        found, removed = Added(), {name for _, name in self._removed}
+        spots = new_spots(
+            self._session, self._intent, table, files, found,
+            added=self._added, removed=removed, skip_live=skip_live,
+        )  # fmt: skip
+        taken = take(self._session, spots, skip_bad=skip_bad, step=step)
+        own = self._own.copy()
         if refuses:
-            self._own.refuse_conflict(table, encoded)
-        self._learn(self._unknown(table, encoded))
-        self._own.learn(table, encoded)
-        add.path, add.table, add.partition = path, table, partition
-        tell_values(add, decode_schema(encoded.message))
-        add.first_clock, add.last_clock = first, last
-        self._intent.actions.append(wire.Action(add=add))
-        self._added[path] = table
+            refuse_conflicts(own, table, taken)
+        named = name_locations(self._session, taken.locations, self._locations)
+        new = [one for schema in taken.schemas.values() for one in self._unknown(table, schema)]
+        self._room.check([*named, *new])
+        self._learn(new)
+        for encoded in taken.schemas.values():
+            own.learn(table, encoded)
+        self._own = own
+        self._room.take(named)
+        self._intent.actions.extend(named)
+        self._locations |= taken.locations
+        for spot, add in taken.files:
+            first, last = check_clock(clock or self._session.clock())
+            add.table = table
+            add.first_clock, add.last_clock = first, last
+            self._intent.actions.append(wire.Action(add=add))
+            self._added[spot.path] = table
+            found.paths.append(spot.path)
+        found.bad, found.rows, found.size_bytes = taken.bad, taken.rows, taken.size_bytes
+        return found
 
     def remove(self, path: str) -> None:
-        """Take a file out of its table. The object stays until gc.
+        """Take a file out of its table. The object stays until gc; one that lies elsewhere, for
+        good.
+
+        Args:
+            path: As `Snapshot.files` tells it; of a file elsewhere its URL will do.
 
         Remove first and write afterwards, if the new files replace the old: their footers then say
         so, and a rebuild from footers knows.
 
         Raises:
-            InvalidPath: Outside the writer's prefix.
+            InvalidPath: No name that a file of a log can have.
             FileNotLive: No such file in the table now. (Checked again at the commit.)
             UsageError: The transaction has no room for it, and is as it was: about 130,000 removes
                 of files that lakelog wrote fit.
         """
         self._check_open()
-        path = check_path(value_of(path))
+        path = value_of(path)
+        if isinstance(path, str) and is_absolute(path):
+            path = Spots(self._session).of(NewFile(path)).path
+        path = check_path(path)
         added_to = self._added.get(path)
         tables = (
             [added_to]
@@ -340,46 +380,6 @@ class Transaction:
 
     def _key(self, path: str) -> str:
         return base_folder(self._session.writer_id, self._session.database) + path
-
-    def _check_adoptable(self, path: str, info: ObjectInfo) -> None:
-        """Refuse a file that gc may take while it is being added: it judges by epoch and age."""
-        own = parse_data_file(path)
-        if own is not None and own.epoch != self._intent.epoch:
-            raise InvalidPath(
-                f"{path} was written under epoch {own.epoch}, this transaction has "
-                f"{self._intent.epoch}",
-                key=path,
-                hint="It is the leftover of another transaction, and gc may take it at any time: "
-                "copy it under a name of your own, and add the copy",
-            )
-        id_in_name = self._id_in_name(path)
-        if id_in_name is not None and not self._session.has_committed(id_in_name):
-            raise InvalidPath(
-                f"{path} was written by transaction {id_in_name.hex()}, which is in no revision "
-                "that the log still tells of: it may commit the file yet",
-                key=path,
-                hint="If it failed, write the rows anew, or copy the file under a name of your own "
-                "and add the copy",
-            )
-        if info.modified_at is None:
-            return
-        written = self._session.clocks.written(info.modified_at)
-        if self._session.clocks.is_too_old(written):
-            raise TransactionExpired(
-                f"{path} is older than half the grace period of gc, which may be about to take it",
-                key=path,
-                hint="Copy it, and add the copy",
-            )
-        # The commit asks once more for the age of the oldest file.
-        begun = self._intent.begun
-        self._intent.begun = written if begun is None else written.or_before(begun)
-
-    def _id_in_name(self, path: str) -> bytes | None:
-        """Of another transaction, in a file name as any store may spell it."""
-        name = parse_data_file(fold(path))
-        if name is None or name.transaction_id == self._intent.transaction_id:
-            return None
-        return name.transaction_id
 
     def _check_open(self) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""

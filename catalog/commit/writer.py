@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...store import WideStore
 from ..ambient import SYSTEM, Ambient
 from ..margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .arguments import check_forgotten, check_forgotten_before
@@ -44,6 +45,7 @@ class Writer:
         checkpoint_every: int = CHECKPOINT_EVERY,
         ambient: Ambient = SYSTEM,
         margins: Margins = DEFAULT_MARGINS,
+        wide: WideStore | None = None,
     ) -> None:
         self._session = Session(
             store,
@@ -53,6 +55,7 @@ class Writer:
             checkpoint_every=checkpoint_every,
             ambient=ambient,
             margins=margins,
+            wide=wide or WideStore(store),
         )
         self.writer_id = self._session.writer_id
         self.database = self._session.database

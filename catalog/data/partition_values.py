@@ -117,6 +117,18 @@ def infer_types(partitions: Iterable[str], names: Sequence[str]) -> dict[str, pa
     return {name: _kind(found) for name, found in texts.items()}
 
 
+def told_types(partitions: Iterable[str]) -> dict[str, dict[str, pa.DataType]]:
+    """What names of partitions tell, taken together: by name its columns, with the types that all
+    names that tell of them allow."""
+    told = {name: parse_partition(name).keys() for name in set(partitions)}
+    columns = {column for columns in told.values() for column in columns}
+    kinds = {
+        column: infer_types([name for name in told if column in told[name]], [column])[column]
+        for column in columns
+    }
+    return {name: {column: kinds[column] for column in columns} for name, columns in told.items()}
+
+
 def _kind(texts: set[str]) -> pa.DataType:
     if not texts:
         return pa.null()

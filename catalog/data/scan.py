@@ -19,6 +19,7 @@ from ...errors import (
     ObjectNotFound,
     SchemaConflict,
 )
+from ...store.places import is_url
 from .parquet import UNKNOWN_DIGEST, footer_digest
 from .partition_values import filled, told_by_partition
 from .unify import conform, readable_columns
@@ -169,20 +170,23 @@ def reading(part: FilePart) -> Iterator[None]:
             "The data file is gone: was it deleted by hand, or by gc after this point in "
             "time was pruned?"
         )
-        raise
+        raise tell_elsewhere(error, part.key) from None
     except InvalidPartition as error:
         raise CorruptObject(
             f"{part.key}: {error.message}",
             key=part.key,
             hint="Other columns can be read: name them. Add the file anew under another partition",
         ) from error
-    except LakelogError:
-        raise
+    except LakelogError as error:
+        raise tell_elsewhere(error, part.key) from error.__cause__
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptObject(
-            f"{part.key} can't be read as the log describes it: {error}",
-            key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
+        raise tell_elsewhere(
+            CorruptObject(
+                f"{part.key} can't be read as the log describes it: {error}",
+                key=part.key,
+                hint="Restore the file from a copy, or read a point in time without it",
+            ),
+            part.key,
         ) from error
 
 
@@ -198,6 +202,19 @@ def footer_of(source: Any, part: FilePart) -> Any:
         raise CorruptObject(f"The log doesn't know the footer of {part.key}", key=part.key)
     _wanted_rows(metadata, part)
     return metadata
+
+
+def tell_elsewhere(error: LakelogError, key: str) -> LakelogError:
+    """An error about a data file; of one that lies elsewhere it says what to do about that."""
+    if is_url(key):
+        error.key = key
+    if is_url(key) and isinstance(error, (ObjectNotFound, CorruptObject)):
+        what = "is gone" if isinstance(error, ObjectNotFound) else "was changed"
+        error.hint = (
+            f"The file was taken in where it lies, and {what} since: restore it, or take it out "
+            "with tx.remove(URL), and add it anew if it is there"
+        )
+    return error
 
 
 def _check_size(size_bytes: int, part: FilePart) -> None:

@@ -32,6 +32,9 @@ _SEGMENT = re.compile(r"(?P<digest>[0-9a-f]{64})\.segment", re.ASCII)
 _DATA_FILE = re.compile(
     r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})\.parquet"
 )
+# Of a file that lies elsewhere: the id of its location stands behind it (`locations`).
+IN_PLACE: Final = "at/"
+_IN_PLACE = re.compile(r"at/[0-9a-f]{16}/")
 # What would end a key segment or be expanded as a pattern by the engines that open the file.
 _ESCAPED: Final = frozenset("/\\%*?[]{}")
 
@@ -180,7 +183,7 @@ def _escape(char: str) -> str:
 
 
 def check_path(path: str) -> str:
-    """`path` if it may stand in a log: below `data/`, relative, without tricks.
+    """`path` if it may stand in a log: below `data/`, or of a location, relative, without tricks.
 
     Raises:
         InvalidPath: It breaks the grammar.
@@ -196,13 +199,14 @@ def check_path(path: str) -> str:
         raise InvalidPath(
             f"Path {str(path)[:200]!r} {problem}",
             key=str(path)[:200],
-            hint="Paths are relative to <writer>/<database>/ and begin with data/",
+            hint="Paths are relative to <writer>/<database>/ and begin with data/; files elsewhere "
+            "are named by their URLs or absolute paths",
         )
     return path
 
 
 def _path_problem(path: str) -> str:
-    if not path.startswith("data/"):
+    if not path.startswith("data/") and _IN_PLACE.match(path) is None:
         return "is not below data/"
     try:
         raw = path.encode("utf-8")
@@ -210,7 +214,7 @@ def _path_problem(path: str) -> str:
         return "is not valid Unicode"
     if len(raw) > MAX_PATH_BYTES:
         return "is too long"
-    if "\\" in path or (not path.isprintable() and any(map(_control, path))):
+    if "\\" in path or has_control(path):
         return "holds a backslash or a control character"
     for segment, size in zip(path.split("/"), map(len, raw.split(b"/"))):
         if segment in ("", ".", ".."):
@@ -218,6 +222,11 @@ def _path_problem(path: str) -> str:
         if size > MAX_SEGMENT_BYTES:
             return "has a segment that is too long"
     return ""
+
+
+def has_control(text: str) -> bool:
+    """Whether a text holds a control character."""
+    return not text.isprintable() and any(map(_control, text))
 
 
 def _control(char: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
+from . import locations
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message, unknown_fields
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
@@ -30,8 +31,8 @@ MAX_FEATURES: Final = 256
 MAX_REFERENCES: Final = 1 << 20  # each takes half a kilobyte of memory, however small its bytes are
 MAX_FEATURE_CHARS: Final = 64
 _OPTIONAL: Final = 15
-READER_FEATURES: Final = frozenset({PARTITION_COLUMNS})
-WRITER_FEATURES: Final = frozenset({PARTITION_COLUMNS})
+READER_FEATURES: Final[frozenset[str]] = frozenset({locations.FEATURE, PARTITION_COLUMNS})
+WRITER_FEATURES: Final[frozenset[str]] = frozenset({locations.FEATURE, PARTITION_COLUMNS})
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
 
 
@@ -248,6 +249,11 @@ def _check_upgrade(upgrade: wire.Upgrade, key: str) -> None:
     _check_features(upgrade.required_writer_features, key)
 
 
+def _check_location(location: wire.Location, key: str) -> None:
+    problem = locations.location_problem(location.url)  # how many: `log.state` counts them
+    _require(not problem, key, f"names the location {location.url[:200]!r}, which {problem}")
+
+
 def _check_features(names: Any, key: str) -> None:
     sane = all(0 < len(name) <= MAX_FEATURE_CHARS for name in names)
     _require(sane, key, "requires features of names that can't be")
@@ -261,6 +267,7 @@ _CHECKS: Final[dict[str, Any]] = {
     "identity": _check_identity,
     "seal": _check_seal,
     "forget": _check_forget,
+    "location": _check_location,
 }
 
 
@@ -326,9 +333,20 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
         ascending = all(low < high for low, high in itertools.pairwise(ordered))
         sane = ascending and len(ordered) <= MAX_FEATURES
         _require(sane, key, "requires features out of order, or too many")
+    _check_locations(message.locations, key)
     sane = references.kind == REFERENCES and references.rows <= MAX_REFERENCES
     _require(sane, key, "doesn't refer to its segments, or to too many")
     return DecodedCheckpoint(message, key, frame.log, references, frame.attachments)
+
+
+def _check_locations(found: Any, key: str) -> None:
+    ordered = [url.encode() for url in found]
+    ascending = all(low < high for low, high in itertools.pairwise(ordered))
+    sane = ascending and len(ordered) <= locations.MAX_LOCATIONS
+    _require(sane, key, "names locations out of order, or too many")
+    for url in found:
+        problem = locations.location_problem(url)
+        _require(not problem, key, f"names the location {url[:200]!r}, which {problem}")
 
 
 def segments_beside(key: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _AT_ONCE = 8_192  # rows: what is computed of them stays in the processor's cache
+_AT_A_PLACE = "^at/[0-9a-f]{16}/"  # what follows is not empty: no path ends in a slash
 _SLASH, _DOT, _BACKSLASH, _DELETE = 0x2F, 0x2E, 0x5C, 0x7F
 
 
@@ -124,7 +125,10 @@ def _surely_good(chunk: pa.StringArray) -> bool:
     after = raw[1:]
     if (slash[:-1] & ((after == _SLASH) | (after == _DOT))).any():
         return False
-    return bool(pc.all(pc.starts_with(chunk, "data/")).as_py())
+    if pc.all(pc.starts_with(chunk, "data/")).as_py():
+        return True
+    placed = pc.or_(pc.starts_with(chunk, "data/"), pc.match_substring_regex(chunk, _AT_A_PLACE))
+    return bool(pc.all(placed).as_py())
 
 
 def _check_each(chunk: pa.StringArray, key: str) -> None:

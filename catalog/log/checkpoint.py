@@ -115,6 +115,7 @@ def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> 
         database=state.named[1],
         first_epoch=state.first_epoch,
         begun_at_us=state.begun_at_us,
+        locations=sorted(state.locations),
     )
     new_parts = write_files(state, sink, message.counts)
     _write_schemas(state, sink)

@@ -32,5 +32,6 @@ def state_of_checkpoint(decoded: DecodedCheckpoint, writer: str, database: str) 
         begun_at_us=message.begun_at_us,
         reader_features=frozenset(message.required_reader_features),
         writer_features=frozenset(message.required_writer_features),
+        locations=frozenset(message.locations),
         base=decoded,
     )

@@ -21,6 +21,7 @@ def differences(one: State, other: State) -> list[str]:
     facts = (
         "log", "named", "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
         "transaction_id", "first_epoch", "begun_at_us", "reader_features", "writer_features",
+        "locations",
     )  # fmt: skip
     found += [name for name in facts if getattr(one, name) != getattr(other, name)]
     if not one.applications.rows().equals(other.applications.rows()):

@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...errors import BrokenChain
+from ..format.locations import MAX_LOCATIONS
 from ..format.objects import (
     MAX_FEATURES,
     DecodedTransaction,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..format.pieces import Piece
     from ..wire import lakelog_transaction_pb2 as wire
@@ -77,12 +78,28 @@ def _features_after(
     )
 
 
+def locations_of(actions: Iterable[wire.Action]) -> set[str]:
+    """The locations that actions name."""
+    return {a.location.url for a in actions if a.WhichOneof("kind") == "location"}
+
+
 def _apply_to_head(state: State, action: wire.Action) -> None:
     kind = action.WhichOneof("kind")
     if kind == "identity":
         state.named = (action.identity.writer, action.identity.database)
+    elif kind == "location":
+        state.locations |= {action.location.url}
     elif kind == "seal":
         state.sealed_for = action.seal.next_incarnation
+
+
+def _too_much(state: State, transaction: DecodedTransaction) -> str:
+    """Which limit of a whole log a transaction goes beyond; empty for none."""
+    if any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
+        return f"requires more than {MAX_FEATURES} features, with those before"
+    if len(state.locations | locations_of(transaction.message.actions)) > MAX_LOCATIONS:
+        return f"names more than {MAX_LOCATIONS} locations, with those before"
+    return ""
 
 
 def check_link(state: State, transaction: DecodedTransaction) -> None:
@@ -114,8 +131,7 @@ def check_link(state: State, transaction: DecodedTransaction) -> None:
         problem = f"has epoch {message.epoch}, below {state.epoch}"
     elif message.commit.committed_at_us <= state.committed_at_us:
         problem = "was not committed after the one before it"
-    elif any(len(names) > MAX_FEATURES for names in _features_after(state, transaction)):
-        problem = f"requires more than {MAX_FEATURES} features, with those before"
+    problem = problem or _too_much(state, transaction)
     if problem:
         raise BrokenChain(
             f"{key} {problem}",

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...errors import CorruptError, UnsupportedFeature
+from ..format.locations import Places
 from ..format.names import first_slot_uuid, segments_folder
 from ..format.pieces import OF_A_PART
 from ..format.references import check_live_rows, decode_references
@@ -53,6 +54,7 @@ class State:
         log: Its id and incarnation; None before revision 0.
         transaction_id: Of the last member of the head; empty before revision 0.
         first_epoch, begun_at_us: The epoch of the incarnation's revision 0, and when it was begun.
+        locations: URLs below which files may lie that are outside of the writer's prefix.
         sealed_for: The incarnation that a rebuild begins; 0 if the log isn't sealed.
         base: The checkpoint that the state is based on; None: the beginning of the log.
         tail: The transactions since the base.
@@ -79,6 +81,7 @@ class State:
     begun_at_us: int = 0
     reader_features: frozenset[str] = frozenset()
     writer_features: frozenset[str] = frozenset()
+    locations: frozenset[str] = frozenset()
     sealed_for: int = 0
     base: DecodedCheckpoint | None = None
     tail: Tail = field(default_factory=list)
@@ -110,6 +113,11 @@ class State:
     def next_uuid(self) -> bytes:
         """The slot uuid that the next transaction has, agreed in advance."""
         return self.successor_uuid or first_slot_uuid(self.writer, self.database)
+
+    @property
+    def places(self) -> Places:
+        """Where files are that lie elsewhere."""
+        return Places(self.locations, f"{self.writer}/{self.database}")
 
     @property
     def is_foreign(self) -> bool:

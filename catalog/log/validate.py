@@ -16,10 +16,11 @@ from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.folding import fold, folded_among
+from ..format.locations import MAX_LOCATIONS, is_in_place
 from ..format.names import parse_data_file
 from .lookup import files_with, schemas_with
 from .part import Part, batch_parts
-from .replay import check_link
+from .replay import check_link, locations_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -52,8 +53,9 @@ def validate(
             that the store may take for a live one.
         FileNotLive: A file that is not live at that point.
         UnknownSchema: A file without a schema.
-        UsageError: Forgetting a table that has files.
+        UsageError: Forgetting a table that has files; or too many locations.
     """
+    _check_locations(state, actions)
     live = _live_among(state, actions, own)
     live_paths = {path for _, path in live}
     schemas = _Schemas(state, {a.add.table for a in actions if a.WhichOneof("kind") == "add"})
@@ -185,8 +187,17 @@ def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[by
 
 def is_own_file(path: str, own: Collection[bytes]) -> bool:
     """Whether a file's name carries one of these transaction ids."""
-    name = parse_data_file(path)
+    name = None if is_in_place(path) else parse_data_file(path)
     return name is not None and name.transaction_id in own
+
+
+def _check_locations(state: State, actions: Sequence[wire.Action]) -> None:
+    if len(state.locations | locations_of(actions)) > MAX_LOCATIONS:
+        raise UsageError(
+            f"The log of {state.writer}/{state.database} can't name more than {MAX_LOCATIONS} "
+            "places of files",
+            hint="Copy the files to a bucket that the log names already",
+        )
 
 
 def _check_forget(state: State, forget: wire.Forget, touched: set[str]) -> None:

@@ -13,13 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptError, LakelogError, ObjectNotFound
-from ..format.names import base_folder
+from ..format.names import IN_PLACE, base_folder
+from ..parallel import parallel
 from .findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...store import ObjectInfo, Store
+    from ..format.locations import Places
     from ..log.state import State
 
 _QUICK_FILES: Final = 100_000
@@ -34,10 +36,12 @@ def examine_data_files(
     """Live files that are not there, or not as long as the log says: problems, one for each table.
 
     Args:
+        store: A `WideStore`, where files lie elsewhere.
         infos: What lies below `data/`.
-        deep: However many there are; else only up to 100,000.
+        deep: However many there are; else only up to 100,000, and of those that lie elsewhere up to
+            1,000 a table.
     Requests: 1 HEAD for each file that the listing doesn't show, or shows with another size, up to
-        1,000.
+        1,000, and for each that lies elsewhere.
     """
     try:
         tables = _sound_tables(state)
@@ -48,7 +52,7 @@ def examine_data_files(
         return []
     try:
         folder = base_folder(state.writer, state.database)
-        return _look(store, folder, tables, _listed(infos, len(folder)))
+        return _look(store, folder, tables, _listed(infos, len(folder)), state.places, deep=deep)
     except LakelogError as error:
         return [Finding("problem", error.message, error.key, error.hint)]
 
@@ -62,10 +66,21 @@ def _sound_tables(state: State) -> dict[str, pa.Table]:
     return found
 
 
-def _look(store: Store, folder: str, tables: dict[str, pa.Table], there: pa.Table) -> list[Finding]:
+def _look(
+    store: Store,
+    folder: str,
+    tables: dict[str, pa.Table],
+    there: pa.Table,
+    places: Places,
+    *,
+    deep: bool,
+) -> list[Finding]:
     found = []
     for table, rows in sorted(tables.items()):
-        if wrong := _wrong(store, folder, rows, there):
+        elsewhere = pc.starts_with(rows.column("path"), IN_PLACE)
+        wrong = _wrong(store, folder, rows.filter(pc.invert(elsewhere)), there)
+        wrong += _wrong_elsewhere(store, rows.filter(elsewhere), places, deep=deep)
+        if wrong:
             named = "; ".join(text for _, text in wrong[:_NAMED])
             more = f"; and {len(wrong) - _NAMED:,} more" if len(wrong) > _NAMED else ""
             what = f"Data files of table {table!r} are not what the log says: {named}{more}"
@@ -100,6 +115,28 @@ def _wrong(store: Store, folder: str, rows: pa.Table, listed: pa.Table) -> list[
         elif there != size:
             found.append((folder + path, f"{folder}{path} has {there:,} bytes instead of {size:,}"))
     return found
+
+
+def _wrong_elsewhere(
+    store: Store, rows: pa.Table, places: Places, *, deep: bool
+) -> list[tuple[str, str]]:
+    """The same for files that lie elsewhere: each is asked for."""
+    rows = rows.sort_by("path").slice(0, None if deep else _ASKED)
+    paths, sizes = (rows.column(name).to_pylist() for name in ("path", "size_bytes"))
+
+    def problem(path: str, size: int) -> tuple[str, str]:
+        key = path
+        try:
+            key = places.url(path)
+            there = _size(store, key)
+        except LakelogError as error:
+            return key, f"{key} can't be looked at ({error.message})"
+        if there is None:
+            return key, f"{key} is not there"
+        return key, "" if there == size else f"{key} has {there:,} bytes instead of {size:,}"
+
+    found = parallel(lambda file: problem(*file), zip(paths, sizes, strict=True))
+    return [(key, what) for key, what in found if what]
 
 
 def _size(store: Store, key: str) -> int | None:

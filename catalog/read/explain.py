@@ -26,7 +26,7 @@ from ..where.tree import And, columns_of
 from .blooms import sifted, to_be_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Set
+    from collections.abc import Callable, Iterator, Sequence, Set
 
     from ...store import Store
     from ..data.scan import FilePart
@@ -88,7 +88,7 @@ def explained(facts: TableFacts | None, asked: Asked) -> pa.Table:
 def with_filters(
     found: pa.Table,
     store: Store,
-    folder: str,
+    keys: Sequence[str],
     parts: Iterator[FilePart],
     asked: Asked,
     *,
@@ -98,7 +98,7 @@ def with_filters(
 
     Args:
         found: Columns of `EXPLAINED`, of the files of one log.
-        folder: That paths are relative to.
+        keys: Of these files in the store.
         parts: What is left of these.
         read: Ask the filters, instead of counting them.
     Requests: with `read` those of `blooms.sifted`.
@@ -108,7 +108,6 @@ def with_filters(
         return found
     kept_parts = list(parts)
     counts = to_be_asked(kept_parts, wanted)
-    keys = [folder + path for path in found.column("path").to_pylist()]
     numbers = column([counts.get(key, 0) for key in keys], pa.int64())
     at = EXPLAINED.get_field_index("bloom_filters")
     found = found.set_column(at, EXPLAINED.field(at), numbers)

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptError, CorruptObject, LakelogError, LostTail
+from ...store import WideStore
 from ..ambient import SYSTEM, Ambient
 from ..format import compute as pc
 from ..format.names import base_folder
@@ -100,6 +101,7 @@ def examine_log(
     deep: bool = False,
     ambient: Ambient = SYSTEM,
     step: Callable[[int], None] = lambda number: None,
+    wide: WideStore | None = None,
 ) -> LogHealth:
     """Look at one log.
 
@@ -108,6 +110,7 @@ def examine_log(
             and the data files of a log that has at most 100,000.
         ambient: For the time, and for waiting between listings.
         step: Told of so many objects more that were looked at.
+        wide: Reads files that lie elsewhere.
     Requests: 1 LIST, and 1 of the data files; those of reading the newest revision and all pieces
         of its checkpoint; 1 GET for each transaction; 1 or 2 GET for each of up to 32 transactions
         that wrote data files and are in no history; those of `recompute_checkpoints` and
@@ -123,7 +126,7 @@ def examine_log(
     checkpoint = max(listing.checkpoints, default=None)
     found += _not_told(recompute_checkpoints(log, listing, deep=deep, step=step), found)
     if state is not None:
-        found += examine_data_files(store, state, data, deep=deep)
+        found += examine_data_files(wide or WideStore(store), state, data, deep=deep)
         server = store.server_time()
         now_us = ambient.now_us() if server is None else int(server.timestamp() * 1e6)
         found += _judge_state(state, listing, checkpoint, now_us)

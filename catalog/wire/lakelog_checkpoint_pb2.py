@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from . import lakelog_segment_pb2 as lakelog__segment__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18lakelog_checkpoint.proto\x12\nlakelog.v1\x1a\x15lakelog_segment.proto\"\xf4\x02\n\nCheckpoint\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\x0c\x12\x16\n\x0esuccessor_uuid\x18\x03 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x17\n\x0f\x63ommitted_at_us\x18\x06 \x01(\x12\x12\x16\n\x0etransaction_id\x18\x07 \x01(\x0c\x12 \n\x18required_reader_features\x18\x08 \x03(\t\x12 \n\x18required_writer_features\x18\t \x03(\t\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x0b \x01(\t\x12\"\n\x06\x63ounts\x18\x0c \x01(\x0b\x32\x12.lakelog.v1.Counts\x12*\n\nreferences\x18\r \x01(\x0b\x32\x16.lakelog.v1.SegmentRef\x12\x13\n\x0b\x66irst_epoch\x18\x0e \x01(\x04\x12\x13\n\x0b\x62\x65gun_at_us\x18\x0f \x01(\x12\"4\n\x06\x43ounts\x12\r\n\x05\x66iles\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18lakelog_checkpoint.proto\x12\nlakelog.v1\x1a\x15lakelog_segment.proto\"\x87\x03\n\nCheckpoint\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\x0c\x12\x16\n\x0esuccessor_uuid\x18\x03 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x17\n\x0f\x63ommitted_at_us\x18\x06 \x01(\x12\x12\x16\n\x0etransaction_id\x18\x07 \x01(\x0c\x12 \n\x18required_reader_features\x18\x08 \x03(\t\x12 \n\x18required_writer_features\x18\t \x03(\t\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x0b \x01(\t\x12\"\n\x06\x63ounts\x18\x0c \x01(\x0b\x32\x12.lakelog.v1.Counts\x12*\n\nreferences\x18\r \x01(\x0b\x32\x16.lakelog.v1.SegmentRef\x12\x13\n\x0b\x66irst_epoch\x18\x0e \x01(\x04\x12\x13\n\x0b\x62\x65gun_at_us\x18\x0f \x01(\x12\x12\x11\n\tlocations\x18\x10 \x03(\t\"4\n\x06\x43ounts\x12\r\n\x05\x66iles\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,7 +33,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog_checkpoint_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CHECKPOINT']._serialized_start=64
-  _globals['_CHECKPOINT']._serialized_end=436
-  _globals['_COUNTS']._serialized_start=438
-  _globals['_COUNTS']._serialized_end=490
+  _globals['_CHECKPOINT']._serialized_end=455
+  _globals['_COUNTS']._serialized_start=457
+  _globals['_COUNTS']._serialized_end=509
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Checkpoint(_message.Message):
-    __slots__ = ("revision", "uuid", "successor_uuid", "digest", "epoch", "committed_at_us", "transaction_id", "required_reader_features", "required_writer_features", "writer", "database", "counts", "references", "first_epoch", "begun_at_us")
+    __slots__ = ("revision", "uuid", "successor_uuid", "digest", "epoch", "committed_at_us", "transaction_id", "required_reader_features", "required_writer_features", "writer", "database", "counts", "references", "first_epoch", "begun_at_us", "locations")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     SUCCESSOR_UUID_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class Checkpoint(_message.Message):
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
     FIRST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     BEGUN_AT_US_FIELD_NUMBER: _ClassVar[int]
+    LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     uuid: bytes
     successor_uuid: bytes
@@ -39,7 +40,8 @@ class Checkpoint(_message.Message):
     references: _lakelog_segment_pb2.SegmentRef
     first_epoch: int
     begun_at_us: int
-    def __init__(self, revision: _Optional[int] = ..., uuid: _Optional[bytes] = ..., successor_uuid: _Optional[bytes] = ..., digest: _Optional[bytes] = ..., epoch: _Optional[int] = ..., committed_at_us: _Optional[int] = ..., transaction_id: _Optional[bytes] = ..., required_reader_features: _Optional[_Iterable[str]] = ..., required_writer_features: _Optional[_Iterable[str]] = ..., writer: _Optional[str] = ..., database: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., references: _Optional[_Union[_lakelog_segment_pb2.SegmentRef, _Mapping]] = ..., first_epoch: _Optional[int] = ..., begun_at_us: _Optional[int] = ...) -> None: ...
+    locations: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, revision: _Optional[int] = ..., uuid: _Optional[bytes] = ..., successor_uuid: _Optional[bytes] = ..., digest: _Optional[bytes] = ..., epoch: _Optional[int] = ..., committed_at_us: _Optional[int] = ..., transaction_id: _Optional[bytes] = ..., required_reader_features: _Optional[_Iterable[str]] = ..., required_writer_features: _Optional[_Iterable[str]] = ..., writer: _Optional[str] = ..., database: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., references: _Optional[_Union[_lakelog_segment_pb2.SegmentRef, _Mapping]] = ..., first_epoch: _Optional[int] = ..., begun_at_us: _Optional[int] = ..., locations: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Counts(_message.Message):
     __slots__ = ("files", "rows", "bytes")

@@ -28,7 +28,7 @@ class Transaction(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., uuid: _Optional[bytes] = ..., previous_uuid: _Optional[bytes] = ..., previous_digest: _Optional[bytes] = ..., epoch: _Optional[int] = ..., guest: _Optional[bool] = ..., actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ...) -> None: ...
 
 class Action(_message.Message):
-    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "identity", "seal", "forget", "optional")
+    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "identity", "seal", "forget", "location", "optional")
     ADD_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +38,7 @@ class Action(_message.Message):
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     SEAL_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
     OPTIONAL_FIELD_NUMBER: _ClassVar[int]
     add: Add
     remove: Remove
@@ -48,8 +49,9 @@ class Action(_message.Message):
     identity: Identity
     seal: Seal
     forget: Forget
+    location: Location
     optional: bool
-    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
+    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
 
 class Add(_message.Message):
     __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups")
@@ -196,6 +198,12 @@ class SchemaName(_message.Message):
     table: str
     fingerprint: bytes
     def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
+
+class Location(_message.Message):
+    __slots__ = ("url",)
+    URL_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    def __init__(self, url: _Optional[str] = ...) -> None: ...
 
 class Commit(_message.Message):
     __slots__ = ("members", "committed_at_us", "successor_uuid", "slot_seed")

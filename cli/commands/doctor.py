@@ -115,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
                 deep=args.deep,
                 ambient=SYSTEM,
                 step=progress.step,
+                wide=catalog.wide,
             )
             for writer, database in targets
         ]

@@ -117,3 +117,30 @@ def catalog_of_two(catalog: Catalog, fake: FakeAmbient) -> Catalog:
             tx.write("t", pa.table({"a": [step]}))
         fake.move(1)
     return catalog
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A folder outside of the lake, with three files."""
+    from in_place_cases import parquet
+
+    folder = tmp_path / "out"
+    for number in range(3):
+        parquet(folder / f"x{number}.parquet", number, number + 10)
+    return folder
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Catalog:
+    """An empty lake on disk."""
+    return Catalog(open_store(tmp_path / "lake"))
+
+
+@pytest.fixture
+def in_place(lake: Catalog, out: Path) -> Catalog:
+    """That lake with a file of its own and two elsewhere, in partitions."""
+    with lake.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"a": [100]}))
+        tx.add("t", str(out / "x0.parquet"), "p=0")
+        tx.add("t", f"file://{out}/x1.parquet", "p=1")
+    return lake

@@ -155,8 +155,8 @@ def test_a_file_that_another_process_wrote_and_removed_is_added_again(catalog):
     assert values(catalog) == [1]
 
 
-@pytest.mark.parametrize("path", ["x", "data/../../other/db/data/x", "/data/x", "s3://b/x", ""])
-def test_add_and_remove_stay_inside_the_writers_prefix(catalog, path):
+@pytest.mark.parametrize("path", ["x", "data/../../other/db/data/x", "/data/../x", "at/x", ""])
+def test_add_and_remove_refuse_paths_that_are_none(catalog, path):
     with catalog.writer("w", "db") as writer:
         tx = writer.transaction()
         with pytest.raises(InvalidPath):

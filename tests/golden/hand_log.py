@@ -73,6 +73,7 @@ class HandLog:
         self.applications: dict[str, Row] = {}
         self.history: list[Row] = []
         self.features: set[str] = set()
+        self.locations: set[str] = set()
         self.member: bytes = b""
 
     def name(self, revision: int, uuid: bytes, kind: str) -> str:
@@ -254,7 +255,9 @@ class HandLog:
             "epoch": self.epoch,
             "committed_at_us": self.at,
             "transaction_id": self.member,
+            "required_reader_features": ["locations"] if self.locations else [],
             "required_writer_features": sorted(self.features),
+            "locations": sorted(self.locations, key=str.encode),
             "writer": self.named[0],
             "database": self.named[1],
             "counts": {

@@ -12,7 +12,7 @@ from hand_objects import Attachments
 from hand_segments import HandFile, Row
 from hand_values import NUMBERS, OPERATIONS, TYPES, random_known
 from independent_ipc import decode_schema
-from independent_transaction import fingerprint
+from independent_transaction import fingerprint, location_id
 from independent_wire import Damaged
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TABLES = ["hourly", "t/ä%", "日本", "a", "_"]
 PARTITIONS = ["", "", "_", "2013/01", "..", "é"]
+LOCATIONS = ["s3://other", "file://", "gs://b/ä", "abfss://c@x.y"]
 COLUMN_NAMES = ["temp", "wind", "ts", "name", "raw", "ok", "price", "día"]
 
 
@@ -134,7 +135,7 @@ class RandomLog:
 
     def rare(self) -> list[Row]:
         rng, log = self.rng, self.log
-        what = rng.randrange(5)
+        what = rng.randrange(6)
         if what == 0:
             log.features.add(name := rng.choice(["tombstones", "x", "é" * 64]))
             return [{"upgrade": {"required_writer_features": [name]}}]
@@ -143,7 +144,17 @@ class RandomLog:
             return [self.identity()]
         if what == 2:
             return [{"optional": True}]
+        if what == 3:
+            return self.places(rng.sample(LOCATIONS, 2))
         return [{"forget": self.forget()}]
+
+    def places(self, urls: list[str]) -> list[Row]:
+        """Locations, and the feature that they need."""
+        self.log.locations.update(urls)
+        self.log.features.add("locations")
+        names = ["locations"]
+        upgrade = {"required_reader_features": names, "required_writer_features": names}
+        return [{"upgrade": upgrade}, *({"location": {"url": url}} for url in urls)]
 
     def forget(self) -> Row:
         """Tables without files, schemas without files, and some that nobody knows."""
@@ -208,6 +219,9 @@ class RandomLog:
             known = rng.choice([key for key in sorted(log.schemas) if key[0] == table])
             again = [f for f in log.removed if f.facts["table"] == table]
             path = f"data/{rng.choice(['_', 'ü', 'p'])}/{self.number:04}.parquet"
+            if log.locations and rng.random() < 0.3:
+                url = rng.choice(sorted(log.locations))
+                path = f"at/{location_id(url)}/{rng.choice(['ü', 'y=1/m=2'])}/{self.number}"
             self.number += 1
             if again and rng.random() < 0.3:
                 path = rng.choice(again).facts["path"]
@@ -270,12 +284,15 @@ class RandomLog:
         rebuild_id = rng.randbytes(16)
         self.seal(rebuild_id)
         files, schemas, epoch, at = dict(log.files), dict(log.schemas), log.epoch, log.at
+        locations = sorted(log.locations, key=str.encode)
         log.incarnation += 1
         log.begin()
         log.epoch, log.at = epoch, at
         log.successor = rebuilt_uuid(rebuild_id, 0)
         used = {(table, f.facts["schema_fingerprint"]) for (table, _), f in files.items()}
         actions: list[Row] = [self.identity()]
+        if locations:
+            actions += self.places(locations)
         for key in sorted(used):
             actions.append({"schema": self.again(schemas[key])})
         for key, file in sorted(files.items()):

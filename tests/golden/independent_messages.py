@@ -31,7 +31,7 @@ CHECKPOINT = shape(
     epoch=(5, UINT), committed_at_us=(6, SINT), transaction_id=(7, BYTES),
     required_reader_features=(8, TEXT, "many"), required_writer_features=(9, TEXT, "many"),
     writer=(10, TEXT), database=(11, TEXT), counts=(12, COUNTS), references=(13, SEGMENT_REF),
-    first_epoch=(14, UINT), begun_at_us=(15, SINT),
+    first_epoch=(14, UINT), begun_at_us=(15, SINT), locations=(16, TEXT, "many"),
 )  # fmt: skip
 
 COLUMN_STATISTICS = shape(
@@ -61,12 +61,13 @@ SCHEMA_NAME = shape(table=(1, TEXT), fingerprint=(2, BYTES))
 FORGET = shape(
     applications_before_us=(1, SINT), tables=(2, TEXT, "many"), schemas=(3, SCHEMA_NAME, "many")
 )
-KINDS = tuple(range(1, 10))
+LOCATION = shape(url=(1, TEXT))
+KINDS = tuple(range(1, 11))
 ACTION = shape(
     KINDS,
     add=(1, ADD), remove=(2, REMOVE), schema=(3, SCHEMA), upgrade=(4, UPGRADE),
     add_batch=(5, ADD_BATCH), tombstone=(6, TOMBSTONE), identity=(7, IDENTITY), seal=(8, SEAL),
-    forget=(9, FORGET), optional=(15, BOOL),
+    forget=(9, FORGET), location=(10, LOCATION), optional=(15, BOOL),
 )  # fmt: skip
 ENTRY = shape(key=(1, TEXT), value=(2, TEXT))
 MEMBER = shape(

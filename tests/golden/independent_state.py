@@ -40,6 +40,7 @@ class Head:
     writer: str = ""
     database: str = ""
     seal: int = 0
+    locations: frozenset[str] = frozenset()
 
 
 def head_of(checkpoint: Checkpoint) -> Head:
@@ -58,6 +59,7 @@ def head_of(checkpoint: Checkpoint) -> Head:
         frozenset(message.required_writer_features),
         message.writer,
         message.database,
+        locations=frozenset(message.locations),
     )
 
 
@@ -73,14 +75,17 @@ def follow(head: Head, transaction: Transaction) -> Head:
     need(commit.committed_at_us > head.committed_at_us, "time of commit")
     need(not head.seal, "a transaction after a Seal")
     readers, features = set(head.reader_features), set(head.writer_features)
-    names = head.writer, head.database
+    names, locations = (head.writer, head.database), set(head.locations)
     for kind, item in transaction.actions:
         if kind == "upgrade":
             readers.update(item.required_reader_features)
             features.update(item.required_writer_features)
+        elif kind == "location":
+            locations.add(item.url)
         elif kind == "identity":
             names = item.writer, item.database
     need(max(len(readers), len(features)) <= 256, "too many features")
+    need(len(locations) <= 256, "too many locations")
     return Head(
         message.revision,
         message.uuid,
@@ -95,6 +100,7 @@ def follow(head: Head, transaction: Transaction) -> Head:
         frozenset(features),
         *names,
         transaction.seal,
+        frozenset(locations),
     )
 
 

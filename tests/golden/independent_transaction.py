@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from independent_wire import Message
 
-KNOWN_FEATURES = frozenset({"partition_columns"})
+KNOWN_FEATURES = frozenset({"locations", "partition_columns"})
 MAX_TIME = (1 << 55) - 1
 DESCRIBING = (
     messages.FILES,
@@ -93,6 +94,24 @@ def is_too_new(item: Message) -> bool:
     return not KNOWN_FEATURES.issuperset(item.required_reader_features)
 
 
+def check_location(url: str) -> None:
+    """Section 2."""
+    match = re.fullmatch(r"([a-z][a-z0-9+.-]*)://([^/]*)((?:/[^/]+)*)", url)
+    need(match and len(url.encode()) <= 1024, "location")
+    scheme, authority, path = match.groups() if match else ("", "", "")
+    need(not any(c in "?#\\" or c < " " or c == "\x7f" for c in url), "sign in a location")
+    need((scheme == "file") == (authority == ""), "authority of a location")
+    need(not {".", ".."}.intersection(path.split("/")), "segment of a location")
+    if "@" in authority:
+        user, _, host = authority.rpartition("@")
+        need(scheme.startswith("abfs") and user and host and ":" not in user, "credentials")
+
+
+def location_id(url: str) -> str:
+    """Section 2."""
+    return hashlib.sha256(b"lakelog location\n" + url.encode()).hexdigest()[:16]
+
+
 def check_commit(commit: Message) -> None:
     need(len(commit.successor_uuid) == len(commit.slot_seed) == 16, "successor or seed")
     need(1 <= commit.committed_at_us <= MAX_TIME, "time of commit")
@@ -128,6 +147,8 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
         for table in [*item.tables, *(schema.table for schema in item.schemas)]:
             check_table(table)
         need(all(len(schema.fingerprint) == 16 for schema in item.schemas), "fingerprint")
+    elif kind == "location":
+        check_location(item.url)
     elif kind == "add_batch":
         check_batch(item.segments, attached)
 
@@ -182,6 +203,11 @@ def fingerprint(arrow_schema: bytes, generations: Sequence[tuple[str, int]]) -> 
     return hashlib.sha256(data).digest()[:16]
 
 
+def check_ascending(names: Sequence[str]) -> None:
+    raw = [name.encode() for name in names]
+    need(len(raw) <= 256 and all(a < b for a, b in itertools.pairwise(raw)), "order, or too many")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint whose message keeps all rules; its segments were not looked at."""
@@ -206,9 +232,11 @@ def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) ->
     need(1 <= message.begun_at_us <= MAX_TIME, "time of the beginning")
     need(len(message.transaction_id) == 16, "transaction id")
     for names in (message.required_reader_features, message.required_writer_features):
-        raw = [name.encode() for name in names]
-        need(len(raw) <= 256 and all(a < b for a, b in itertools.pairwise(raw)), "features")
+        check_ascending(names)
         need(all(1 <= len(name) <= 64 for name in names), "feature")
+    check_ascending(message.locations)
+    for url in message.locations:
+        check_location(url)
     check_id(message.writer)
     check_id(message.database)
     need(ref.segment.kind == messages.REFERENCES, "references")

@@ -5,7 +5,7 @@
 
 - `log_id`, `uuid`, `digest` in hex; `incarnation`, `revision`, `epoch`, `committed_at_us`;
   `named`: [writer, database]; `sealed_for`: the incarnation that a Seal at the head names, else 0;
-- `reader_features`, `writer_features`: sorted lists;
+- `reader_features`, `writer_features`, `locations`: sorted lists;
 - `applications`: {id: version}, or "damaged" or "too-new";
 - `history`: "damaged", "too-new", or a hash of lines
   `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
@@ -101,6 +101,7 @@ def describe(state: State) -> Verdict:
         "sealed_for": head.seal,
         "reader_features": sorted(head.reader_features, key=str.encode),
         "writer_features": sorted(head.writer_features, key=str.encode),
+        "locations": sorted(head.locations, key=str.encode),
         "applications": told(lambda: {k: v for k, (v, _) in state.applications().items()}),
         "history": told(lambda: hash_lines(map(history_line, state.history()))),
         "complete": complete,

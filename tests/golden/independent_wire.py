@@ -236,7 +236,8 @@ def check_partition(name: str) -> str:
 
 def check_path(path: str) -> str:
     parts = path.encode().split(b"/")
-    need(path.startswith("data/") and len(path.encode()) <= 892, f"path {path!r}")
+    need(re.match(r"data/|at/[0-9a-f]{16}/", path), f"path {path!r}")
+    need(len(path.encode()) <= 892, f"path {path!r}")
     need(all(0 < len(part) <= 255 and part not in (b".", b"..") for part in parts), path)
     need(not any(char == "\\" or char < " " or char == "\x7f" for char in path), repr(path))
     return path

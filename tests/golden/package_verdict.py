@@ -99,6 +99,7 @@ def describe(state: State) -> Verdict:
         "sealed_for": state.sealed_for,
         "reader_features": sorted(state.reader_features, key=str.encode),
         "writer_features": sorted(state.writer_features, key=str.encode),
+        "locations": sorted(state.locations, key=str.encode),
         "applications": told(lambda: state.copy().applications.versions()),
         "history": told(lambda: hash_lines(map(history_line, history_rows(state.copy())))),
         "complete": not unlisted,

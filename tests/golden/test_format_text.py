@@ -13,6 +13,7 @@ from lakelog.catalog.format import (
     cut,
     frame,
     ipc_sizes,
+    locations,
     messages,
     names,
     objects,
@@ -84,6 +85,8 @@ def test_links_within_the_text_hold() -> None:
             objects.MAX_APP_ID_BYTES == 1024,
         ),
         ("| required features | 256 for readers, 256 for writers", objects.MAX_FEATURES == 256),
+        ("| locations of a log | 256; 1,024", locations.MAX_LOCATIONS == 256),
+        ("is at most 1,024 bytes long and", locations.MAX_LOCATION_BYTES == 1024),
         ("segments of a checkpoint | 1,048,576 |", objects.MAX_REFERENCES == 1_048_576),
         ("; 64 characters each |", objects.MAX_FEATURE_CHARS == 64),
         ("followed by one below 8 (section 3.2) | 262,144 |", messages.MAX_TINY == 262_144),
@@ -112,6 +115,13 @@ def test_links_within_the_text_hold() -> None:
 def test_a_number_in_the_text_is_that_of_the_code(said: str, is_so: bool) -> None:
     assert said in FLAT
     assert is_so
+
+
+def test_the_example_of_a_location_is_what_the_code_makes() -> None:
+    path = locations.path_at("s3://other", "raw/x.parquet")
+    assert f"= {path} " in FLAT
+    assert f"Version 1 knows one feature, `{locations.FEATURE}`," in FLAT
+    assert {locations.FEATURE} == objects.READER_FEATURES == objects.WRITER_FEATURES
 
 
 def test_the_kinds_of_segments_and_actions_are_those_of_the_code() -> None:

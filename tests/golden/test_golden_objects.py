@@ -59,7 +59,7 @@ CHAIN = (
     "optional-action",
     "seal",
 )
-ASIDE = ("identity", "refused-action", "refused-feature", "second-incarnation")
+ASIDE = ("identity", "refused-action", "refused-feature", "second-incarnation", "location")
 FRAMES = sorted(
     path
     for pattern in ("*.transaction", "*.checkpoint", "*.segment")
@@ -126,7 +126,7 @@ def said_by(state: State) -> list[Any]:
 
 def test_every_kind_of_object_is_there() -> None:
     assert {path.parent.name for path in FRAMES} == {
-        *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled",
+        *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled", "checkpoint-location",
     }  # fmt: skip
     kinds = {
         action.WhichOneof("kind")
@@ -135,7 +135,8 @@ def test_every_kind_of_object_is_there() -> None:
     }
     # Tombstone is kept for later: nothing writes one.
     assert kinds == {
-        "add", "remove", "schema", "upgrade", "add_batch", "identity", "seal", "forget", None,
+        "add", "remove", "schema", "upgrade", "add_batch", "identity", "seal", "forget",
+        "location", None,
     }  # fmt: skip
 
 
@@ -241,6 +242,16 @@ def test_a_sealed_log_goes_on_in_its_next_incarnation() -> None:
     state = empty_state("EWR", "weather")
     apply(state, second)
     assert said_by(loaded("second-incarnation")) == said_by(state)
+
+
+def test_a_log_names_the_places_of_files() -> None:
+    state = loaded("second-incarnation")
+    apply(state, decoded("location"))
+    assert state.locations == {"file://", "s3://other"}
+    kept = loaded("checkpoint-location")
+    assert (kept.locations, said_by(kept)) == (state.locations, said_by(state))
+    (path,) = (p for p in kept.files.table("hourly")["path"].to_pylist() if p.startswith("at/"))
+    assert kept.places.url(path) == "s3://other/raw/hourly/year=2013/part-007.parquet"
 
 
 def test_slot_uuids_follow_from_their_seeds() -> None:

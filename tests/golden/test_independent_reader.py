@@ -141,7 +141,7 @@ def test_points_in_time() -> None:
 @pytest.mark.parametrize("count", [DAMAGED, pytest.param(2_000, marks=pytest.mark.long)])
 def test_it_says_something_of_every_damaged_log(count: int) -> None:
     seen: dict[str, int] = {}
-    for name, log, done in make_logs(3, 0, count):
+    for name, log, done in make_logs(5, 0, count):
         found = json.loads(verdict_text(log))
         seen[found["verdict"]] = seen.get(found["verdict"], 0) + 1
         parts = [v for table in found.get("tables", {}).values() for v in table.values()]

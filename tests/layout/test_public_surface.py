@@ -11,7 +11,7 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "databases", "history", "margins", "snapshot", "store", "url", "writer",
+        "ambient", "databases", "history", "margins", "snapshot", "store", "url", "wide", "writer",
         "writers",
     },
     "Snapshot": {
@@ -21,7 +21,7 @@ SURFACE = {
         "token",
     },
     "Transaction": {
-        "add", "commit", "commit_info", "discard", "remove", "transaction_id", "write",
+        "add", "add_all", "commit", "commit_info", "discard", "remove", "transaction_id", "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",

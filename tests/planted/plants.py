@@ -11,6 +11,7 @@ import plants_blooms
 import plants_clocks
 import plants_commit
 import plants_gc
+import plants_in_place
 import plants_read
 import plants_rebuild
 import plants_rows
@@ -24,6 +25,7 @@ PARTS = (
     plants_clocks,
     plants_commit,
     plants_gc,
+    plants_in_place,
     plants_read,
     plants_rebuild,
     plants_rows,

@@ -144,9 +144,9 @@ def test_no_parquet_file_is_refused_by_name_and_the_transaction_goes_on(catalog,
 
 @pytest.mark.parametrize(
     "path",
-    ["../JFK/data/x.parquet", "data/../x.parquet", "/data/x.parquet", "data//x", "s3://b/data/x"],
+    ["../JFK/data/x.parquet", "data/../x.parquet", "/d/../x.parquet", "data//x", "s3://b/../x"],
 )
-def test_a_path_outside_of_the_prefix_is_refused_before_any_request(catalog, store, path):
+def test_a_path_that_is_none_is_refused_before_any_request(catalog, store, path):
     counting = CountingStore(store)
     with lakelog.Catalog(counting).writer("EWR", "weather") as writer:
         counting.reset()

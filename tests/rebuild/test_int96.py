@@ -8,6 +8,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakelog.catalog.commit import adopt
 from lakelog.catalog.data.footers import read
 from lakelog.errors import InvalidParquet
 from lakelog.rebuild import execute_rebuild, plan_rebuild
@@ -46,7 +47,7 @@ def test_a_rebuild_does_not_take_it_in(catalog, store, plan_of):
 def test_a_rebuild_of_a_log_that_has_it_keeps_it(catalog, store, fake, monkeypatch):
     """Whoever added it before it was refused still has the file."""
     store.put(BASE + PATH, int96())
-    monkeypatch.setattr(read, "read_new_footer", read.read_footer)
+    monkeypatch.setattr(adopt, "read_new_footer", read.read_footer)
     with catalog.writer("EWR", "weather") as writer:
         own, _ = commit(writer, 1, table="other")
         with writer.transaction() as tx:

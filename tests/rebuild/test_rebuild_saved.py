@@ -55,7 +55,7 @@ def test_the_format_of_a_saved_plan(saved):
     assert list(data) == [
         "lakelog_plan", "kind", "url", "writer", "database", "made_at", "rebuild_id", "log",
         "epoch", "left_out", "notes", "is_whole", "seal", "old_objects",
-        "data_digest", "schemas", "begun_at_us", "transactions",
+        "data_digest", "schemas", "begun_at_us", "locations", "transactions",
     ]  # fmt: skip
     assert (data["lakelog_plan"], data["kind"]) == (1, "rebuild")
     assert list(data["transactions"][0]) == [

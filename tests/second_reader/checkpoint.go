@@ -26,6 +26,7 @@ type checkpoint struct {
 	references     segmentRef
 	firstEpoch     uint64
 	begunAt        int64
+	locations      []string
 }
 
 func decodeCheckpoint(message []byte) *checkpoint {
@@ -63,6 +64,8 @@ func decodeCheckpoint(message []byte) *checkpoint {
 			c.firstEpoch = f.value
 		case f.is(15, wireVarint):
 			c.begunAt = zigzag(f.value)
+		case f.is(16, wireBytes):
+			c.locations = append(c.locations, string(f.bytes))
 		}
 	})
 	each(counts.bytes, func(f wireField) {
@@ -109,6 +112,8 @@ func (c *checkpoint) damaged() error {
 		return damage("first epoch or beginning out of range")
 	case !featuresFit(c.readerFeatures) || !featuresFit(c.writerFeatures):
 		return damage("wrong features")
+	case !locationsFit(c.locations):
+		return damage("wrong locations")
 	case !folderID.MatchString(c.writer) || !folderID.MatchString(c.database):
 		return damage("wrong names")
 	case r.kind != segReferences || r.rows < 1 || r.rows > maxReferences:
@@ -128,6 +133,15 @@ func featuresFit(names []string) bool {
 		}
 	}
 	return len(names) <= maxFeatures
+}
+
+func locationsFit(urls []string) bool {
+	for i, url := range urls {
+		if !locationFits(url) || i > 0 && urls[i-1] >= url {
+			return false
+		}
+	}
+	return len(urls) <= maxLocations
 }
 
 // A reference is a row of REFERENCES, or a SegmentRef of a message.

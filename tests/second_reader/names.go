@@ -17,6 +17,8 @@ const (
 	maxName       = 255
 	maxPath       = 892
 	maxFeatures   = 256
+	maxLocations  = 256
+	maxLocation   = 1024
 	maxGeneration = 999_999_999
 	maxAppID      = 1024
 )
@@ -40,7 +42,7 @@ func nameFits(name string) bool {
 func tableFits(name string) bool { return name != "" && nameFits(name) }
 
 func pathFits(path string) bool {
-	if !strings.HasPrefix(path, "data/") || len(path) > maxPath || !utf8.ValidString(path) {
+	if !strings.HasPrefix(path, "data/") && !inPlace.MatchString(path) || len(path) > maxPath || !utf8.ValidString(path) {
 		return false
 	}
 	for i := 0; i < len(path); i++ {
@@ -56,11 +58,42 @@ func pathFits(path string) bool {
 	return true
 }
 
+var (
+	inPlace      = regexp.MustCompile(`^at/[0-9a-f]{16}/`)
+	locationForm = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://([^/]*)((?:/[^/]+)*)$`)
+)
+
+// locationFits is the rule for URLs below which files lie that are outside of a writer's prefix.
+func locationFits(url string) bool {
+	parts := locationForm.FindStringSubmatch(url)
+	if parts == nil || len(url) > maxLocation || !utf8.ValidString(url) {
+		return false
+	}
+	for i := 0; i < len(url); i++ {
+		if c := url[i]; c < 0x20 || c == 0x7f || strings.IndexByte(`?#\`, c) >= 0 {
+			return false
+		}
+	}
+	for _, segment := range strings.Split(parts[3], "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	scheme, authority := parts[1], parts[2]
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, host := authority[:at], authority[at+1:]
+		if !strings.HasPrefix(scheme, "abfs") || user == "" || host == "" || strings.Contains(user, ":") {
+			return false
+		}
+	}
+	return (scheme == "file") == (authority == "")
+}
+
+// readable are the features of readers that this one knows.
+var readable = map[string]bool{"locations": true, "partition_columns": true}
+
 // shortText is the rule for names of features and operations: 1 to 64 characters.
 func shortText(text string) bool {
 	n := utf8.RuneCountInString(text)
 	return n >= 1 && n <= 64
 }
-
-// readable are the features of readers that this one knows.
-var readable = map[string]bool{"partition_columns": true}

@@ -21,11 +21,13 @@ type head struct {
 	database       string
 	readerFeatures map[string]bool
 	writerFeatures map[string]bool
+	locations      map[string]bool
 	sealedFor      uint32
 }
 
 func newHead() *head {
-	return &head{revision: beforeFirst, readerFeatures: map[string]bool{}, writerFeatures: map[string]bool{}}
+	none := func() map[string]bool { return map[string]bool{} }
+	return &head{revision: beforeFirst, readerFeatures: none(), writerFeatures: none(), locations: none()}
 }
 
 func (c *checkpoint) head() *head {
@@ -37,6 +39,9 @@ func (c *checkpoint) head() *head {
 	}
 	for _, name := range c.writerFeatures {
 		h.writerFeatures[name] = true
+	}
+	for _, url := range c.locations {
+		h.locations[url] = true
 	}
 	return h
 }
@@ -59,7 +64,7 @@ func (h *head) follow(t *transaction) error {
 	case h.sealedFor != 0:
 		return damage("follows a Seal")
 	}
-	readers, writers := maps.Clone(h.readerFeatures), maps.Clone(h.writerFeatures)
+	readers, writers, locations := maps.Clone(h.readerFeatures), maps.Clone(h.writerFeatures), maps.Clone(h.locations)
 	for i := range t.actions {
 		a := t.actions[i].decode()
 		for _, name := range a.readerFeatures {
@@ -68,11 +73,17 @@ func (h *head) follow(t *transaction) error {
 		for _, name := range a.writerFeatures {
 			writers[name] = true
 		}
+		if a.kind == actionLocation {
+			locations[a.url] = true
+		}
+	}
+	if len(locations) > maxLocations {
+		return damage("too many locations are named")
 	}
 	if len(readers) > maxFeatures || len(writers) > maxFeatures {
 		return damage("too many features are required")
 	}
-	h.readerFeatures, h.writerFeatures = readers, writers
+	h.readerFeatures, h.writerFeatures, h.locations = readers, writers, locations
 	for i := range t.actions {
 		switch a := t.actions[i].decode(); a.kind {
 		case actionIdentity:

@@ -46,7 +46,8 @@ const (
 	actionIdentity
 	actionSeal
 	actionForget
-	lastAction     = actionForget
+	actionLocation
+	lastAction     = actionLocation
 	actionOptional = 15 // each other number is a kind
 )
 
@@ -74,6 +75,7 @@ type action struct {
 	before         int64
 	tables         []string
 	schemas        []schemaName
+	url            string
 }
 
 type add struct {
@@ -249,6 +251,10 @@ func (r *rawAction) decode() *action {
 				a.next = uint32(f.value)
 			case f.is(2, wireBytes):
 				a.rebuildID = f.bytes
+			}
+		case actionLocation:
+			if f.is(1, wireBytes) {
+				a.url = string(f.bytes)
 			}
 		case actionForget:
 			switch {
@@ -449,6 +455,10 @@ func (t *transaction) checkAction(a *action) error {
 	case actionSeal:
 		if len(t.actions) != 1 || len(a.rebuildID) != 16 || a.next <= t.frame.incarnation || a.next > maxIncarnation {
 			return damage("Seal: breaks a rule")
+		}
+	case actionLocation:
+		if !locationFits(a.url) {
+			return damage("Location: no such URL")
 		}
 	case actionForget:
 		for _, table := range a.tables {

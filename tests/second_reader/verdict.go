@@ -31,6 +31,7 @@ type found struct {
 	SealedFor      uint32                  `json:"sealed_for"`
 	ReaderFeatures []string                `json:"reader_features"`
 	WriterFeatures []string                `json:"writer_features"`
+	Locations      []string                `json:"locations"`
 	Applications   any                     `json:"applications"`
 	History        string                  `json:"history"`
 	Tables         map[string]tableVerdict `json:"tables"`
@@ -89,7 +90,7 @@ func judgeOnce(folder string, target *uint64) (*found, error) {
 	f := &found{LogID: hex.EncodeToString(h.logID[:]), Incarnation: l.incarnation, Named: []string{h.writer, h.database},
 		Revision: h.revision, UUID: hex.EncodeToString(h.uuid), Digest: hex.EncodeToString(h.digest), Epoch: h.epoch,
 		CommittedAt: h.committedAt, SealedFor: h.sealedFor, ReaderFeatures: sortedNames(h.readerFeatures),
-		WriterFeatures: sortedNames(h.writerFeatures), Tables: map[string]tableVerdict{}}
+		WriterFeatures: sortedNames(h.writerFeatures), Locations: sortedNames(h.locations), Tables: map[string]tableVerdict{}}
 	f.Applications, f.History = r.applications(), r.history()
 	var names []string
 	names, f.Unlistable = r.names()
@@ -256,6 +257,7 @@ func (t *table) hashes() (files, statistics, groupStatistics string) {
 			ofFiles, ofGroups = append(ofFiles, a...), append(ofGroups, b...)
 		}
 	}
+	slices.Sort(lines)
 	slices.Sort(ofFiles)
 	slices.Sort(ofGroups)
 	return hashLines(lines), hashLines(ofFiles), hashLines(ofGroups)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....errors import CorruptObject
+from ....errors import CorruptObject, LakelogError
 from ..parquet import UNKNOWN_DIGEST, footer_digest
+from ..scan import tell_elsewhere
 
 if TYPE_CHECKING:
     from ....store import Store
@@ -36,9 +37,10 @@ def check_file(store: Store, part: FilePart) -> bytes:
     return footer
 
 
-def _replaced(part: FilePart, what: str) -> CorruptObject:
-    return CorruptObject(
+def _replaced(part: FilePart, what: str) -> LakelogError:
+    error = CorruptObject(
         f"{part.key} has {what}",
         key=part.key,
         hint="Restore the file from a copy, or read a point in time without it",
     )
+    return tell_elsewhere(error, part.key)

@@ -1,0 +1,96 @@
+"""Files that lie elsewhere: no footer says that they are of a log, so a rebuild takes them from the
+old log's objects alone. Their footers give the statistics, where they are still those that the log
+knows.
+
+Source: docs/format.md, sections 8 and 10.6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ..catalog.data.footers.read import read_footer
+from ..catalog.data.parquet import UNKNOWN_DIGEST
+from ..catalog.format.locations import Places, is_in_place
+from ..catalog.parallel import each_in_parallel
+from ..catalog.wire import lakelog_transaction_pb2 as wire
+from ..errors import CorruptObject, LakelogError
+from .old_state import facts_of
+
+if TYPE_CHECKING:
+    from ..plans import Progress
+    from ..store import Store
+    from .known_log import KnownLog
+
+_FACTS: Final = ("path", "size_bytes", "row_count", "footer_bytes")
+_NAMED: Final = 3
+
+
+def read_elsewhere(
+    store: Store, known: KnownLog, progress: Progress | None, *, at_once: int
+) -> tuple[dict[str, bytes], str]:
+    """What is known of the live files of an old log that lie elsewhere.
+
+    A file that is gone, changed, or can't be reached stays in the log as that has it: whoever reads
+    it is told, as before.
+
+    Args:
+        store: A `WideStore`.
+        progress: Called with (done, total, what).
+    Returns:
+        The `Add` of each, serialized, by path; and a note on those that couldn't be looked at,
+        empty if there are none.
+    Requests: 1 or 2 GET a file.
+    """
+    places = Places(known.locations, f"{known.state.writer}/{known.state.database}")
+    wanted = {name for name in known.live if is_in_place(name[1])}
+    rows = [(row, _url(places, row["path"])) for _, row in facts_of(known, wanted)]
+    sound = [(row, url) for row, url in rows if url]
+
+    def add_of(file: tuple[dict[str, Any], str]) -> tuple[wire.Add, str]:
+        row, url = file
+        add, problem = _add(row), ""
+        try:
+            parsed = read_footer(store, url, add.size_bytes).facts
+            digest = add.footer_digest
+            if digest in (b"", UNKNOWN_DIGEST, parsed.footer_digest):
+                add.row_groups.extend(parsed.row_groups)
+            else:
+                problem = f"{url}: it was changed"
+        except LakelogError as error:
+            problem = error.message if url in error.message else f"{url}: {error.message}"
+        return add, problem
+
+    found: dict[str, bytes] = {}
+    problems: list[str] = []
+    for done, (add, problem) in enumerate(each_in_parallel(add_of, sound, at_once=at_once), 1):
+        found[add.path] = add.SerializeToString()
+        if problem:
+            problems.append(problem)
+        if progress is not None:
+            progress(done, len(sound), "footers elsewhere read")
+    return found, _note(problems)
+
+
+def _url(places: Places, path: str) -> str:
+    try:
+        return places.url(path)
+    except CorruptObject:  # what named the place is lost
+        return ""
+
+
+def _add(row: dict[str, Any]) -> wire.Add:
+    add = wire.Add(**{name: row[name] for name in _FACTS})
+    add.footer_digest = row["footer_digest"]
+    add.schema_fingerprint = row["schema_fingerprint"]
+    return add
+
+
+def _note(problems: list[str]) -> str:
+    if not problems:
+        return ""
+    more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+    return (
+        f"{len(problems)} files that lie elsewhere are not as the old log has them: "
+        f"{'; '.join(problems[:_NAMED])}{more}. They stay live as the log says, without statistics"
+    )

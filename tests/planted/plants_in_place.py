@@ -1,0 +1,72 @@
+"""Files that lie elsewhere: nothing but reading goes there, and each has one name."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from planting import plant
+
+
+@plant("tests/catalog/test_in_place_adding.py")
+def files_of_the_lake_get_another_name() -> Any:
+    """A file below the writer's own `data/` is named by its URL: gc takes it for unnamed."""
+    from lakelog.catalog.commit import spots
+
+    return mock.patch.object(spots, "place_below", return_value=None)
+
+
+@plant("tests/catalog/test_in_place_adding.py")
+def names_elsewhere_say_whose_they_are() -> Any:
+    """A file elsewhere with the transaction's id in its name is new by its name."""
+    from lakelog.catalog.log import validate
+
+    return mock.patch.object(validate, "is_in_place", return_value=False)
+
+
+@plant("tests/catalog/test_in_place_adding.py")
+def links_are_names_of_their_own() -> Any:
+    """A file is live twice, by a link and by its own name."""
+    from lakelog.store import places
+
+    return mock.patch.object(places.os.path, "realpath", places.os.path.abspath)
+
+
+@plant("tests/rebuild/test_rebuild_in_place.py")
+def plans_of_gc_may_name_them() -> Any:
+    """A plan of gc deletes below `at/`."""
+    from lakelog.gc import plan
+
+    return mock.patch.object(plan, "is_in_place", return_value=False)
+
+
+@plant("tests/rebuild/test_rebuild_in_place.py")
+def a_rebuild_forgets_them() -> Any:
+    """A rebuild takes over only what lies below `data/`."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "read_elsewhere", return_value=({}, ""))
+
+
+@plant("tests/rebuild/test_rebuild_in_place.py")
+def a_rebuild_names_no_places() -> Any:
+    """The rebuilt log holds paths of which it doesn't say where they are."""
+    from lakelog.rebuild import build
+
+    return mock.patch.object(build, "_locations", return_value=[])
+
+
+@plant("tests/catalog/test_in_place.py")
+def checkpoints_forget_places() -> Any:
+    """A checkpoint doesn't know the locations of its state."""
+    from lakelog.catalog.log import checkpoint_state
+
+    def without(decoded: Any, writer: str, database: str) -> Any:
+        found = real(decoded, writer, database)
+        found.locations = frozenset()
+        return found
+
+    from lakelog.catalog.read import log_reader
+
+    real = checkpoint_state.state_of_checkpoint
+    return mock.patch.object(log_reader, "state_of_checkpoint", without)

@@ -1,0 +1,92 @@
+"""Files that lie elsewhere, read by Spark: by its own reader, and by the data source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lakelog
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog import open_catalog
+from lakelog.spark.hadoop_options import bucket_options
+
+WANT = [0, 1, 2, 100]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for number in range(3):
+        pq.write_table(pa.table({"a": [number]}), folder / f"x {number}%.parquet")
+    return folder
+
+
+def fill(catalog: lakelog.Catalog, names: list[str]) -> None:
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"a": [100]}))
+        for name in names:
+            tx.add("t", name)
+
+
+def by_format(spark: Any, url: str, **options: object) -> list[int]:
+    lakelog.spark.register(spark)
+    reader = spark.read.format("lakelog").option("database", "db").option("table", "t")
+    for name, value in options.items():
+        reader = reader.option(name, json.dumps(value))
+    return sorted(reader.load(url).toArrow()["a"].to_pylist())
+
+
+def test_on_disk(spark, tmp_path: Path, out: Path) -> None:
+    lake = str(tmp_path / "lake")
+    fill(open_catalog(lake), [str(path) for path in out.iterdir()])
+    frame = lakelog.spark.read(spark, lake, "db", "t")
+    assert sorted(frame.toArrow()["a"].to_pylist()) == WANT
+    assert by_format(spark, lake) == WANT
+    changed = out / "x 1%.parquet"
+    pq.write_table(pa.table({"a": [7, 7, 7]}), changed)
+    for read in (lambda: frame.toArrow(), lambda: by_format(spark, lake)):
+        with pytest.raises(Exception, match="x 1%") as caught:
+            read()
+        assert "the log says" in str(caught.value)
+
+
+@pytest.mark.s3
+def test_in_another_bucket(spark, tmp_path: Path, out: Path, moto, monkeypatch) -> None:
+    """By the data source, which has the options of that bucket, where Spark has no connector."""
+    import s3fs
+
+    bucket = moto.make_bucket()
+    s3fs.S3FileSystem(**moto.storage_options).put(f"{out}/", f"{bucket}/raw/", recursive=True)
+    lake, options = str(tmp_path / "lake"), {f"s3://{bucket}": moto.storage_options}
+    names = [f"s3://{bucket}/raw/{path.name}" for path in out.iterdir()]
+    fill(open_catalog(lake, location_options=options), names)
+    assert by_format(spark, lake, locationOptions=options) == WANT
+    with pytest.warns(RuntimeWarning, match="no connector") if not _has_s3(spark) else _nothing():
+        frame = lakelog.spark.read(spark, lake, "db", "t", location_options=options)
+    assert sorted(frame.toArrow()["a"].to_pylist()) == WANT
+
+
+def _has_s3(spark: Any) -> bool:
+    from lakelog.spark.urls import supports_url
+
+    return supports_url(spark, "s3://b")
+
+
+def _nothing() -> Any:
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_settings_of_one_bucket() -> None:
+    given = {"key": "k", "secret": "s", "endpoint_url": "http://x"}
+    found = bucket_options("s3://b.c/x", given)
+    assert found["fs.s3a.bucket.b.c.access.key"] == "k"
+    assert found["fs.s3a.bucket.b.c.endpoint"] == "http://x"
+    assert found["fs.s3a.impl.disable.cache"] == "true"
+    assert not any(name.startswith("fs.s3a.access") for name in found)
+    assert bucket_options("s3://b", {}) == {}
