@@ -66,6 +66,7 @@ for table, files in job["files"].items():
 """
 ASK = """
 import hashlib
+connection.execute("set enable_progress_bar = false")
 for name in ("first", "again"):
     start, busy = time.perf_counter(), time.process_time()
     rows = connection.sql(job["query"]).fetchall()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _MAIN: Final = "memory"  # what DuckDB calls the database of a connection that has no file
 HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
 _OPTIONS: Final = "can_have_nan = true, hive_partitioning = false, union_by_name = false"
+_FILES: Final = "lakelog_files_"
 _numbers: Final = itertools.count(1)
 
 
@@ -117,6 +118,8 @@ def _make_view(connection: Any, source: Source, schema: str | None) -> None:
     if source.name.lower().endswith(HIDDEN):
         raise UsageError(f"A table's view can't be named {source.name!r}", key=source.name)
     try:
+        if schema is None:
+            _drop_own(connection, name)
         if _stands_on_files(connection, source, schema):
             return
         connection.register(name, dataset)
@@ -153,21 +156,28 @@ def _stands_on_files(connection: Any, source: Source, schema: str | None) -> boo
             bare.check()
         return bare.paths
 
-    function = f"lakelog_files_{next(_numbers)}"
-    connection.create_function(function, files, [], "VARCHAR[]")
-    _remove_at_exit(connection, function)
+    function, view = f"{_FILES}{next(_numbers)}", quoted(source.name)
+    create = f"CREATE OR REPLACE VIEW {quoted(schema)}.main.{view}" if schema else ""
+    create = create or f"CREATE TEMP VIEW {view}"
     columns = ", ".join(f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in bare.columns)
-    view = quoted(source.name)
-    view = f"TEMP VIEW {view}" if schema is None else f"VIEW {quoted(schema)}.main.{view}"
+    rows = f"SELECT {columns} FROM read_parquet({function}(), {_OPTIONS})"
     try:
-        connection.execute(
-            f"CREATE OR REPLACE {view} AS"
-            f" SELECT {columns} FROM read_parquet({function}(), {_OPTIONS})"
-        )
-    except duckdb.Error:  # the first file can't be read: so says the other view, when asked
+        connection.create_function(function, files, [], "VARCHAR[]")
+        _remove_at_exit(connection, function)
+        connection.execute(f"{create} AS {rows}")
+    except duckdb.Error:  # it may read no files; or can't read the first: so says the other view
         return False
     is_made = True
     return True
+
+
+def _drop_own(connection: Any, name: str) -> None:
+    """Make room for a view in place of an earlier one of lakelog's; no other is replaced."""
+    connection.unregister(name)
+    asked = "SELECT sql FROM duckdb_views() WHERE temporary AND NOT internal AND view_name = ?"
+    for (text,) in connection.execute(asked, [name]).fetchall():
+        if f"read_parquet({_FILES}" in text:
+            connection.execute(f"DROP VIEW temp.main.{quoted(name)}")
 
 
 def _remove_at_exit(connection: Any, function: str) -> None:

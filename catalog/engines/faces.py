@@ -144,7 +144,8 @@ class EngineReads(ABC):
         schema: str | None = None,
     ) -> duckdb.DuckDBPyConnection:
         """A view a table in DuckDB. Views read when they are queried, always this very cut; columns
-        and conditions of a query reach the log's statistics.
+        and conditions of a query reach the log's statistics. Of some local tables DuckDB reads the
+        files itself, after they were held against the log (docs/engines.md).
 
         Args:
             connection: Where; if not given, a new one in memory. Views are its own: a cursor of it
@@ -160,7 +161,8 @@ class EngineReads(ABC):
             MissingDependency: DuckDB isn't installed.
             TableNotFound; for `tables` also SchemaConflict, UsageError.
             UsageError: `schema` is the name of a database that the connection has, or none at all.
-        Requests: those of `tables` and of each one's `schema`; those of `scan` for each query.
+        Requests: those of `tables` and of each one's `schema`, in a local folder those of `files`;
+            those of `scan` for each query.
         """
         from .duck import make_views
 

@@ -34,6 +34,7 @@ _SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "TimeZone": "UTC",
+    "enable_progress_bar": "false",  # else it is drawn on stdout, into the rows
 }
 
 

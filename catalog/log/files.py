@@ -365,7 +365,9 @@ class Files:
     def _any_live(self, table: str, paths: pa.ChunkedArray) -> bool:
         others = [part for part in self.parts if table in part.run.ranges]
         added = self.added.get(table, {})
-        if len(paths) <= MANY_PATHS or (not others and not added):
+        if not others and not added:
+            return False
+        if len(paths) <= MANY_PATHS:
             return any(self.is_live(table, path) for path in paths.to_pylist())
         wanted = paths.combine_chunks()
         held = [part.rows(table).column("path") for part in others]

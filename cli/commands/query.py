@@ -18,9 +18,10 @@ at one cut: the newest, or that of --as-of. --also adds another one under a name
 one query compares two points in time.
 
 Columns and conditions of the query reach the log's statistics: files that can't hold such rows are
-not read. Memory stays within --memory, and what doesn't fit goes to temporary files; rows are
-printed as they come. SQL sees the tables and nothing else, neither files nor the network. Times are
-in UTC; json holds the token of what was read. For - the SQL is read from stdin: < report.sql"""
+not read. Of some local tables DuckDB reads the files itself, held against the log first. Memory
+stays within --memory, and what doesn't fit goes to temporary files; rows are printed as they come.
+SQL sees the tables and nothing else, neither other files nor the network. Times are in UTC; json
+holds the token of what was read. For - the SQL is read from stdin: < report.sql"""
 EXAMPLES: Final = """
 lakelog query s3://lake/catalog weather "SELECT origin, max(temp) FROM hourly GROUP BY origin"
 lakelog query ./catalog weather "SELECT count(*) FROM hourly" --as-of 2013-06-30T00:00Z

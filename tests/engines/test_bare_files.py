@@ -16,7 +16,7 @@ from engine_lakes import KINDS, condition, value
 from lakelog.catalog.data.pages import check_pages
 from lakelog.catalog.engines import bare
 from lakelog.catalog.engines.session import SqlSession
-from lakelog.errors import AccessDenied, CorruptObject, InvalidQuery, ObjectNotFound
+from lakelog.errors import AccessDenied, CorruptObject, InvalidQuery, ObjectNotFound, UsageError
 
 WIDE = {name: kinds[-1] for name, kinds in KINDS.items()} | {"t": pa.timestamp("us")}
 WIDE |= {kind: getattr(pa, kind)() for kind in ("int8", "int16", "uint8", "uint16", "uint32")}
@@ -243,6 +243,28 @@ def test_views_stay_at_their_cut_and_leave_nothing_on_disk(catalog, tmp_path):
         assert connection.execute("execute q(2)").fetchall() == [(2,)]
     with duckdb.connect(str(own)) as connection:
         assert connection.sql("show tables").fetchall() == []
+
+
+def test_connections_that_may_do_little(catalog, tmp_path):
+    snapshot = write(catalog, {"a": [1]})
+    duckdb.connect(str(tmp_path / "own.db")).close()
+    with duckdb.connect(str(tmp_path / "own.db"), read_only=True) as connection:
+        assert snapshot.to_duckdb(connection).sql("from t").fetchall() == [(1,)]
+    with duckdb.connect(config={"enable_external_access": "false"}) as connection:
+        snapshot.to_duckdb(connection)
+        assert not is_bare(connection)
+        assert connection.sql("from t").fetchall() == [(1,)]
+    with duckdb.connect() as connection:
+        for _ in range(2):  # over and over, in either way
+            assert snapshot.to_duckdb(connection).sql("from t").fetchall() == [(1,)]
+        both = write(catalog, {"a": [2], "b": [3]})  # files that differ: by the stream
+        assert both.to_duckdb(connection).sql("select sum(a) from t").fetchall() == [(3,)]
+        assert snapshot.to_duckdb(connection).sql("from t").fetchall() == [(1,)]
+    with duckdb.connect() as connection:
+        connection.execute("create temp view t as select 'own' as own")
+        with pytest.raises(UsageError):
+            snapshot.to_duckdb(connection, ["t"])
+        assert connection.sql("from t").fetchall() == [("own",)]
 
 
 def test_an_open_connection_ends_in_silence(catalog, tmp_path):
