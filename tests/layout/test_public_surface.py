@@ -16,7 +16,7 @@ SURFACE = {
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "explain", "file_parts", "files", "refresh",
-        "row_filter",
+        "judged", "row_filter",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
         "token",
     },

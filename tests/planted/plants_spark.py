@@ -44,7 +44,7 @@ def bits_are_read_from_the_other_end() -> Any:
     return _java("FILE_INDEX", ("(i & 7)", "(7 - (i & 7))"))
 
 
-@plant(LAKES)
+@plant(f"{SKIPS}::test_files_are_skipped_and_no_row_is_lost")
 def casts_are_looked_through() -> Any:
     """A column under a cast is compared with the constant, as if there were no cast."""
     return _java(
