@@ -57,7 +57,7 @@ def check_on_conflict(value: Any) -> bool:
 
 @dataclass(slots=True)
 class _Live:
-    """The schemas that live files of a table had when that was looked up, and those that came since.
+    """The schemas that live files of a table had when that was looked up, and what came since.
 
     Attributes:
         fingerprints: Theirs; perhaps also of files that are gone by now.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -19,10 +19,13 @@ from ..where.kinds import family
 from ..where.tree import And, Compare, Constant, In, Not, Or, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..data.unify import FileSchema
     from ..where.tree import Predicate
+
+
+_BY_PLACE: Final = "FieldPath("  # how pyarrow spells pc.field(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class RowFilter:
     Attributes:
         predicate: Bound to the cut's schema; nothing that it rules out meets the filter.
         target: The columns that it looks at, as the cut has them.
-        expression: A pyarrow expression that decides in its place, and may say more.
+        expression: A pyarrow expression that decides in its place, and may say more. It may name
+            columns by their place in `target`.
     """
 
     predicate: Predicate
@@ -42,7 +46,10 @@ class RowFilter:
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that are asked for."""
         if self.expression is not None:
-            return _one_batch(_filtered(pa.Table.from_batches([batch]), self.expression))
+            names, first = batch.schema.names, self.target.names
+            ordered = batch.select([*first, *(name for name in names if name not in first)])
+            found = _filtered(pa.Table.from_batches([ordered]), self.expression)
+            return _one_batch(found.select(names))
         from ..where.arrow import mask
 
         return batch.filter(mask(self.predicate, batch))
@@ -87,15 +94,20 @@ def row_filter(
         )
     from ..where.from_arrow import from_arrow
 
-    whole = unify(schemas, table)
-    if decides:
-        _filtered(whole.empty_table(), where)
+    by_place = _BY_PLACE in str(where)
+    whole, conflicts = (unify(schemas, table), {}) if by_place else _agreed(schemas, table)
+    if decides or conflicts:
+        try:
+            _filtered(whole.empty_table(), where)
+        except InvalidPredicate:
+            _raise_conflict(conflicts, str(where))
+            raise
     predicate = from_arrow(where, whole)
     if predicate is None:  # not understood: Arrow filters by it, and nothing is skipped
         return RowFilter(Constant(True), whole, where)
     if not decides:
         predicate = _however_nan_compares(predicate)
-    return RowFilter(predicate, _chosen(whole, predicate), where)
+    return RowFilter(predicate, whole if by_place else _chosen(whole, predicate), where)
 
 
 def _however_nan_compares(predicate: Predicate, *, wanted: bool = True) -> Predicate:
@@ -130,11 +142,16 @@ def _of_text(where: str, schemas: Sequence[FileSchema], table: str) -> RowFilter
     try:
         predicate = parse_where(where, agreed, table)
     except InvalidPredicate:
-        for name, conflict in conflicts.items():
-            if name.lower() in where.lower():
-                raise conflict from None
+        _raise_conflict(conflicts, where)
         raise
     return RowFilter(predicate, _chosen(agreed, predicate))
+
+
+def _raise_conflict(conflicts: Mapping[str, SchemaConflict], where: str) -> None:
+    """Raise the conflict about a column that a filter names, if there is one."""
+    for name, conflict in conflicts.items():
+        if name.lower() in where.lower():
+            raise conflict from None
 
 
 def _agreed(

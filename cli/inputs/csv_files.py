@@ -187,13 +187,13 @@ def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch
     last = batch.columns[-1][-1].as_py() if batch is not None else None
     if last is None or not ("\n" in last or "\r" in last):
         return
-    begins, ends, row = 0, 0, []
+    begins, ends, last_row = 0, 0, []
     with source.open_text() as text, _long_fields():
         lines = itertools.chain(text, [_END])
         reader = standard_csv.reader(lines, delimiter=options.delimiter_of(source))
-        for row in reader:
-            begins, ends = ends, reader.line_num
-    if row != [_END]:  # it went into the quotes, too
+        for fields in reader:
+            begins, ends, last_row = ends, reader.line_num, fields
+    if last_row != [_END]:  # it went into the quotes, too
         raise UsageError(
             f"{source.name}, line {begins + 1}: quotes are opened and never closed",
             key=source.name,

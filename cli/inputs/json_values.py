@@ -14,9 +14,8 @@ import re
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from .texts import texts_as
+from .texts import overflows, texts_as
 
 BLANK: Final = " \t\r\n"
 ODD_FLOATS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -145,10 +144,8 @@ def _floats(values: list[float | None], kind: pa.DataType) -> pa.Array:
     """Rounded to the type; Arrow would make an infinity of what is beyond its range."""
     wide = pa.array(values, pa.float64())
     found = wide.cast(kind)
-    if not found.type.equals(wide.type):
-        endless = pc.not_equal(pc.is_inf(found.cast(pa.float64())), pc.is_inf(wide))
-        if pc.any(endless).as_py():
-            raise ValueError("too large")
+    if not found.type.equals(wide.type) and overflows(wide, found):
+        raise ValueError("too large")
     return found
 
 

@@ -15,6 +15,7 @@ from ...catalog.format.widening import widen
 from ...errors import SchemaConflict, UsageError
 from .arrow_files import read_batches, read_schema
 from .survey import survey
+from .texts import overflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,11 +201,13 @@ class Resolver:
             for name, column in zip(doubtful, batch.columns, strict=True):
                 held = self._held[name]
                 try:
-                    column.cast(held.kind)
+                    found = column.cast(held.kind)
+                    if _are_floats(column.type, held.kind) and overflows(column, found):
+                        raise pa.ArrowInvalid("a number is beyond its range")
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     where = f"{source.name}, rows {row + 1:,} to {row + batch.num_rows:,}"
-                    found = Held(schema.field(name).type, f"{where} ({error})", typed=True)
-                    self._conflict(name, held, found)
+                    kind = schema.field(name).type
+                    self._conflict(name, held, Held(kind, f"{where} ({error})", typed=True))
             row += batch.num_rows
 
     # --- Errors -----------------------------------------------------------------------------------
@@ -251,6 +254,10 @@ def _may_fail(kind: pa.DataType, target: pa.DataType) -> bool:
     if kind.equals(target):
         return False
     return widen(target, kind) != target or "timestamp[ns" in str(target)
+
+
+def _are_floats(*kinds: pa.DataType) -> bool:
+    return all(pa.types.is_floating(kind) for kind in kinds)
 
 
 def _are_numbers(*kinds: pa.DataType) -> bool:

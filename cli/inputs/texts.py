@@ -72,6 +72,12 @@ def texts_as(texts: pa.Array, kind: pa.DataType, *, forced: bool = False) -> pa.
     raise ValueError(f"no text can be {kind}")
 
 
+def overflows(wide: pa.Array, narrow: pa.Array) -> bool:
+    """Whether a cast of floats to a narrower type made an infinity of a number."""
+    before, after = (pc.is_inf(each.cast(pa.float64())) for each in (wide, narrow))
+    return pc.any(pc.not_equal(before, after)).as_py() is True
+
+
 def _refuse(wrong: bool) -> None:
     if wrong:
         raise ValueError("not a value of this type")

@@ -197,6 +197,18 @@ def test_types_that_are_named_of_json(cli, kind, good, bad):
     assert read().num_rows == 1
 
 
+def test_a_named_float_makes_no_infinity_of_a_number_in_parquet(cli):
+    pq.write_table(pa.table({"a": [0.5, 1e39]}), "a.parquet")
+    result = cli("write", "cat", "db", "t", "a.parquet", "--writer", "W", "--type", "a=float")
+    assert result.code == 4
+    assert "a number is beyond its range" in result.err
+    assert nothing_written()
+    pq.write_table(pa.table({"a": [0.5, float("inf"), None]}), "b.parquet")
+    result = cli("write", "cat", "db", "t", "b.parquet", "--writer", "W", "--type", "a=float")
+    assert result.code == 0
+    assert read()["a"].to_pylist() == [0.5, float("inf"), None]
+
+
 def test_a_text_of_several_lines_may_stand_at_the_end(cli):
     assert wrote(cli, {"a.csv": "a,b\n" + "1,x\n" * 20_000 + '2,"y\nz"'}).code == 0
     assert read()["b"].to_pylist()[-1] == "y\nz"
