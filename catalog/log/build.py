@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BATCH_FROM_FILES: Final = 256
 BATCH_FROM_BYTES: Final = 1 << 20
+_SAID_BYTES: Final = 8 << 10  # more than a commit says of itself
 
 
 @dataclass(slots=True)
@@ -139,7 +140,7 @@ def build_transaction(
         actions.insert(0, identity_action(state.writer, state.database))
         message.commit.members[0].action_count += 1
     message.actions.extend(actions)
-    if said and message.ByteSize() < MAX_MESSAGE_BYTES // 2:
+    if said and message.ByteSize() + _SAID_BYTES <= MAX_MESSAGE_BYTES:
         message.commit.members[-1].summary.update(said)
     if (size_bytes := message.ByteSize()) > MAX_MESSAGE_BYTES:
         raise too_large(size_bytes)

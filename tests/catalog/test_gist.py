@@ -119,6 +119,16 @@ def test_a_commit_that_does_not_say_is_unknown_and_not_zero(catalog):
     assert told(catalog)[1] == (0, None, None, None)
 
 
+def test_where_there_is_no_room_a_commit_stands_and_says_nothing(catalog):
+    with (
+        mock.patch.object(build, "MAX_MESSAGE_BYTES", 8_000),
+        catalog.writer("w", "db") as writer,
+        writer.transaction() as tx,
+    ):
+        tx.write("t", rows(5))
+    assert told(catalog) == [(5, 0, None, None)]
+
+
 def test_keys_of_lakelog_are_refused(catalog):
     with (
         catalog.writer("w", "db") as writer,
