@@ -296,3 +296,27 @@ def test_bloom_filters_are_written_and_asked(cli, tmp_path):
     assert wrong.code == 2
     assert "'ids'" in wrong.err
     assert cli("write", *at, "data/x", "--writer", "w", "--bloom", "id", "--add").code == 2
+
+
+def test_rows_are_split_by_columns(cli, inputs):
+    Path("days.csv").write_text("year,month,n\n2026,11,1\n2026,12,2\n2025,1,3\n")
+    args = ("write", "cat", "db", "d", "days.csv", "--writer", "W", "--partition-by", "year,month")
+    assert cli(*args, "-o", "json").code == 0
+    files = lakelog.open_catalog("cat").snapshot("db").files("d")
+    assert sorted(files["partition"].to_pylist()) == [
+        "year=2025/month=1", "year=2026/month=11", "year=2026/month=12",
+    ]  # fmt: skip
+    refused = cli(*args[:-1], "nope")
+    assert refused.code == 2
+    assert "no column 'nope'" in refused.err
+
+
+def test_a_file_is_added_with_the_columns_that_its_partition_tells(cli, inputs):
+    folder = Path("cat/W/db/data/year=2026")
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"n": [1]}), folder / "x.parquet")
+    told = ("--partition", "year=2026", "--partition-by", "year")
+    args = ("write", "cat", "db", "d", "data/year=2026/x.parquet", "--writer", "W", "--add")
+    assert cli(*args, *told).code == 0
+    rows = lakelog.open_catalog("cat").snapshot("db").to_arrow("d").to_pylist()
+    assert rows == [{"n": 1, "year": 2026}]
