@@ -117,8 +117,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--add",
         action="store_true",
-        help="FILEs are Parquet files in the store already, named relative to <writer>/<database>/ "
-        "and below data/; they are taken in as they are",
+        help="FILEs are Parquet files below data/ of the writer, named relative to "
+        "<writer>/<database>/; they are taken in as they are. For files elsewhere: lakelog add",
     )
 
 

@@ -243,7 +243,7 @@ class FrozenAmbient:
 
 
 def test_a_store_without_put_if_absent_is_told_what_that_means(cli, own_weather, monkeypatch):
-    def plain(url, storage_options=None):
+    def plain(url, *options):
         return Catalog(PlainStore(LocalStore(own_weather)))
 
     monkeypatch.setattr("lakelog.catalog.catalog.open_catalog", plain)
