@@ -55,11 +55,9 @@ class Catalog:
     """All writers' logs under one root.
 
     Attributes:
-        store: Where it is.
-        wide: The same, which also reads files that lie elsewhere.
-        url: The root, without secrets.
-        ambient, margins: Clock and identities, and how long things are left alone: for tests, and
-            for maintenance.
+        store, url: Where it is; the URL has no secrets.
+        wide: The same store, which also reads files that lie elsewhere.
+        ambient, margins: Clock and identities; how long things are left alone. For tests.
     """
 
     def __init__(
