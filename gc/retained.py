@@ -35,6 +35,7 @@ from ..errors import (
 )
 from .ends import beyond, check_beginning, check_other
 from .log_names import check_names, check_no_gap, with_listing
+from .other_histories import other_history, refuse_other_histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +67,7 @@ def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | N
     state = context.log.checkpoint_state(base)
     check_writer_features(state)
     for item in listing.transactions.get(base.revision, ()):
-        _match(state, context.log.transaction(item), listing.key(base))
+        _match(context, state, context.log.transaction(item), listing.key(base))
     return _whole(state)
 
 
@@ -107,13 +108,16 @@ def refuse_untouchable(state: State) -> None:
         )
 
 
-def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
+def _match(
+    context: MaintenanceContext, state: State, transaction: DecodedTransaction, key: str
+) -> None:
     message = transaction.message
+    if state.digest != transaction.digest:
+        raise other_history(context, key)
     facts = {
         "log": (state.log, transaction.log),
         "revision": (state.revision, message.revision),
         "uuid": (state.uuid, message.uuid),
-        "digest": (state.digest, transaction.digest),
         "epoch": (state.epoch, message.epoch),
         "transaction id": (state.transaction_id, message.commit.members[-1].transaction_id),
         "commit time": (state.committed_at_us, message.commit.committed_at_us),
@@ -264,8 +268,9 @@ def read_retained(context: MaintenanceContext) -> Retained:
 
     Raises:
         WriterNotFound, ForkError, MissingTransaction, CorruptError: Something is in doubt.
-    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments and each later transaction, and
-        for a name that is not there; once the log was pruned, also those of `check_beginning`.
+    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments, each later transaction and each
+        checkpoint, and for a name that is not there; once the log was pruned, also those of
+        `check_beginning`.
     """
     return with_listing(context, lambda names: _read_retained(context, names.listing))
 
@@ -282,6 +287,7 @@ def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
     paths = list(state.files.paths()) + other_incarnations(context, listing)
     retained = Retained(oldest, state, paths)
     replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
+    refuse_other_histories(context, listing, state)
     _read_on(context, state, retained.paths)
     refuse_untouchable(state)
     return retained

@@ -20,6 +20,7 @@ from ..catalog.read.lost_tail import find_unnamed, refuse_lost_tail
 from ..errors import (
     ForkError,
     LakelogError,
+    LostTail,
     NotFoundError,
     PlanOutdated,
 )
@@ -134,17 +135,30 @@ class Upheaval(Actors):
                 hold(not self.annals.owed, "U3 files are owed, and there is nothing to rebuild")
                 return
         self.world.now_us += int(LONG_S * 1e6)
+        if self._maintained(store):
+            self.annals.end(LogReader(store, WRITER, DATABASE, ambient).load())
+
+    def _maintained(self, store: Store) -> bool:
+        """Prune and gc; what they find lost is rebuilt first, as they say.
+
+        Returns:
+            False on a store that forks the log, where they tell of a commit that landed late, below
+            or under a checkpoint.
+        """
         try:
             self._maintain(store)
-        except ForkError:
-            if self.world.plain:  # a commit that landed late, below a checkpoint: gc tells of it
-                return
-            raise
+        except (ForkError, LostTail) as error:
+            if self.world.plain:
+                return False
+            if not self.annals.is_lossy or isinstance(error, ForkError):
+                raise
+            self.plan_rebuild(store)
+            execute_rebuild(store, self.plans[-1][1], ambient=self.world.ambient())
+            self._maintain(store)
         except LakelogError:
             if not self.annals.is_lossy:  # else there may be a hole, which a checkpoint hides
                 raise
-        log = LogReader(store, WRITER, DATABASE, ambient)
-        self.annals.end(log.load())
+        return True
 
     def _take_away(self, incarnation: int) -> None:
         """By hand, as the error says: what a rebuild began that died."""
