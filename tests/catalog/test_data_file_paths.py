@@ -86,7 +86,7 @@ def test_bad_paths(bad):
 
 @pytest.mark.parametrize("path", [pa.scalar("data/x"), Path("data/x"), b"data/x", 7], ids=repr)
 def test_what_is_no_text_is_no_path_and_the_error_says_that(path):
-    with pytest.raises(InvalidPath, match=f"is a {type(path).__name__}") as caught:
+    with pytest.raises(InvalidPath, match=f"is of type {type(path).__name__}") as caught:
         check_path(path)
     assert "below" not in str(caught.value)
     assert ".as_py()" in caught.value.hint

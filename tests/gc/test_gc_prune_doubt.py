@@ -10,6 +10,7 @@ from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     CorruptObject,
     ForkError,
+    LostTail,
     MissingTransaction,
     PlanOutdated,
     UnsupportedFeature,
@@ -91,7 +92,7 @@ DOUBTS = {
     fork_above: ForkError,
     fork_below: ForkError,
     fork_checkpoint_below: ForkError,
-    belongs_elsewhere: CorruptObject,
+    belongs_elsewhere: LostTail,
 }
 
 
@@ -230,7 +231,7 @@ def test_a_later_checkpoint_of_another_history_is_a_refusal(lake):
     build(lake, 6, [3, 5])
     lies(lake, 5, lambda state: setattr(state, "digest", bytes(32)))
     lake.pass_time(30 * DAY_S)
-    with pytest.raises(CorruptObject, match="another history"):
+    with pytest.raises(LostTail, match="went on in its place"):
         plan_prune(lake.catalog, W, D, keep_revisions=3)
 
 

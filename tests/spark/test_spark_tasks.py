@@ -3,7 +3,6 @@ No Spark runs here."""
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import lakelog
@@ -33,7 +32,7 @@ def written(url, *tables):
 def rows(url, snapshot):
     """By a reader and partitions that went to another process."""
     schema = spark_schema(snapshot.schema("t"))
-    reader = LakelogReader(selection(snapshot, "t"), schema, _Access(url, json.dumps({})))
+    reader = LakelogReader(selection(snapshot, "t"), schema, _Access(url, "{}", "{}"))
     shares = pickle.loads(pickle.dumps(reader.partitions()))
     reader = pickle.loads(pickle.dumps(reader))
     return [row for share in shares for batch in reader.read(share) for row in batch.to_pylist()]
@@ -57,7 +56,9 @@ def test_each_schema_goes_to_a_task_once(tmp_path):
     tables = [pa.table({"a": [n]}) if n % 2 else pa.table({"a": [n], "b": ["x"]}) for n in range(6)]
     snapshot = written(str(tmp_path), *tables)
     reader = LakelogReader(
-        selection(snapshot, "t"), spark_schema(snapshot.schema("t")), _Access(str(tmp_path), "{}")
+        selection(snapshot, "t"),
+        spark_schema(snapshot.schema("t")),
+        _Access(str(tmp_path), "{}", "{}"),
     )
     (share,) = reader.partitions()
     assert len(share.schemas) == 2
