@@ -214,7 +214,10 @@ def fail(error: OSError, key: str, verb: str) -> NoReturn:
         failure = AccessDenied(f"not allowed to {verb}: {text}", key=key, hint=_HINTS[code])
     else:
         failure = StorageError(f"can't {verb}: {text}", key=key, hint=_HINTS.get(code or 0))
-    raise failure from error
+    try:
+        raise failure from error
+    finally:
+        del failure, error  # else the error and this frame hold each other, and all callers' frames
 
 
 _INSTEAD_OF_LINK = (

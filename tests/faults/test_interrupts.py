@@ -7,6 +7,7 @@ and each transaction stands once.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import itertools
 import random
 import signal
@@ -168,6 +169,7 @@ def interrupted_round(at, *, plain, faults):
     begin(writer).commit()
     tx, crowd = begin(writer), Crowd(writer)
     faulty.script.faults = list(faults)
+    gc.collect()  # what an earlier round left must not be collected, and interrupted, at that line
     ended = EachLine(at, crowd.queue_up).run(tx.commit)
     crowd.wait()
     again = threading.Thread(target=tx.commit, daemon=True)
