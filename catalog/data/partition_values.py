@@ -232,7 +232,7 @@ def _parsed(text: str, kind: pa.DataType) -> Any:
     """A value as pyarrow takes it for a type.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a value of that type.
     """
     types = pa.types
     if types.is_string(kind):

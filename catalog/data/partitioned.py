@@ -61,7 +61,7 @@ def check_columns(names: Any) -> list[str]:
     """A list of names, each once.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not a list of names, or names a column twice.
     """
     is_list = isinstance(names, Iterable) and not isinstance(names, str | bytes | Mapping)
     found = [value_of(name) for name in names] if is_list else []

@@ -36,8 +36,8 @@ def partition_name(values: Iterable[tuple[str, str | None]]) -> str:
 
 def parse_partition(name: str) -> dict[str, str | None]:
     """The columns that a partition's name tells of, and the text of the value of each; None is
-    null. Parts without `=`, with an escape that is none, or with a column that stands twice tell of
-    none.
+    null. Parts without `=` or with an invalid escape tell of no column, nor does a column that
+    stands twice.
     """
     found: dict[str, str | None] = {}
     twice = set()

@@ -77,7 +77,7 @@ def number(text: str) -> Number:
     """A number: digits, a point, an exponent; or an infinity.
 
     Raises:
-        NotThis: It is none, or NaN, or one beyond all columns.
+        NotThis: The text is not a number, or NaN, or beyond the range of all columns.
     """
     if _NAN.fullmatch(text):
         raise NotThis("NaN can't be compared with, since engines differ")

@@ -27,7 +27,7 @@ def load(text: str) -> Any:
     """One JSON value.
 
     Raises:
-        ValueError: It is none, or an object names a key twice.
+        ValueError: The text is not valid JSON, or an object names a key twice.
     """
     try:  # what `decode` does, without its search for white space
         found, end = _scan(text := text.strip(BLANK), 0)
