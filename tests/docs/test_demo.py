@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,15 @@ def test_without_java_the_demo_leaves_spark_out(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert printed.count("left out: Spark needs Java") == 1
     assert printed.count("JFK                         13.1    44.06") == 2
+
+
+def test_readme_shows_what_the_first_query_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    start = README.split("## Start")[1].split("## What the demo shows")[0]
+    code, command, shown = (
+        start.split(f"```{kind}\n")[number].split("```")[0]
+        for kind, number in (("python", 1), ("sh", 1), ("text", 2))
+    )
+    exec(code, {})
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.split() == shown.split()
