@@ -6,6 +6,7 @@ Source: docs/format.md, section 2.1.
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
@@ -19,6 +20,7 @@ NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^") | set(map(chr, (*range(0x20), 0x7F)))
 _ESCAPE: Final = re.compile("[" + "".join(map(re.escape, sorted(_ESCAPED))) + "]")
 _HEX: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_FOLDER: Final = re.compile(r"[^=]+=.*", re.DOTALL)
 
 
 def partition_name(values: Iterable[tuple[str, str | None]]) -> str:
@@ -50,6 +52,19 @@ def parse_partition(name: str) -> dict[str, str | None]:
             twice.add(column)
         found[column] = None if text == NULL else value
     return {column: value for column, value in found.items() if column not in twice}
+
+
+def hive_partition(path: str) -> str:
+    """The partition that the folders right above a file name.
+
+    Args:
+        path: A key, path or URL with `/` between its segments.
+    Returns:
+        Those folders as they stand, `name=value` each, joined by `/`; empty if there are none.
+    """
+    above = reversed(path.split("/")[:-1])
+    named = [*takewhile(_FOLDER.fullmatch, above)]
+    return "/".join(reversed(named))
 
 
 def _value(text: str | None) -> str:
