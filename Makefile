@@ -64,8 +64,9 @@ soak: setup
 	  LAKELOG_EXAMPLES=$${LAKELOG_EXAMPLES:-1000} \
 	  $(BIN)/python -m pytest -q -m "long or hypothesis" --timeout 0 $(ARGS)
 
-# The three readers on many logs; needs Go. SEED=<seed> make readers repeats a run.
+# The second reader's own tests, and the three readers on many logs; needs Go. SEED=<seed> make readers repeats a run.
 readers: $(VENV)/.dev
+	cd tests/second_reader && go test ./...
 	$(BIN)/python tests/golden/three_readers.py --valid 500 --damaged 3000 --seed $${SEED:-$$(date +%s)}
 
 # mypy must see the package under its own name, whatever this folder is called.

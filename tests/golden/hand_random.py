@@ -191,6 +191,9 @@ class RandomLog:
         else:
             names = rng.sample(COLUMN_NAMES, rng.randint(1, 4))
             fields = pa.schema([(name, rng.choice(TYPES)) for name in names])
+            if rng.random() < 0.15:  # a column that the partition's name tells of
+                told = fields.field(0).with_metadata({"lakelog.partition": "name"})
+                fields = fields.set(0, told)
             data = fields.serialize().to_pybytes()
             if rng.random() < 0.06:  # opaque to replay; its statistics are unknown
                 double = pa.schema([("a", pa.int8()), ("a", pa.int8())]).serialize().to_pybytes()

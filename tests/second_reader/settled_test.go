@@ -61,15 +61,25 @@ func TestWhatEndsAPartsFallingBack(t *testing.T) { // section 4.7
 	if v := l.expect("ok", ""); v.Tables["t"].Files != damaged {
 		t.Fatal(canonical(v))
 	}
-	// A lower base of another chain does not count.
-	l, segments, _ := sample(t)
-	segments[7].byReference = true
-	l.digest = bytes.Repeat([]byte{7}, 32)
-	l.checkpoint(3, segments, false)
-	l.expect("ok", "")
-	remove(l.segmentPath(segments[7]))
-	if v := l.expect("ok", ""); v.Applications != damaged {
-		t.Fatal(canonical(v))
+	// A lower base counts, but not one of another chain.
+	for _, digest := range [][]byte{nil, bytes.Repeat([]byte{7}, 32)} {
+		l, segments, paths := sample(t)
+		own := l.digest
+		if digest != nil {
+			l.digest = digest
+		}
+		l.checkpoint(3, segments, false)
+		l.digest = own
+		l.commit(nil)
+		segments[7].byReference = true
+		segments[8] = l.historySegment(0, 4, 1, 0, 2, 0, 1, 1, 1, 1, 0, 0)
+		remove(paths...)
+		l.checkpoint(3, segments, false)
+		l.expect("ok", "")
+		remove(l.segmentPath(segments[7]))
+		if v := l.expect("ok", ""); (v.Applications == damaged) != (digest != nil) {
+			t.Fatal(canonical(v))
+		}
 	}
 }
 
