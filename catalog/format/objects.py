@@ -10,7 +10,7 @@ Source: docs/format.md, sections 4 to 6.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
@@ -314,6 +314,7 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
     references = piece_of_ref(
         message.references, frame.attachments, key, folder=segments_beside(key), inline_only=False
     )
+    references = replace(references, log=frame.log)
     _require(message.revision == name.revision, key, f"says it is revision {message.revision}")
     own = len(message.uuid) == 16 and message.uuid[:4].hex() == name.uuid8
     _require(own, key, "has another uuid than its name")

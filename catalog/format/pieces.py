@@ -49,6 +49,7 @@ class Piece:
         part: Of which FILES segment it is or describes rows; -1 for other kinds.
         run: The run that a FILES segment belongs to; -1 for other kinds.
         dead: FILES: bitmap of rows that are no longer live; None: none are.
+        log: The log of the checkpoint that refers to it; None: not kept.
     """
 
     segment: wire.Segment
@@ -60,6 +61,7 @@ class Piece:
     run: int = -1
     dead: bytes | None = None
     offset: int = field(default=0, compare=False)
+    log: LogIdentity | None = field(default=None, compare=False)
 
     @property
     def kind(self) -> int:

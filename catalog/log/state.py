@@ -269,7 +269,8 @@ class State:
         folder = segments_folder(self.writer, self.database)
         pieces = decode_references(data, references.rows, self.base.attachments, key, folder)
         check_live_rows(pieces, self.base.message.counts.files, key)
-        return pieces
+        # They may be read when the state stands on another base again.
+        return tuple(replace(piece, log=self.base.log) for piece in pieces)
 
     def of_kind(self, kind: int) -> list[Piece]:
         """The base's pieces of a kind; to be called within `sound`."""

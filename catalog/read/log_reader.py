@@ -238,6 +238,7 @@ class LogReader(LogFolder):
         """Arrow IPC bytes of segment objects, checked.
 
         Args:
+            log: The one that they are of, where they don't say themselves which checkpoint's.
             newer: Takes the keys of those whose messages hold fields of a later version.
         Raises:
             CorruptObject: One is damaged, of another log, or not there.
@@ -251,7 +252,7 @@ class LogReader(LogFolder):
             piece, body = pair
             try:
                 if body is not None:
-                    return open_segment(body, piece, log, newer)
+                    return open_segment(body, piece, piece.log or log, newer)
             except CorruptError as error:
                 return error
             return CorruptObject(

@@ -3,8 +3,12 @@ committed anew under the same name, is no base, neither for readers nor for writ
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
+from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject
 from lakelog.testing.keys import log_keys
@@ -79,3 +83,23 @@ def test_the_other_parts_of_a_state_go_by_it_too(store, replaced, catalog):
     assert state.history.table().num_rows == 3
     with pytest.warns(CheckpointWarning):
         assert Catalog(store).history("db").num_rows == 3
+
+
+def test_pieces_are_held_against_the_log_of_their_own_checkpoint(store, catalog, monkeypatch):
+    """The newest checkpoint says that it is of another log: what a lower one refers to still
+    counts, also where it is read later, as statistics are."""
+    monkeypatch.setattr(piece_sink, "SPILL_FROM_BYTES", 0)
+    writer = catalog.writer("w", "db", checkpoint_every=0)
+    write(writer, 1)
+    writer.checkpoint()
+    write(writer, 2)
+    key = writer.checkpoint().key
+    known = Catalog(store).snapshot("db").statistics("t")
+    frame = decode_frame(store.get(key), FrameKind.CHECKPOINT, key, incarnation=1)
+    stranger = replace(frame.log, log_id=bytes(16))
+    body, _ = encode_frame(FrameKind.CHECKPOINT, stranger, frame.message, frame.attachments)
+    store.delete([key, log_keys(store, "transaction")[0]])
+    store.put(key, body)
+    with pytest.warns(CheckpointWarning, match="belongs to another log"):
+        assert Catalog(store).snapshot("db").statistics("t") == known
+    assert known.num_rows
