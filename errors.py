@@ -238,6 +238,10 @@ class SchemaConflict(ConflictError):
         self.writers = writers
 
 
+class ColumnsChanged(ConflictError):
+    """The columns of a table were changed by another commit since this transaction looked at them."""
+
+
 class ObjectExists(ConflictError):
     """Put-if-absent found the key taken."""
 
