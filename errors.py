@@ -239,7 +239,7 @@ class SchemaConflict(ConflictError):
 
 
 class ColumnsChanged(ConflictError):
-    """The columns of a table were changed by another commit since this transaction looked at them."""
+    """Another commit has changed the columns of a table since this transaction looked at them."""
 
 
 class ObjectExists(ConflictError):

@@ -73,8 +73,8 @@ class FileGroup:
 
 @dataclass(frozen=True)
 class _ColumnPlan:
-    """How a column comes about: `read`, under the name `stored`, and, if `physical` is set, cast from
-    that; else filled, with `text` cast."""
+    """How a column comes about: `read`, under the name `stored`, and, if `physical` is set, cast
+    from that; else filled, with `text` cast."""
 
     name: str
     read: DataType | None

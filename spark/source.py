@@ -275,6 +275,7 @@ class LakelogReader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from ..catalog.data.scan import scan_files
+
         if not isinstance(partition, _Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
         wanted = to_arrow_schema(self._schema, timezone="UTC")

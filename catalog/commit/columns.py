@@ -6,7 +6,6 @@ Source: docs/format.md, section 5.5.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from ..log.lookup import schemas_with
 from .live_schemas import live_schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from ..data.evolution import Change
     from ..format.definitions import Definition, Identity
@@ -87,24 +86,55 @@ class Columns:
             for a in self._intent.actions
             if a.WhichOneof("kind") == "schema" and a.schema.table == table
         ]
-        known, live = self._session.ask(partial(_schemas_of, table=table, removed=removed))
-        if not known and not own:
-            raise TableNotFound(
-                f"The log of {self._session.writer_id}/{self._session.database} knows no table "
-                f"{table!r}",
-                key=table,
-                hint="Write to it first: this changes the columns of one writer's files",
+
+        def asked(state: State) -> list[wire.Action]:
+            visible, known = visible_columns(
+                state, table, before, own, removed, dropped=change.drop
             )
-        held = [*live, *own] or known
-        visible = _visible(held, before, table, change.drop, self._session.writer_id)
-        identities: set[Identity] = set().union(*map(generations_in, [*known, *own]))
-        message = evolved(visible, before, identities, change, table)
-        return self._session.ask(lambda state: definition_actions(state, message))
+            return definition_actions(state, evolved(visible, before, known, change, table))
+
+        return self._session.ask(asked)
 
     def keep(self, actions: list[wire.Action]) -> None:
         """Go by these actions from here on."""
         message = actions[-1].definition
         self._known[message.table] = decode_definition(message, "this transaction")
+
+
+def visible_columns(
+    state: State,
+    table: str,
+    before: Definition | None,
+    own: Sequence[pa.Schema] = (),
+    removed: Collection[tuple[str, str]] = (),
+    *,
+    dropped: Collection[str] = (),
+) -> tuple[pa.Schema, set[Identity]]:
+    """The columns that files of a table show in one log; and all that files of it ever had, as far
+    as it knows.
+
+    Args:
+        before: Its definition.
+        own: Schemas of files that are added together with a change.
+        removed: Tables and paths of files that are removed with it.
+        dropped: Columns that go: their types may conflict.
+    Raises:
+        TableNotFound: The log doesn't know it.
+        SchemaConflict: Files disagree about the type of a column.
+    """
+    known = [entry.schema for entry in schemas_with(state, [table]).of_table(table)]
+    if not known and not own:
+        raise TableNotFound(
+            f"The log of {state.writer}/{state.database} knows no table {table!r}",
+            key=table,
+            hint="Write to it first: this changes the columns of one writer's files",
+        )
+    live = [entry.schema for entry in live_schemas(state, table, removed)] if known else []
+    identities: set[Identity] = set().union(*map(generations_in, [*known, *own]))
+    if before is not None:
+        identities |= before.identities()
+    held = [*live, *own] or known
+    return _united(held, before, table, dropped, state.writer), identities
 
 
 def _fitted(each: pa.Field, definition: Definition, *, checked: bool) -> pa.Field:
@@ -158,25 +188,14 @@ def _numbers(schema: wire.Schema) -> list[tuple[str, int]]:
     return [(item.column, item.generation) for item in schema.generations]
 
 
-def _schemas_of(
-    state: State, table: str, removed: Collection[tuple[str, str]]
-) -> tuple[list[pa.Schema], list[pa.Schema]]:
-    """All schemas that the log knows of a table, and those of its live files."""
-    known = schemas_with(state, [table]).of_table(table)
-    if not known:
-        return [], []
-    live = live_schemas(state, table, removed)
-    return [entry.schema for entry in known], [entry.schema for entry in live]
-
-
-def _visible(
+def _united(
     schemas: list[pa.Schema],
     before: Definition | None,
     table: str,
     dropped: Collection[str],
     writer: str,
 ) -> pa.Schema:
-    """The columns of a table; those that are dropped may be of several types.
+    """The columns of a table; of those that are dropped types may conflict.
 
     Raises:
         SchemaConflict: Others are.
@@ -188,7 +207,5 @@ def _visible(
             raise conflict
     if not conflicts:
         return found
-    lost = {name: next(i.schema.field(name) for i in items if name in i.schema.names)
-            for name in conflicts}  # fmt: skip
-    return pa.schema([*found, *(field_of(n, f.type, generation(f)) for n, f in lost.items())])
-
+    first = [next(i.schema.field(n) for i in items if n in i.schema.names) for n in conflicts]
+    return pa.schema([*found, *(field_of(f.name, f.type, generation(f)) for f in first)])

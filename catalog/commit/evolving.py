@@ -71,7 +71,9 @@ class Evolving(ABC):
         """
         from ..data.evolution import make_change
 
-        change = make_change(add, drop, rename, widen, default, order)
+        change = make_change(
+            add=add, drop=drop, rename=rename, widen=widen, default=default, order=order
+        )
         self._evolve(value_of(table), change)
 
     def _evolve(self, table: str, change: Change) -> None:

@@ -56,9 +56,7 @@ def footer_of(  # noqa: PLR0917 - as they come
     )
 
 
-def removals(
-    removed: Mapping[tuple[str, str], None], named: int, operation: str
-) -> dict[str, Any]:
+def removals(removed: Mapping[tuple[str, str], None], named: int, operation: str) -> dict[str, Any]:
     """What the next file says of what the transaction removes: those that no file names yet.
 
     Args:

@@ -142,9 +142,7 @@ class Readable:
         held = [FileSchema(one, self._writer) for one in (united, beside) if one is not None]
         if (united is not None or not used) and _unites([*held, own], table):
             return
-        entries = self._live(
-            state, table, removed, definition, empty=empty and beside is None
-        )
+        entries = self._live(state, table, removed, definition, empty=empty and beside is None)
         if beside is not None:
             entries.append(FileSchema(beside, self._writer, words="this transaction"))
         _refuse_new_conflict(entries, own, table)

@@ -58,7 +58,13 @@ class _Column:
 
 
 def make_change(
-    add: Any, drop: Any, rename: Any, widen: Any, default: Any, order: Any
+    *,
+    add: Any = None,
+    drop: Any = None,
+    rename: Any = None,
+    widen: Any = None,
+    default: Any = None,
+    order: Any = None,
 ) -> Change:
     """What a user asks for, its form checked.
 
@@ -151,8 +157,9 @@ def _renamed(
             raise _is_taken(called, table)
         if name in new and called != name:
             identity = _next(called, taken, change)
-            column = replace(column, sources=(identity, *column.sources))
-        found[called] = column
+            found[called] = replace(column, sources=(identity, *column.sources))
+        else:
+            found[called] = column
     return found
 
 
@@ -283,12 +290,15 @@ def _items(given: Any, what: str) -> list[tuple[Any, Any]]:
 def _text(name: Any, what: str) -> str:
     if not isinstance(name, str) or not name:
         raise UsageError(
-            f"{what}= has {name!r:.60} for the name of a column", hint="Give a text that isn't empty"
+            f"{what}= has {name!r:.60} for the name of a column",
+            hint="Give a text that isn't empty",
         )
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what}= has a name that is no valid Unicode", hint="Spell it anew") from None
+        raise UsageError(
+            f"{what}= has a name that is no valid Unicode", hint="Spell it anew"
+        ) from None
     return name
 
 

@@ -1,5 +1,5 @@
-"""What a file shows: its columns as its log's definition of the table has them, each under the name,
-generation and type that readers see. Pure.
+"""What a file shows: its columns as its log's definition of the table has them, each under the
+name, generation and type that readers see. Pure.
 
 All that reads files goes by it: a column that was renamed is found under its old name, one that was
 dropped is not found, and one that came later has its default.
@@ -110,9 +110,7 @@ def shown(own: pa.Schema, definition: Definition | None) -> Shown:
         if (each.name, generation(each)) not in known and each.name not in definition.sources:
             fields.append(field_of(each.name, each.type, generation(each)))
             stored[each.name] = each.name
-    lacking = {
-        name: value for name, value in definition.defaults.items() if name not in stored
-    }
+    lacking = {name: value for name, value in definition.defaults.items() if name not in stored}
     return Shown(own, pa.schema(fields), stored, lacking, definition.name)
 
 

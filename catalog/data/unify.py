@@ -116,8 +116,8 @@ def only(schema: pa.Schema, names: set[str]) -> pa.Schema:
 
 
 def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """A batch of what one file has of the target, in the order and types of the cut's schema; what it
-    lacks is null.
+    """A batch of what one file has of the target, in the order and types of the cut's schema; what
+    it lacks is null.
 
     Raises:
         pyarrow.ArrowInvalid: A value doesn't fit (a timestamp out of the finer unit's range).

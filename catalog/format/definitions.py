@@ -138,7 +138,8 @@ def decode_definition(message: wire.Definition, where: str) -> Definition:
         raise CorruptObject(
             f"{where} holds an invalid definition of table {message.table!r}: {error}",
             key=where,
-            hint="Its files can be listed, its rows can't be read. Was it written by a newer Arrow?",
+            hint="Its files can be listed, its rows can't be read. Was it written by a newer "
+            "Arrow?",
         ) from error
     dropped = frozenset(_identity(item) for item in message.dropped)
     name = name_of(message.SerializeToString(deterministic=True))

@@ -86,9 +86,7 @@ SCHEMAS_COLUMNS: Final = _schema(
 APPLICATIONS_COLUMNS: Final = _schema(
     app_id=pa.string(), app_version=pa.int64(), committed_at_us=pa.int64()
 )
-DEFINITIONS_COLUMNS: Final = _schema(
-    table=pa.string(), definition=pa.binary(), revision=pa.int64()
-)
+DEFINITIONS_COLUMNS: Final = _schema(table=pa.string(), definition=pa.binary(), revision=pa.int64())
 HISTORY_COLUMNS: Final = _schema(
     revision=pa.int64(),
     uuid=pa.binary(16),

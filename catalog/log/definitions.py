@@ -1,4 +1,4 @@
-"""The definitions of a log, by table: pieces of a checkpoint, and what transactions said since. Pure.
+"""The definitions of a log, by table: pieces of a checkpoint and what transactions said since. Pure.
 
 Source: docs/format.md, sections 5.5 and 6.2.
 """

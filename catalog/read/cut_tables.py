@@ -164,14 +164,11 @@ class CutTables:
         entries = self.schemas_of(state, table)
         if used is not None:
             entries = [entry for entry in entries if entry.fingerprint in used]
-        return [
-            FileSchema(
-                self.shown(state, table, entry.fingerprint).schema,
-                state.writer,
-                partial(self._example, state, table, entry.fingerprint),
-            )
-            for entry in entries
-        ]
+        return [self._file_schema(state, table, entry.fingerprint) for entry in entries]
+
+    def _file_schema(self, state: State, table: str, fingerprint: bytes) -> FileSchema:
+        example = partial(self._example, state, table, fingerprint)
+        return FileSchema(self.shown(state, table, fingerprint).schema, state.writer, example)
 
     def _example(self, state: State, table: str, fingerprint: bytes) -> str:
         """The path of a live file with a schema; nothing if there is none."""
