@@ -238,6 +238,10 @@ class SchemaConflict(ConflictError):
         self.writers = writers
 
 
+class ColumnsChanged(ConflictError):
+    """Another commit has changed the columns of a table since this transaction looked at them."""
+
+
 class ObjectExists(ConflictError):
     """Put-if-absent found the key taken."""
 

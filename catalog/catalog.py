@@ -28,6 +28,7 @@ from ..errors import (
 )
 from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
+from .evolves import EvolvesTables
 from .format.columns import array, numbers
 from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
@@ -51,7 +52,7 @@ class HistoryWarning(UserWarning):
     """Part of a log can't be read; its history shows the rest."""
 
 
-class Catalog:
+class Catalog(EvolvesTables):
     """All writers' logs under one root.
 
     Attributes:
@@ -222,8 +223,7 @@ class Catalog:
         found = [listing for listing in listings if listing.head >= 0 or listing.others]
         if found:
             if tell_lost and len(found) < len(logs):
-                having = {listing.writer for listing in found}
-                self._tell_lost([log for log in logs if log.writer not in having])
+                self._tell_lost([log for log, one in zip(logs, listings) if one not in found])
             return found
         there = sorted({name for _, name in self._logs()})
         if not there:

@@ -347,8 +347,8 @@ class Snapshot(EngineReads):
         files, facts = self._held(state, asked)
         rows = by_commit(asked_rows(files, asked, facts, whole=True))
         folder = base_folder(state.writer, self.database)
-        schemas = self._tables.schemas_of(state, asked.table)
-        parts = file_parts(rows, folder, schemas, *asked_groups(asked, facts, rows))
+        shown = partial(self._tables.shown, state, asked.table)
+        parts = file_parts(rows, folder, shown, *asked_groups(asked, facts, rows))
         yield from keyed(parts, folder, state)
 
     def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:

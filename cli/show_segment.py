@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import CorruptObject
 from . import output
 from .show_checkpoint import holds, segment_fields
+from .show_definition import definition_form
 from .text import many, size
 from .values import plain
 
@@ -76,8 +77,12 @@ def _records(rows: pa.Table) -> list[dict[str, Any]]:
 
 def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
     """The values of a column; what is named by bytes in hex, as everywhere else."""
+    from ..catalog.wire.lakelog_transaction_pb2 import Definition
+
     if name in _HEX:
         return [None if value is None else value.hex() for value in column.to_pylist()]
+    if name == "definition":
+        return [definition_form(Definition.FromString(data)) for data in column.to_pylist()]
     if name == "transaction_ids":
         return [[value.hex() for value in values] for values in column.to_pylist()]
     return plain(column)

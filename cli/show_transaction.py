@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import CorruptError, LakelogError
 from . import output
 from .output import Column
+from .show_definition import definition_form, print_definition
 from .show_statistics import of_add, of_batch
 from .text import cell, count, many, size
 from .values import plain
@@ -154,7 +155,9 @@ def _action(
     if kind == "schema":
         return [base | _schema(action.schema)]
     if kind in _OWN_FORM:
-        return [base | {"fields": _OWN_FORM[kind](getattr(action, kind))}]
+        inner = getattr(action, kind)
+        table = getattr(inner, "table", None)
+        return [base | {"table": table, "fields": _OWN_FORM[kind](inner)}]
     from google.protobuf.json_format import MessageToDict
 
     inner = getattr(action, kind) if kind else None
@@ -235,6 +238,7 @@ _OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
     "seal": _seal,
     "forget": _forget,
     "location": _location,
+    "definition": definition_form,
 }
 
 
@@ -320,6 +324,9 @@ def _print_action(record: dict[str, Any], statistics: bool) -> None:
             ],
             indent="        ",
         )
+    elif kind == "definition":
+        output.line(f"definition  {cell(record['table'])}")
+        print_definition(record["fields"])
     elif kind == "identity":
         output.line(f"identity  {record['fields']['writer']}/{record['fields']['database']}")
     elif kind == "location":

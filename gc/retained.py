@@ -74,7 +74,7 @@ def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | N
 def _whole(state: State) -> State:
     """The state, once all its parts are read: nothing may come to light later."""
     refuse_broken(state)
-    _ = state.schemas, state.applications, state.history.table()
+    _ = state.schemas, state.definitions, state.applications, state.history.table()
     return state
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.format.locations import FEATURE
 from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid
 from ..catalog.format.objects import decode_transaction
+from ..catalog.log.definitions import definition_actions
 from ..catalog.log.build import Intent, build_transaction, identity_action, upgrade_actions
 from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
@@ -107,6 +108,8 @@ def _intent(
             intent.actions += _schema(schemas[name])
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
+    for data in item.definitions:
+        intent.actions += definition_actions(state, wire.Definition.FromString(data))
     if item.forgotten:
         lost = [wire.SchemaName(table=table, fingerprint=name) for table, name in item.forgotten]
         intent.actions.append(wire.Action(forget=wire.Forget(schemas=lost)))
@@ -164,7 +167,7 @@ def content_of(plan: RebuildPlan) -> str:
         said = (
             item.transaction_id, item.proof, item.original_revision, item.operation,
             item.committed_at_us, item.app_id, item.app_version, item.removed, item.schemas,
-            item.applications, item.forgotten,
+            item.applications, item.forgotten, item.definitions,
         )  # fmt: skip
         digest.update(repr(said).encode())
         for file in item.files:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _IN_ONE: Final = 500  # schemas or applications that one transaction carries over
 _BYTES_IN_ONE: Final = 2 << 20  # of schemas
-_CARRIED: Final = "schemas and application versions of the old log that no file tells of"
+_CARRIED: Final = (
+    "schemas, definitions and application versions of the old log that no file tells of"
+)
 _FORGOTTEN: Final = "schemas of files that the old log has forgotten"
 
 
@@ -31,13 +33,14 @@ class _Chunk:
     schemas: list[SchemaName] = field(default_factory=list)
     applications: list[tuple[str, int]] = field(default_factory=list)
     forgotten: list[SchemaName] = field(default_factory=list)
+    definitions: list[bytes] = field(default_factory=list)
 
 
 def carry_over(
     result: Assembled, known: KnownLog, schemas: dict[SchemaName, EncodedSchema], rebuild_id: bytes
 ) -> None:
-    """Schemas that no rebuilt file has and application versions that no footer tells, by more
-    transactions at the end, which also forget what the old log has forgotten.
+    """Schemas that no rebuilt file has, definitions, and application versions that no footer tells,
+    by more transactions at the end, which also forget what the old log has forgotten.
 
     Args:
         schemas: Those that are carried over are put in.
@@ -45,6 +48,7 @@ def carry_over(
     for name, entry in known.schemas.items():
         schemas.setdefault(name, EncodedSchema(name[1], entry.message, entry.generations))
     chunks = _schema_chunks(result, known, schemas)
+    chunks += _definition_chunks(known)
     chunks += [_Chunk(applications=some) for some in _in_parts(_versions(result, known))]
     chunks += [_Chunk(forgotten=some) for some in _in_parts(_forgotten_schemas(result, known))]
     for number, chunk in enumerate(chunks):
@@ -58,6 +62,7 @@ def carry_over(
             schemas=tuple(chunk.schemas),
             applications=tuple(chunk.applications),
             forgotten=tuple(chunk.forgotten),
+            definitions=tuple(chunk.definitions),
         )
 
 
@@ -100,6 +105,19 @@ def _schema_chunks(
             room = _BYTES_IN_ONE
         chunks[-1].schemas.append(name)
         room -= size
+    return chunks
+
+
+def _definition_chunks(known: KnownLog) -> list[_Chunk]:
+    """What the old log says of the columns of tables: no file tells it."""
+    chunks: list[_Chunk] = []
+    room = 0
+    for _, message in sorted(known.definitions.items()):
+        if room < len(message) or len(chunks[-1].definitions) == _IN_ONE:
+            chunks.append(_Chunk())
+            room = _BYTES_IN_ONE
+        chunks[-1].definitions.append(message)
+        room -= len(message)
     return chunks
 
 

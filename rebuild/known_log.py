@@ -49,6 +49,7 @@ class KnownLog:
         since: The revisions of those.
         splits: Revisions that are another transaction by a footer.
         schemas: By table and fingerprint.
+        definitions: What the columns of tables are, as messages.
         applications: Their versions, less what was forgotten.
         has_applications: Whether all that the state says of them can be read.
         latest_us: The latest commit time.
@@ -65,6 +66,7 @@ class KnownLog:
     since: dict[FileName, int] = field(default_factory=dict)
     splits: list[int] = field(default_factory=list)
     schemas: dict[tuple[str, bytes], SchemaEntry] = field(default_factory=dict)
+    definitions: dict[str, bytes] = field(default_factory=dict)
     applications: Applications = field(default_factory=Applications)
     has_applications: bool = True
     latest_us: int = 0
@@ -116,6 +118,7 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
         live=live,
         splits=splits,
         schemas=dict(state.schemas.entries),
+        definitions={t: entry.message for t, entry in state.definitions.entries.items()},
         applications=Applications() if applications is None else applications,
         has_applications=applications is not None,
         latest_us=state.committed_at_us,
@@ -194,6 +197,9 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
             known.removed.add(name)
         elif kind == "schema":
             _learn(known, action.schema, revision, transaction.key)
+        elif kind == "definition":
+            message = action.definition.SerializeToString(deterministic=True)
+            known.definitions[action.definition.table] = message
         elif kind == "forget":
             _forget(known, action.forget)
         elif kind == "location":
@@ -232,3 +238,5 @@ def _forget(known: KnownLog, item: wire.Forget) -> None:
     for identity in [*known.schemas]:
         if identity in lost or identity[0] in gone:
             del known.schemas[identity]
+    for table in gone:
+        known.definitions.pop(table, None)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from google.protobuf.message import DecodeError
 
+from ..catalog.format.definitions import parse_definition
 from ..catalog.format.frame import LogIdentity  # noqa: TC001 - the same
 from ..catalog.format.locations import MAX_LOCATIONS, Places, is_in_place, location_problem
 from ..catalog.format.names import (
@@ -203,6 +204,7 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
                 f"a schema or application of transaction {revision} is wrong",
                 transaction.transaction_id,
             )
+        _check_definitions(transaction)
         for file in transaction.files:
             check_path(file.path)
             if (file.table, file.fingerprint) not in known or not _fits(file):
@@ -221,6 +223,16 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
     ):
         raise _changed("a number or an id is out of range", plan.rebuild_id)
     return plan
+
+
+def _check_definitions(transaction: RebuiltTransaction) -> None:
+    """Whether what it says of the columns of tables keeps the rules."""
+    where = f"transaction {transaction.revision}"
+    try:
+        for data in transaction.definitions:
+            parse_definition(data, where)
+    except CorruptObject as error:
+        raise _changed(error.message, transaction.transaction_id) from None
 
 
 def _check_locations(plan: RebuildPlan) -> None:

@@ -58,8 +58,9 @@ class FileGroup:
         hidden: Columns that are in the files but mean something else there (an older generation of
             the name).
         numbers: What `judge` of `read_files` calls them, where it is given.
-        values: Texts of columns that the files lack, told by the name of their partition; None is
-            null.
+        values: Texts of columns that the files lack, told by the name of their partition, or
+            defaults; None is null.
+        renamed: By column what the files call it, where that is something else.
     """
 
     schema: pa.Schema
@@ -67,17 +68,19 @@ class FileGroup:
     hidden: frozenset[str] = frozenset()
     numbers: Sequence[int] = ()
     values: Mapping[str, str | None] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _ColumnPlan:
-    """How a column comes about: `read` and, if `physical` is set, cast from that; else filled, with
-    `text` cast."""
+    """How a column comes about: `read`, under the name `stored`, and, if `physical` is set, cast
+    from that; else filled, with `text` cast."""
 
     name: str
     read: DataType | None
     physical: pa.DataType | None = None
     text: str | None = None
+    stored: str = ""  # as it is named
 
 
 _Plan = tuple[_ColumnPlan, ...]
@@ -155,18 +158,21 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
         if name in group.values:
             plan.append(_ColumnPlan(name, None, text=group.values[name]))
             continue
-        if name in group.hidden or not is_there(group.schema, name, exact_case=exact_case):
+        stored = group.renamed.get(name, "")
+        lacks = name in group.hidden and not stored
+        if lacks or not is_there(group.schema, stored or name, exact_case=exact_case):
             # The reader itself fills in nulls for a column, if no name in the file comes near it.
             by_reader = name.lower() not in near and not any_part(wished.type, kinds.is_null)
             plan.append(_ColumnPlan(name, wanted if by_reader else None))
             continue
-        physical = group.schema.field(name).type
+        physical = group.schema.field(stored or name).type
         if kinds.is_null(storage(physical)):
             plan.append(_ColumnPlan(name, None))
         elif is_direct(physical, wished.type):
-            plan.append(_ColumnPlan(name, wanted))
+            plan.append(_ColumnPlan(name, wanted, stored=stored))
         else:
-            plan.append(_ColumnPlan(name, read_type(physical, name), physical))
+            kind = read_type(physical, name)
+            plan.append(_ColumnPlan(name, kind, physical, stored=stored))
     return tuple(plan)
 
 
@@ -178,13 +184,19 @@ def _branch(
 ) -> DataFrame:
     from pyspark.sql.types import StructField, StructType
 
-    read = [StructField(each.name, each.read) for each in plan if each.read is not None]
+    read = [
+        StructField(each.stored or each.name, each.read) for each in plan if each.read is not None
+    ]
     skipper = None
     if request.judge is not None:
-        skipper = FileSkipper(request.judge, files.numbers, read, request.target)
+        renamed = {each.stored for each in plan}  # a filter there means another column of the cut
+        judged = [column for column in read if column.name not in renamed]
+        skipper = FileSkipper(request.judge, files.numbers, judged, request.target)
     known = hadoop_files(spark, files.known)
     frame = _scan(spark, StructType(read), known, request, skipper)
-    as_read = all(each.read is not None and each.physical is None for each in plan)
+    as_read = all(
+        each.read is not None and each.physical is None and not each.stored for each in plan
+    )
     return frame if as_read else frame.select(*(_column(each, request) for each in plan))
 
 
@@ -194,9 +206,10 @@ def _column(plan: _ColumnPlan, request: _Request) -> Column:
     target = request.target.field(plan.name).type
     if plan.read is None:
         return F.lit(plan.text).cast(spark_type(target, plan.name)).alias(plan.name)
-    column = F.col("`" + plan.name.replace("`", "``") + "`")
+    stored = plan.stored or plan.name
+    column = F.col("`" + stored.replace("`", "``") + "`")
     if plan.physical is None:
-        return column
+        return column.alias(plan.name) if plan.stored else column
     return convert(column, plan.physical, target, plan.name).alias(plan.name)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ..catalog.catalog import Catalog, open_catalog
 from ..catalog.data.footers.known import check_file
 from ..catalog.data.partition_values import texts_by_partition
-from ..catalog.data.unify import readable_columns
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.format.schema import partition_columns
@@ -24,6 +23,7 @@ from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, 
 from ..store.places import is_url, split
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
+from .constants import text_of
 from .file_index import KnownFile
 from .hadoop_options import bucket_options, hadoop_options
 from .native import FileGroup, read_files
@@ -31,6 +31,7 @@ from .selection import Selection, selection
 from .urls import supports_url
 
 MAX_GROUPS: Final = 200  # relations in one union; planning takes a few ms for each
+_Form = tuple[bytes, bytes]  # of files: see `FilePart.form`
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,21 +115,17 @@ def native(
     Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
     """
     target = asked.schema
-    groups: dict[tuple[bytes, str], FileGroup] = {}
-    files: dict[tuple[bytes, str], list[KnownFile]] = {}
-    numbers: dict[tuple[bytes, str], list[int]] = {}
+    groups: dict[tuple[_Form, str], FileGroup] = {}
+    files: dict[tuple[_Form, str], list[KnownFile]] = {}
+    numbers: dict[tuple[_Form, str], list[int]] = {}
     parts = asked.file_parts()
     options = {**(options or {}), **_of_locations(spark, catalog, parts)}
     told = _told_columns(parts, target)
     for number, part in enumerate(parts):
-        kind = part.fingerprint, part.partition if told[part.fingerprint] else ""
+        kind = part.form, part.partition if told[part.form] else ""
         if kind not in groups:
-            seen = set(readable_columns(part.schema, target))
-            hidden = frozenset(set(part.schema.names) & set(target.names)) - seen
-            known = files[kind] = []
-            called = numbers[kind] = []
-            values = texts_by_partition(part.schema, part.partition, told[part.fingerprint] & seen)
-            groups[kind] = FileGroup(part.schema, known, hidden, called, values)
+            files[kind], numbers[kind] = [], []
+            groups[kind] = _group(part, target, told[part.form], files[kind], numbers[kind])
         url = catalog.wide.object_url(part.key)
         file = KnownFile(url, part.size_bytes, part.footer_bytes, part.footer_digest)
         files[kind].append(file)
@@ -154,16 +151,34 @@ def native(
     return asked.of(found)
 
 
-def _told_columns(parts: Sequence[FilePart], target: pa.Schema) -> dict[bytes, set[str]]:
-    """By schema the columns that are wanted and that only the names of partitions tell."""
-    schemas = {part.fingerprint: part.schema for part in parts}
+def _group(
+    part: FilePart,
+    target: pa.Schema,
+    told: set[str],
+    files: list[KnownFile],
+    numbers: list[int],
+) -> FileGroup:
+    """How files of the form of one are read."""
+    stored, defaults = part.found(target)
+    as_named = {name for name, own in stored.items() if own == name}
+    hidden = frozenset(set(part.schema.names) & set(target.names)) - as_named
+    texts = texts_by_partition(part.schema, part.partition, told)
+    values = {name: texts[own] for name, own in stored.items() if own in told}
+    values |= {name: text_of(value, name) for name, value in defaults.items()}
+    renamed = {name: own for name, own in stored.items() if own != name}
+    return FileGroup(part.schema, files, hidden, numbers, values, renamed)
+
+
+def _told_columns(parts: Sequence[FilePart], target: pa.Schema) -> dict[_Form, set[str]]:
+    """By form the columns that are wanted and that only the names of partitions tell, as files call
+    them."""
     return {
-        fingerprint: set(partition_columns(schema)).intersection(target.names)
-        for fingerprint, schema in schemas.items()
+        form: set(partition_columns(part.schema)).intersection(part.found(target).stored.values())
+        for form, part in {part.form: part for part in parts}.items()
     }
 
 
-def _check_groups(count: int, told: Mapping[bytes, set[str]]) -> None:
+def _check_groups(count: int, told: Mapping[_Form, set[str]]) -> None:
     """Refuse a union of so many partitions that Spark would plan for long.
 
     Raises:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..catalog.catalog import Catalog
     from ..catalog.data.scan import FilePart, Projection
+    from ..catalog.data.shown import Shown
     from ..catalog.snapshot import Snapshot
 
 PARTITION_BYTES: Final = 128 << 20
@@ -196,17 +197,35 @@ def _options(name: str, text: str) -> dict[str, Any]:
     return options
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What files of one form show, to be sent to a task: `Shown`, packed."""
+
+    own: bytes
+    schema: bytes
+    stored: tuple[tuple[str, str], ...]
+    defaults: tuple[tuple[str, pa.Scalar], ...]
+    definition: bytes
+
+    def unpacked(self) -> Shown:
+        from ..catalog.data.shown import Shown
+        from ..catalog.format.schema import unpack_schema
+
+        own, schema = unpack_schema(self.own), unpack_schema(self.schema)
+        return Shown(own, schema, dict(self.stored), dict(self.defaults), self.definition)
+
+
 @dataclass
 class _Share(InputPartition):
     """The files of one task, and their schemas.
 
     Attributes:
         files: Each with the number of its schema, and without the schema itself.
-        schemas: Packed.
+        schemas: Packed, and what such files show.
     """
 
     files: tuple[tuple[FilePart, int], ...]
-    schemas: tuple[bytes, ...]
+    schemas: tuple[_Form, ...]
 
 
 class LakelogReader(DataSourceReader):
@@ -256,13 +275,15 @@ class LakelogReader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from ..catalog.data.scan import scan_files
-        from ..catalog.format.schema import unpack_schema
 
         if not isinstance(partition, _Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
         wanted = to_arrow_schema(self._schema, timezone="UTC")
-        schemas = [unpack_schema(packed) for packed in partition.schemas]
-        parts = [replace(part, schema=schemas[number]) for part, number in partition.files]
+        forms = [form.unpacked() for form in partition.schemas]
+        parts = [
+            replace(part, schema=forms[number].own, shown=forms[number])
+            for part, number in partition.files
+        ]
         store = self._access.open().wide
         for batch in scan_files(store, parts, self._projection()):
             yield as_spark(batch, wanted)
@@ -297,17 +318,27 @@ def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:
 
 
 def _share(pack: list[FilePart]) -> _Share:
+    from ..catalog.data.shown import shown
     from ..catalog.format.schema import pack_schema
 
-    numbers: dict[bytes, int] = {}
-    schemas: list[bytes] = []
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    schemas: list[_Form] = []
     files: list[tuple[FilePart, int]] = []
     for part in pack:
-        number = numbers.get(part.fingerprint)
+        number = numbers.get(part.form)
         if number is None:
-            number = numbers[part.fingerprint] = len(schemas)
-            schemas.append(pack_schema(part.schema))
-        files.append((replace(part, schema=None), number))
+            number = numbers[part.form] = len(schemas)
+            form = part.shown or shown(part.schema, None)
+            schemas.append(
+                _Form(
+                    pack_schema(form.own),
+                    pack_schema(form.schema),
+                    tuple(form.stored.items()),
+                    tuple(form.defaults.items()),
+                    form.definition,
+                )
+            )
+        files.append((replace(part, schema=None, shown=None), number))
     return _Share(tuple(files), tuple(schemas))
 
 

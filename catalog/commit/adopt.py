@@ -13,12 +13,14 @@ from ...errors import InvalidParquet, ObjectNotFound, SchemaConflict, UsageError
 from ..data.footers.pool import footer_pool
 from ..data.footers.read import read_new_footer
 from ..format.locations import FEATURE, MAX_LOCATIONS
-from ..format.schema import decode_schema
+from ..format.schema import decode_schema, encode_schema, partition_columns
 from ..parallel import AT_ONCE, each_in_parallel
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+
+    import pyarrow as pa
 
     from ..data.footers.parse import ParsedFooter
     from ..format.schema import EncodedSchema
@@ -58,11 +60,17 @@ class Taken:
 
 
 def take(
-    session: Session, spots: Sequence[Spot], *, skip_bad: bool, step: Callable[[], None]
+    session: Session,
+    spots: Sequence[Spot],
+    fit: Callable[[pa.Schema], pa.Schema],
+    *,
+    skip_bad: bool,
+    step: Callable[[], None],
 ) -> Taken:
     """Read the footers of files.
 
     Args:
+        fit: The columns of a file of another origin as those that the table has.
         skip_bad: Whether those that can't be used are left out, or the first is an error.
         step: Called for each.
     Raises:
@@ -79,6 +87,8 @@ def take(
         if not isinstance(parsed, InvalidParquet):
             add, file = parsed.facts, spot.file
             encoded = with_partition(parsed.schema, file.partition, file.partition_by)
+            if parsed.meta is None:
+                encoded = _fitted(encoded, fit)
             found.schemas.setdefault(encoded.fingerprint, encoded)
             add.path, add.partition = spot.path, file.partition
             add.schema_fingerprint = encoded.fingerprint
@@ -89,6 +99,11 @@ def take(
         else:
             raise parsed
     return found
+
+
+def _fitted(encoded: EncodedSchema, fit: Callable[[pa.Schema], pa.Schema]) -> EncodedSchema:
+    schema = decode_schema(encoded.message)
+    return encode_schema(fit(schema), by_partition=partition_columns(schema))
 
 
 def read_spots(session: Session, spots: Sequence[Spot]) -> Iterator[ParsedFooter | InvalidParquet]:

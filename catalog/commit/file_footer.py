@@ -5,11 +5,14 @@ Source: docs/format.md, section 8.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from ..format.footer import FooterMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from ..log.build import Intent
@@ -51,3 +54,18 @@ def footer_of(  # noqa: PLR0917 - as they come
         app_version=intent.app_version,
         base_app_version=base_app_version,
     )
+
+
+def removals(removed: Mapping[tuple[str, str], None], named: int, operation: str) -> dict[str, Any]:
+    """What the next file says of what the transaction removes: those that no file names yet.
+
+    Args:
+        removed: Tables and paths, in order.
+        named: How many of them stand in files that were written before.
+        operation: As its user gave it; empty: not.
+    """
+    return {
+        "replaces": tuple(islice(removed, named, None)),
+        "replaced": len(removed),
+        "operation": operation or ("overwrite" if removed else "append"),
+    }

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject, SchemaConflict, UsageError
+from ..data.shown import shown
 from ..data.unify import FileSchema, unify
 from ..format import compute as pc
 from ..format.columns import column
@@ -30,6 +31,7 @@ from ..log.lookup import schemas_with
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence, Set
 
+    from ..format.definitions import Definition
     from ..format.schema import EncodedSchema
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
@@ -99,6 +101,7 @@ class Readable:
         self._writer = writer
         self._united: dict[str, tuple[frozenset[bytes], pa.Schema | None]] = {}
         self._live_in: dict[str, _Live] = {}
+        self._defined: dict[str, bytes] = {}  # what the two go by
 
     def check(
         self,
@@ -108,20 +111,28 @@ class Readable:
         schema: pa.Schema,
         *,
         beside: pa.Schema | None,
+        definition: Definition | None,
         removed: Collection[tuple[str, str]],
         empty: bool,
     ) -> None:
         """Refuse a schema that makes its table unreadable.
 
         Args:
+            schema: As readers see it.
             beside: What the same transaction has written to the table, united.
+            definition: Of the table, by which readers see its files.
             removed: Tables and paths that the same transaction removes.
             empty: No file will have this schema.
         Raises:
             SchemaConflict: Two types of one column have no common type.
         """
+        name = b"" if definition is None else definition.name
+        if self._defined.setdefault(table, name) != name:
+            self._defined[table] = name
+            self._united.pop(table, None)
+            self._live_in.pop(table, None)
         used = self._used(state, table, all_known=empty)
-        united = self._unite(state, table, used)
+        united = self._unite(state, table, used, definition)
         if beside is None and united is not None and fingerprint in used:
             return
         alone = beside is None and not empty and not removed
@@ -131,7 +142,7 @@ class Readable:
         held = [FileSchema(one, self._writer) for one in (united, beside) if one is not None]
         if (united is not None or not used) and _unites([*held, own], table):
             return
-        entries = self._live(state, table, removed, empty=empty and beside is None)
+        entries = self._live(state, table, removed, definition, empty=empty and beside is None)
         if beside is not None:
             entries.append(FileSchema(beside, self._writer, words="this transaction"))
         _refuse_new_conflict(entries, own, table)
@@ -147,12 +158,15 @@ class Readable:
             live = None
         return names if live is None or all_known else names & live.fingerprints
 
-    def _unite(self, state: State, table: str, used: Set[bytes]) -> pa.Schema | None:
+    def _unite(
+        self, state: State, table: str, used: Set[bytes], definition: Definition | None
+    ) -> pa.Schema | None:
         """Some schemas of a table as one; None if there are none, or they don't unite."""
         known = self._united.get(table)
         if known is None or known[0] != used:
             entries = schemas_with(state, [table]).of_table(table)
-            schemas = self._decoded(entry for entry in entries if entry.fingerprint in used)
+            wanted = [entry for entry in entries if entry.fingerprint in used]
+            schemas = self._decoded(wanted, definition)
             united = None
             with suppress(SchemaConflict):
                 united = unify(schemas, table) if schemas else None
@@ -160,7 +174,13 @@ class Readable:
         return known[1]
 
     def _live(
-        self, state: State, table: str, removed: Collection[tuple[str, str]], *, empty: bool
+        self,
+        state: State,
+        table: str,
+        removed: Collection[tuple[str, str]],
+        definition: Definition | None,
+        *,
+        empty: bool,
     ) -> list[FileSchema]:
         """The schemas of live files, but for those that are removed; if there are none, and no new
         file either, readers go by all that the log knows."""
@@ -176,16 +196,19 @@ class Readable:
         live = set(pc.unique(rows.column("schema_fingerprint")).to_pylist())
         if live or not empty:
             entries = [entry for entry in entries if entry.fingerprint in live]
-        return self._decoded(entries, rows)
+        return self._decoded(entries, definition, rows)
 
     def _decoded(
-        self, entries: Iterable[SchemaEntry], rows: pa.Table | None = None
+        self,
+        entries: Iterable[SchemaEntry],
+        definition: Definition | None,
+        rows: pa.Table | None = None,
     ) -> list[FileSchema]:
         """As far as this Arrow can decode them: rows of others can't be read here anyway."""
         found = []
         for entry in entries:
             try:
-                schema = entry.schema
+                schema = shown(entry.schema, definition).schema
             except CorruptObject:
                 continue
             example = partial(_example, rows, entry.fingerprint)
@@ -199,19 +222,24 @@ class OwnSchemas:
     Args:
         check: `Session.check_readable`.
         removed: Tables and paths that the transaction removes, kept up to date by it.
+        definition_of: The definition that the transaction goes by.
     """
 
-    def __init__(self, check: Callable[..., None], removed: Collection[tuple[str, str]]) -> None:
-        self._check, self._removed = check, removed
-        self._sound: set[tuple[str, bytes]] = set()
-        self._learnt: set[tuple[str, bytes]] = set()
-        self._united: dict[str, pa.Schema] = {}
+    def __init__(
+        self,
+        check: Callable[..., None],
+        removed: Collection[tuple[str, str]],
+        definition_of: Callable[[str], Definition | None],
+    ) -> None:
+        self._check, self._removed, self._definition_of = check, removed, definition_of
+        self._sound: set[tuple[str, bytes, bytes]] = set()
+        self._written: dict[str, dict[bytes, pa.Schema]] = {}
 
     def copy(self) -> OwnSchemas:
         """What may be learnt more of it is not learnt here."""
-        found = OwnSchemas(self._check, self._removed)
-        found._sound, found._learnt = set(self._sound), set(self._learnt)
-        found._united = dict(self._united)
+        found = OwnSchemas(self._check, self._removed, self._definition_of)
+        found._sound = set(self._sound)
+        found._written = {table: dict(known) for table, known in self._written.items()}
         return found
 
     def refuse_conflict(self, table: str, encoded: EncodedSchema, *, empty: bool = False) -> None:
@@ -222,24 +250,34 @@ class OwnSchemas:
         Raises:
             SchemaConflict: It does.
         """
-        identity = (table, encoded.fingerprint)
+        definition = self._definition_of(table)
+        identity = (table, encoded.fingerprint, b"" if definition is None else definition.name)
         if identity in self._sound and not empty:
             return
-        beside, removed = self._united.get(table), self._removed
-        schema = _as_read(encoded)
-        self._check(*identity, schema, beside=beside, removed=removed, empty=empty)
+        self._check(
+            table,
+            encoded.fingerprint,
+            shown(_as_read(encoded), definition).schema,
+            beside=self._united(table, definition),
+            definition=definition,
+            removed=self._removed,
+            empty=empty,
+        )
         if not empty:
             self._sound.add(identity)
 
     def learn(self, table: str, encoded: EncodedSchema) -> None:
-        """Remember what was written to a table; as much of it as unites."""
-        if (table, encoded.fingerprint) in self._learnt:
-            return
-        self._learnt.add((table, encoded.fingerprint))
-        known, schema = self._united.get(table), _as_read(encoded)
-        with suppress(SchemaConflict):
-            items = [FileSchema(one, "") for one in (known, schema) if one is not None]
-            self._united[table] = unify(items, table)
+        """Remember what was written to a table."""
+        self._written.setdefault(table, {}).setdefault(encoded.fingerprint, _as_read(encoded))
+
+    def _united(self, table: str, definition: Definition | None) -> pa.Schema | None:
+        """What was written to a table, as much of it as unites."""
+        united: pa.Schema | None = None
+        for schema in self._written.get(table, {}).values():
+            with suppress(SchemaConflict):
+                items = (united, shown(schema, definition).schema)
+                united = unify([FileSchema(one, "") for one in items if one is not None], table)
+        return united
 
 
 def _as_read(encoded: EncodedSchema) -> pa.Schema:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import FileNotLive, UsageError
@@ -21,9 +20,11 @@ from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .adopt import name_locations, refuse_conflicts, take
 from .arguments import check_clock
+from .columns import Columns
 from .data_file import put_data
 from .dropped import warn_dropped
-from .file_footer import footer_of
+from .evolving import Evolving
+from .file_footer import footer_of, removals
 from .readable import OwnSchemas, check_on_conflict
 from .room import Room
 from .spots import Added, NewFile, Spots, new_spots
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Transaction:
+class Transaction(Evolving):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A
@@ -62,7 +63,8 @@ class Transaction:
         self._named = 0  # how many of them stand in the footer of a file written before
         self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
-        self._own = OwnSchemas(session.check_readable, self._removed.keys())
+        self._columns = Columns(session, intent)
+        self._own = OwnSchemas(session.check_readable, self._removed.keys(), self._columns.of)
         self._room = Room(intent.member())
         self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
@@ -109,7 +111,7 @@ class Transaction:
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
-            SchemaConflict: The table could not be read any more. Nothing was written.
+            SchemaConflict: It wouldn't fit the table's columns. Nothing was written.
             UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
                 what can't be partitioned so: nothing of this write becomes visible.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
@@ -129,8 +131,10 @@ class Transaction:
         escape_name(table, "table")
         schema, batches = to_batches(data)
         by = check_partition_by(partition_by, schema, partition)
+        refuses = check_on_conflict(on_conflict)
+        schema = self._columns.fit(table, schema, checked=refuses)
         encoded_schema = encode_schema(schema)
-        if check_on_conflict(on_conflict):
+        if refuses:
             self._own.refuse_conflict(table, encoded_schema)
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
@@ -153,7 +157,7 @@ class Transaction:
                 add.first_clock, add.last_clock = first, last
                 adds.append(wire.Action(add=add))
                 paths.append(path)
-        if not paths and on_conflict == "raise":
+        if not paths and refuses:
             self._own.refuse_conflict(table, encoded_schema, empty=True)
         # Only now: of a write that broke off nothing may become visible.
         self._learn(schemas)
@@ -184,7 +188,7 @@ class Transaction:
                 tells of: types by name, or names alone (docs/writing.md, "Partitions").
             on_conflict: As for `write`.
         Raises:
-            SchemaConflict: The table could not be read any more.
+            SchemaConflict: As for `write`.
             InvalidName: A table or partition name that can't be.
             InvalidPartition: The name of the partition doesn't tell a column, or not as its type.
             InvalidUrl, InvalidPath: No such place, or not one that a log may name; of another log
@@ -233,7 +237,8 @@ class Transaction:
             self._session, self._intent, table, files, found,
             added=self._added, removed=removed, skip_live=skip_live,
         )  # fmt: skip
-        taken = take(self._session, spots, skip_bad=skip_bad, step=step)
+        fit = partial(self._columns.fit, table, checked=refuses)
+        taken = take(self._session, spots, fit, skip_bad=skip_bad, step=step)
         own = self._own.copy()
         if refuses:
             refuse_conflicts(own, table, taken)
@@ -361,12 +366,7 @@ class Transaction:
         return actions
 
     def _removals(self) -> dict[str, Any]:
-        """What the next file's footer says of removals: those that no footer names yet."""
-        return {
-            "replaces": tuple(islice(self._removed, self._named, None)),
-            "replaced": len(self._removed),
-            "operation": self._intent.operation or ("overwrite" if self._removed else "append"),
-        }
+        return removals(self._removed, self._named, self._intent.operation)
 
     def _learn(self, schemas: Sequence[wire.Action]) -> None:
         """Name schemas in this transaction."""

@@ -42,7 +42,7 @@ def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
             while the batches are read: values that can't be cast, a batch of another schema.
     """
     schema, batches = _arrow(data)
-    plain = pa.schema([field.with_type(_plain(field.type)) for field in schema])
+    plain = pa.schema([field.with_type(as_stored(field.type)) for field in schema])
     check_writable(plain)
     check_zones(plain)
     batches = _checked(batches, schema)
@@ -124,10 +124,11 @@ def _differences(found: pa.Schema, wanted: pa.Schema) -> str:
     return ", ".join(f"{a!s}, not {b!s}" for a, b in pairs)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def as_stored(kind: pa.DataType) -> pa.DataType:
+    """The type that data of a type has in files."""
     types = pa.types
     if types.is_dictionary(kind):
-        return _plain(kind.value_type)
+        return as_stored(kind.value_type)
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_large_binary(kind) or types.is_binary_view(kind):
@@ -145,16 +146,16 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_large_list(kind) or types.is_list(kind):
         field = kind.value_field
-        return pa.list_(field.with_type(_plain(field.type)))
+        return pa.list_(field.with_type(as_stored(field.type)))
     if types.is_fixed_size_list(kind):
         field = kind.value_field
-        return pa.list_(field.with_type(_plain(field.type)), kind.list_size)
+        return pa.list_(field.with_type(as_stored(field.type)), kind.list_size)
     if types.is_map(kind):
         key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(_plain(key.type)), item.with_type(_plain(item.type)))
+        return pa.map_(key.with_type(as_stored(key.type)), item.with_type(as_stored(item.type)))
     if types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
-        return pa.struct([field.with_type(_plain(field.type)) for field in fields])
+        return pa.struct([field.with_type(as_stored(field.type)) for field in fields])
     return kind
 
 

@@ -22,13 +22,15 @@ from ...errors import (
 from ...store.places import is_url
 from .parquet import UNKNOWN_DIGEST, footer_digest
 from .partition_values import filled, told_by_partition
-from .unify import conform, readable_columns
+from .shown import shown
+from .unify import conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from ...store import Store
+    from .shown import Found, Shown
 
 _AHEAD: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
@@ -60,6 +62,7 @@ class FilePart:
         size_bytes: Exact.
         row_count: As the log says.
         schema: Its own, with column identity.
+        shown: What readers see of it; None: what it has.
         fingerprint: Of the schema, as the log keeps it.
         footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
         row_groups: Those to be read, in order; None: all.
@@ -80,6 +83,16 @@ class FilePart:
     row_group_count: int = 0
     blooms: tuple[BloomPlace, ...] = ()
     partition: str = ""
+    shown: Shown | None = None
+
+    @property
+    def form(self) -> tuple[bytes, bytes]:
+        """Files of one form show the same columns in the same way."""
+        return self.fingerprint, b"" if self.shown is None else self.shown.definition
+
+    def found(self, target: pa.Schema) -> Found:
+        """What it has of the columns of a target."""
+        return (self.shown or shown(self.schema, None)).found(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +324,9 @@ def _read(
 
     rows = 0
     with reading(part):
-        columns = readable_columns(part.schema, target.read)
-        told = told_by_partition(part.schema, part.partition, columns)
-        columns = [name for name in columns if name not in told]
+        found = part.found(target.read)
+        told = told_by_partition(part.schema, part.partition, found.stored.values())
+        columns = [name for name in found.stored.values() if name not in told]
     with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
         _check_size(source.size(), part)
         file = pq.ParquetFile(
@@ -326,6 +339,6 @@ def _read(
         wanted = _wanted_rows(file.metadata, part)
         for batch in _batches(file, part, columns, whole=whole):
             rows += batch.num_rows
-            yield _projected(filled(batch, told), part, target)
+            yield _projected(found.of(filled(batch, told)), part, target)
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)

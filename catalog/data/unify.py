@@ -25,7 +25,7 @@ class FileSchema:
     """A schema that some files of a cut have.
 
     Attributes:
-        schema: As they have it.
+        schema: As they show it.
         writer: Whose they are, for messages.
         example: Finds one of them, for messages: its path, or nothing if none is live.
         words: What messages call them instead.
@@ -92,20 +92,32 @@ def column_names(schemas: Iterable[FileSchema]) -> list[str]:
     return list(dict.fromkeys(name for item in schemas for name in item.schema.names))
 
 
-def readable_columns(own: pa.Schema, target: pa.Schema) -> list[str]:
-    """The columns of the target that a file with schema `own` holds: same name, same generation; in
-    target order."""
-    found = []
-    for field in target:
-        index = own.get_field_index(field.name)
-        if index >= 0 and generation(own.field(index)) == generation(field):
-            found.append(field.name)
-    return found
+def agreed(
+    schemas: Sequence[FileSchema], table: str
+) -> tuple[pa.Schema, dict[str, SchemaConflict]]:
+    """The columns of a cut without those about whose type its files disagree; and why, by these."""
+    try:
+        return unify(schemas, table), {}
+    except SchemaConflict:
+        pass
+    fields, conflicts = [], {}
+    for name in column_names(schemas):
+        alone = [dataclasses.replace(item, schema=only(item.schema, {name})) for item in schemas]
+        try:
+            fields.append(unify(alone, table).field(name))
+        except SchemaConflict as error:
+            conflicts[name] = error
+    return pa.schema(fields), conflicts
+
+
+def only(schema: pa.Schema, names: set[str]) -> pa.Schema:
+    """Some columns of a schema."""
+    return pa.schema([field for field in schema if field.name in names])
 
 
 def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """A batch of `readable_columns` of one file, in the order and types of the cut's schema; the
-    others are null.
+    """A batch of what one file has of the target, in the order and types of the cut's schema; what
+    it lacks is null.
 
     Raises:
         pyarrow.ArrowInvalid: A value doesn't fit (a timestamp out of the finer unit's range).

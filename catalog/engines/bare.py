@@ -186,6 +186,7 @@ def _known(store: Store, part: FilePart) -> bool:
         return False
     path = store.local_path(part.key)
     own = parse_data_file(part.key) is not None and not partition_columns(part.schema)
+    own = own and (part.shown is None or part.shown.is_as_stored)
     return own and path is not None and _PATTERN.search(path) is None
 
 

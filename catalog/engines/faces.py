@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+_Cut = TypeVar("_Cut", bound="EngineReads")
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +48,19 @@ class EngineReads(ABC):
         self, table: str, partition: str | None = None, writer: str | None = None
     ) -> Source:
         """What an engine reads of a table."""
+
+    def without_conflicts(self: _Cut) -> _Cut:
+        """The same cut without files that can't be read together with others: of two types of a
+        column that have no common one, the files of one are left out, as a whole, by every way of
+        reading; a `ConflictWarning` says which. (`refresh` goes back to all files.)
+
+        Requests: none; those of `files` when a table is first asked for.
+        """
+        from ..read.agreeing import AgreeingTables
+
+        found = copy(self)
+        found._tables = AgreeingTables(self._tables.database, self._tables.states)
+        return found
 
     def judged(
         self,

@@ -13,6 +13,7 @@ from . import compute as pc
 from .columns import numbers
 from .wire_kinds import (
     APPLICATIONS,
+    DEFINITIONS,
     FILES,
     HISTORY,
     REFERENCES,
@@ -85,6 +86,7 @@ SCHEMAS_COLUMNS: Final = _schema(
 APPLICATIONS_COLUMNS: Final = _schema(
     app_id=pa.string(), app_version=pa.int64(), committed_at_us=pa.int64()
 )
+DEFINITIONS_COLUMNS: Final = _schema(table=pa.string(), definition=pa.binary(), revision=pa.int64())
 HISTORY_COLUMNS: Final = _schema(
     revision=pa.int64(),
     uuid=pa.binary(16),
@@ -131,6 +133,7 @@ COLUMNS: Final[dict[int, pa.Schema]] = {
     APPLICATIONS: APPLICATIONS_COLUMNS,
     HISTORY: HISTORY_COLUMNS,
     REFERENCES: REFERENCES_COLUMNS,
+    DEFINITIONS: DEFINITIONS_COLUMNS,
 }
 # Columns of numbers that count something: never negative, always below 2^62.
 COUNTS: Final[dict[int, frozenset[str]]] = {
@@ -140,6 +143,7 @@ COUNTS: Final[dict[int, frozenset[str]]] = {
     ROW_GROUP_STATISTICS: frozenset({"column", "row_delta", "row_group"}),
     SCHEMAS: frozenset({"revision"}),
     APPLICATIONS: frozenset({"app_version"}),
+    DEFINITIONS: frozenset({"revision"}),
     HISTORY: frozenset(
         {"revision", "epoch", "files_added", "files_removed", "rows_added", "bytes_added"}
     ),
@@ -164,6 +168,7 @@ ORDER: Final[dict[int, tuple[str, ...]]] = {
     SCHEMAS: ("table", "fingerprint"),
     APPLICATIONS: ("app_id",),
     HISTORY: ("revision",),
+    DEFINITIONS: ("table",),
 }
 
 

@@ -15,6 +15,7 @@ SCHEMAS: Final = 5
 APPLICATIONS: Final = 6
 HISTORY: Final = 7
 REFERENCES: Final = 8
+DEFINITIONS: Final = 10
 
 NAMES: Final[dict[int, str]] = {
     FILES: "FILES",
@@ -25,4 +26,5 @@ NAMES: Final[dict[int, str]] = {
     APPLICATIONS: "APPLICATIONS",
     HISTORY: "HISTORY",
     REFERENCES: "REFERENCES",
+    DEFINITIONS: "DEFINITIONS",
 }

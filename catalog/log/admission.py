@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
+from .columns_changed import refuse_changed_columns
 from .features import check_writer_features
 from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
 from .validate import validate
@@ -113,6 +114,7 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
         age_s = intent.begun.age_s(limits.now) if intent.begun else 0.0
         if intent.adds and age_s > limits.file_age_limit_s:
             raise expired_error(intent.transaction_id, age_s)
+    refuse_changed_columns(state, intents)
     own = {intent.transaction_id for intent in intents}
     folds = any(intent.folds_names for intent in intents)
     actions = [action for intent in intents for action in intent.actions]

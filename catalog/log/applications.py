@@ -18,6 +18,7 @@ from ..format import compute as pc
 from ..format.columns import array, numbers, rows_to_table
 from ..format.objects import MAX_APP_ID_BYTES, MAX_TIME_US
 from ..format.path_column import PathIndex
+from ..format.segment_bytes import decode_segment
 from ..format.segments import APPLICATIONS_COLUMNS, ascends
 from ..format.wire_kinds import APPLICATIONS
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..format.objects import DecodedTransaction
+    from .state import State
 
 
 @dataclass(slots=True)
@@ -102,6 +104,18 @@ class Applications:
         return dict(
             zip(*(rows.column(name).to_pylist() for name in ("app_id", "app_version")), strict=True)
         )
+
+
+def load_applications(state: State) -> Applications:
+    """Those of a state, read anew; to be called within `State.sound`."""
+    applications = Applications()
+    wanted = state.of_kind(APPLICATIONS)
+    for piece, data in zip(wanted, state.bytes_of(wanted), strict=True):
+        rows = decode_segment(data, APPLICATIONS, piece.rows, piece.where)
+        applications.load(rows, piece.where)
+    for transaction in state.tail:
+        applications.apply(transaction)
+    return applications
 
 
 _VALUES = ("app_version", "committed_at_us")

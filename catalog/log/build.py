@@ -50,6 +50,8 @@ class Intent:
         app_id, app_version: Idempotence; empty id for none.
         summary: Words for the history.
         folds_names: Whether files were adopted on a store that doesn't tell all names apart.
+        columns_of: By table the name of the definition that its columns had when files were added
+            or it was defined anew; empty for none.
     """
 
     transaction_id: bytes
@@ -61,6 +63,7 @@ class Intent:
     summary: dict[str, str] = field(default_factory=dict)
     begun: Moment | None = None
     folds_names: bool = False
+    columns_of: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def adds(self) -> bool:

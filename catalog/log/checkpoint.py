@@ -26,10 +26,11 @@ from ..format.objects import (
 from ..format.references import decode_references, reference_rows
 from ..format.segment_bytes import decode_segment
 from ..format.segments import ROWS_PER_SEGMENT
-from ..format.wire_kinds import APPLICATIONS, HISTORY, REFERENCES, SCHEMAS
+from ..format.wire_kinds import APPLICATIONS, DEFINITIONS, HISTORY, REFERENCES, SCHEMAS
 from ..wire import lakelog_checkpoint_pb2 as wire
 from .applications import Applications, application_rows, merge_applications
 from .checkpoint_files import with_pieces, write_files
+from .definitions import decode_definitions
 from .files import Files
 from .history import history_rows
 from .known_schemas import KnownSchemas, decode_schemas, schema_rows
@@ -119,6 +120,7 @@ def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> 
     )
     new_parts = write_files(state, sink, message.counts)
     _write_schemas(state, sink)
+    _write_definitions(state, sink)
     _write_applications(state, sink)
     _write_history(state, sink, retained_from)
     _refuse_newer(state.newer)
@@ -207,6 +209,21 @@ def _write_schemas(state: State, sink: PieceSink) -> None:
         known.apply(transaction)
     for table in _cut(schema_rows(known.entries.values())):
         sink.write(SCHEMAS, table)
+
+
+def _write_definitions(state: State, sink: PieceSink) -> None:
+    """Pieces of the base; all anew once something is said of one."""
+    old = _of_kind(state, DEFINITIONS)
+    said = {a.WhichOneof("kind") for t in state.tail for a in t.message.actions}
+    if said.isdisjoint({"definition", "forget"}):
+        for piece in old:
+            sink.keep(piece)
+        return
+    for piece, data in zip(old, state.bytes_of(old), strict=True):
+        assert state.base is not None
+        decode_definitions(data, piece, state.base.message.revision, exact=True)
+    for table in _cut(state.definitions.rows()):
+        sink.write(DEFINITIONS, table)
 
 
 def _write_applications(state: State, sink: PieceSink) -> None:

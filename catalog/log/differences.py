@@ -28,6 +28,8 @@ def differences(one: State, other: State) -> list[str]:
         found.append("application versions")
     if one.schemas.entries != other.schemas.entries:
         found.append("schemas")
+    if one.definitions.entries != other.definitions.entries:
+        found.append("definitions")
     for table in sorted({*one.files.tables(), *other.files.tables()}):
         if _files(one, table) != _files(other, table):
             found.append(f"files of table {table!r}")

@@ -27,6 +27,7 @@ PREFIX: Final = "lakelog."
 _TABLES: Final = PREFIX + "tables"
 _TABLE_COUNT: Final = PREFIX + "table_count"
 _ROWS_REMOVED: Final = PREFIX + "rows_removed"
+_DEFINED: Final = PREFIX + "defined"
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 
@@ -57,6 +58,9 @@ def gist_of(state: State, actions: Sequence[wire.Action]) -> dict[str, str]:
     if tables:
         said[_TABLES] = json.dumps(tables[:NAMED], ensure_ascii=False)
         said[_TABLE_COUNT] = str(len(tables))
+    defined = [a.definition.table for a in actions if a.WhichOneof("kind") == "definition"]
+    if defined:
+        said[_DEFINED] = json.dumps(list(dict.fromkeys(defined))[:NAMED], ensure_ascii=False)
     removed = _rows_removed(state, actions)
     if removed is not None:
         said[_ROWS_REMOVED] = str(min(removed, MAX_NUMBER - 1))
@@ -81,6 +85,19 @@ def read_gist(summary: str | None) -> Gist:
     return Gist(tables, _count(own.get(_TABLE_COUNT)), _count(own.get(_ROWS_REMOVED)), rest)
 
 
+def defined_in(summary: str | None) -> list[str]:
+    """The first of the tables whose columns a commit changes, as it says.
+
+    Args:
+        summary: As of `read_gist`.
+    """
+    try:
+        words = json.loads(summary) if summary else {}
+    except ValueError:
+        return []
+    return (_names(words.get(_DEFINED)) or []) if isinstance(words, dict) else []
+
+
 def _names(text: Any) -> list[str] | None:
     try:
         found = json.loads(text)
@@ -99,7 +116,7 @@ def _count(text: Any) -> int | None:
 def _touched(actions: Iterable[wire.Action]) -> Iterable[str]:
     for action in actions:
         kind = action.WhichOneof("kind")
-        if kind in ("add", "remove", "schema"):
+        if kind in ("add", "remove", "schema", "definition"):
             yield getattr(action, kind).table
         elif kind == "forget":
             yield from action.forget.tables

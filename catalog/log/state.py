@@ -19,9 +19,9 @@ from ..format.names import first_slot_uuid, segments_folder
 from ..format.pieces import OF_A_PART
 from ..format.references import check_live_rows, decode_references
 from ..format.run import Run
-from ..format.segment_bytes import decode_segment
-from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
-from .applications import Applications
+from ..format.wire_kinds import FILES, HISTORY, SCHEMAS
+from .applications import Applications, load_applications
+from .definitions import Definitions, load_definitions
 from .files import Files
 from .history import History, check_history
 from .known_schemas import KnownSchemas, decode_schemas
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
-    LoadedPart = LookedUp | Files | KnownSchemas | Applications | History
+    LoadedPart = LookedUp | Files | KnownSchemas | Definitions | Applications | History
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
@@ -93,6 +93,7 @@ class State:
     _pieces: tuple[Piece, ...] | None = None
     _files: Files | None = None
     _schemas: KnownSchemas | None = None
+    _definitions: Definitions | None = None
     _applications: Applications | None = None
     _history: History | None = None
     _schema_rows: dict[_Place, Any] = field(default_factory=dict)  # of the base's SCHEMAS pieces
@@ -105,6 +106,7 @@ class State:
             looked_up=self.looked_up.copy(),
             _files=self._files and self._files.copy(),
             _schemas=self._schemas and self._schemas.copy(),
+            _definitions=self._definitions and self._definitions.copy(),
             _applications=self._applications and self._applications.copy(),
             _history=self._history and self._history.copy(),
         )
@@ -133,8 +135,8 @@ class State:
 
     def loaded_parts(self) -> list[LoadedPart]:
         """The parts that were read already, each of which `apply` keeps current."""
-        parts = (self.looked_up, self._files, self._schemas, self._applications, self._history)
-        return [part for part in parts if part is not None]
+        parts = (self.looked_up, self._files, self._schemas, self._definitions)
+        return [part for part in (*parts, self._applications, self._history) if part is not None]
 
     @property
     def files(self) -> Files:
@@ -178,10 +180,17 @@ class State:
         return self.sound(lambda: self.load_schemas(frozenset({table})))
 
     @property
+    def definitions(self) -> Definitions:
+        """What the columns of tables are."""
+        if self._definitions is None:
+            self._definitions = self.sound(partial(load_definitions, self))
+        return self._definitions
+
+    @property
     def applications(self) -> Applications:
         """Application versions."""
         if self._applications is None:
-            self._applications = self.sound(self._load_applications)
+            self._applications = self.sound(partial(load_applications, self))
         return self._applications
 
     @property
@@ -258,6 +267,7 @@ class State:
         anew."""
         self.base, self.tail = base, tail
         self._pieces = self._files = self._schemas = self._applications = self._history = None
+        self._definitions = None
         self._schema_rows = {}
         self.looked_up = LookedUp()
 
@@ -351,16 +361,6 @@ class State:
         for piece in wanted:
             schemas.load(self._schema_rows[piece.place], piece.where, only)
         return schemas
-
-    def _load_applications(self) -> Applications:
-        applications = Applications()
-        wanted = self.of_kind(APPLICATIONS)
-        for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
-            rows = decode_segment(data, APPLICATIONS, piece.rows, piece.where)
-            applications.load(rows, piece.where)
-        for transaction in self.tail:
-            applications.apply(transaction)
-        return applications
 
     def load_history(self) -> History:
         """The history, read anew; to be called within `sound`."""

@@ -38,10 +38,11 @@ def bloom_places(
     Requests: as `TableFacts.of_row_groups`.
     """
     columns = sorted({part.column.name for part in equalities(wanted.predicate)})
+    stored = facts.stored(columns) if columns else []
     found: dict[str, list[BloomPlace]] = {}
     if columns and rows.num_rows:
         for source in facts.of_row_groups(wanted.target.names):
-            for path, place in _of_source(source, columns, rows):
+            for path, place in _of_source(source, stored, rows):
                 found.setdefault(path, []).append(place)
     return {path: tuple(places) for path, places in found.items()}
 

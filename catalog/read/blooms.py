@@ -13,7 +13,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...errors import ObjectNotFound
-from ..data.unify import readable_columns
 from ..format.bloom import bloom_hashes, decode_bloom_filter, may_hold
 from ..parallel import AT_ONCE, parallel
 from ..where.hashed import equalities, plain_forms
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import numpy as np
-    import pyarrow as pa
 
     from ...store import Store
     from ..data.scan import BloomPlace, FilePart
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 LEAST_BYTES: Final = 64 << 10  # of a row group: a smaller one is read as fast as a filter
 MOST_BYTES: Final = 8 << 20  # of a filter; so many are held at a time as are asked at a time
 _FILES: Final = 4 * AT_ONCE
-_Wanted = dict[str, list["np.ndarray"]]  # by column, for each equality, the hashes of its values
+_Wanted = dict[str, list["np.ndarray"]]  # by column of the file the hashes for each equality
 
 
 def sifted(store: Store, parts: Iterable[FilePart], wanted: RowFilter) -> Iterator[FilePart]:
@@ -69,27 +67,27 @@ def to_be_asked(parts: Iterable[FilePart], wanted: RowFilter) -> dict[str, int]:
 
 
 class _Hashes:
-    """What filters are asked for, by the schema of files."""
+    """What filters are asked for, by the form of files."""
 
     def __init__(self, wanted: RowFilter) -> None:
         self._target = wanted.target
         self._equalities = list(equalities(wanted.predicate))
-        self._known: dict[bytes, _Wanted] = {}
+        self._known: dict[tuple[bytes, bytes], _Wanted] = {}
 
     def of(self, part: FilePart) -> _Wanted:
-        if part.fingerprint not in self._known:
-            self._known[part.fingerprint] = self._of_schema(part.schema)
-        return self._known[part.fingerprint]
+        if part.form not in self._known:
+            self._known[part.form] = self._of_form(part)
+        return self._known[part.form]
 
-    def _of_schema(self, schema: pa.Schema) -> _Wanted:
-        readable = set(readable_columns(schema, self._target))
+    def _of_form(self, part: FilePart) -> _Wanted:
+        stored = part.found(self._target).stored
         found: _Wanted = {}
         for equality in self._equalities:
-            name = equality.column.name
+            name = stored.get(equality.column.name)
             forms = None
-            if name in readable:
-                forms = plain_forms(equality, schema.field(name).type)
-            if forms:
+            if name is not None:
+                forms = plain_forms(equality, part.schema.field(name).type)
+            if name is not None and forms:
                 found.setdefault(name, []).append(bloom_hashes(forms))
         return found
 

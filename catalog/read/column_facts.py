@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ..data.unify import readable_columns
 from ..format import compute as pc
 from ..format.bound_arrays import is_text_kind, known_keys, text_bounds
 from ..format.columns import array, column, is_null, numbers
 from ..format.segments import NO_NAN
-from ..format.statistics import bound_type
+from ..format.statistics import bound_type, encode_float, value_statistics
 from ..where.outcomes import Bounds, Facts, Outcomes, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from ..data.shown import Shown
     from .row_filter import RowFilter
 
 
@@ -35,12 +35,12 @@ class Units:
     Attributes:
         rows: Per unit its number of rows.
         schema_numbers: Per unit which of the schemas it has.
-        schemas: Those of the files.
+        schemas: Those, and what files of them show.
     """
 
     rows: np.ndarray
     schema_numbers: np.ndarray
-    schemas: Sequence[pa.Schema]
+    schemas: Sequence[Shown]
     _said: dict[str, list[tuple[pa.Table, np.ndarray]]] = field(default_factory=dict)
     _groups: list[UnitsOfSchema] | None = None
 
@@ -107,37 +107,56 @@ class UnitsOfSchema:
         members: Their places among all units.
     """
 
-    def __init__(self, units: Units, schema: pa.Schema, members: np.ndarray) -> None:
+    def __init__(self, units: Units, shown: Shown, members: np.ndarray) -> None:
         self.members = members
-        self._schema = schema
+        self._shown = shown
         self._units = units
         self._rows = units.rows[members]
-        self._known: dict[str, Facts] = {}
+        self._known: dict[str, Facts] = {}  # by what the files call a column
 
     def forget(self, name: str) -> None:
-        """Let go of what was known of a column."""
+        """Let go of what was known of a column, as the files call it."""
         self._known.pop(name, None)
 
     def reader(self, target: pa.Schema) -> Callable[[str], Facts]:
         """What is known of a column, by its name; of no column what holds of any."""
-        readable = set(readable_columns(self._schema, target))
+        there = self._shown.found(target)
 
         def facts(name: str) -> Facts:
-            if name not in readable:
+            if name in there.defaults:
+                return of_constant(there.defaults[name], self._rows)
+            if name not in there.stored:
                 return Facts(None, self._rows, np.full(len(self._rows), -1, np.int64))
-            found = self._known.get(name)
+            own = there.stored[name]
+            found = self._known.get(own)
             if found is None:
-                found = self._known[name] = self._facts(name)
+                found = self._known[own] = self._facts(own)
             return found
 
         return facts
 
     def _facts(self, name: str) -> Facts:
-        kind = self._schema.field(name).type
+        kind = self._shown.own.field(name).type
         found = self._units.row_of(name)
         if found is None or (found[1][self.members] < 0).all():
             return Facts(kind, self._rows, np.full(len(self._rows), -1, np.int64))
         return _read(found[0], found[1][self.members], self._rows, kind)
+
+
+def of_constant(value: pa.Scalar, rows: np.ndarray) -> Facts:
+    """What is known of a column that has one value in all rows."""
+    from ..format.statistics_rows import statistics_rows
+    from ..wire import lakelog_transaction_pb2 as wire
+
+    schema = pa.schema([("value", value.type)])
+    group = wire.RowGroup(row_count=1, columns=[value_statistics(value, 0, 1)])
+    told = group.columns[0]
+    told.no_nan = True
+    if pa.types.is_floating(value.type):  # zeros are equal, whatever their sign
+        told.min, told.max = (encode_float(value.as_py(), end) for end in ("min", "max"))
+    add = wire.Add(row_count=1, schema_fingerprint=bytes(16), row_groups=[group])
+    said = statistics_rows([add], {("", bytes(16)): schema}).files
+    return _read(said, np.zeros(len(rows), np.int64), rows, value.type)
 
 
 def _read(said: pa.Table, row_of: np.ndarray, rows: np.ndarray, kind: pa.DataType) -> Facts:

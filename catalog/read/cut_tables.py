@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import TableNotFound, UsageError, WriterNotFound, some_names
+from ..data.shown import shown
 from ..data.unify import FileSchema, distinct
 from ..format import compute as pc
 from ..format.columns import column
@@ -21,6 +22,7 @@ from .tables import table_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..data.shown import Shown
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas, SchemaEntry
     from ..log.state import State
@@ -40,6 +42,7 @@ class CutTables:
         self.states = states
         self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
+        self._shown: dict[tuple[str, str, bytes], Shown] = {}
         self._of_files: dict[tuple[str, str | None], list[FileSchema]] = {}
         self._facts: dict[tuple[str, str], TableFacts] = {}
         self._reading = RLock()
@@ -123,6 +126,21 @@ class CutTables:
                 self._schemas[key] = state.schemas_of(table).of_table(table)
             return self._schemas[key]
 
+    def shown(self, state: State, table: str, fingerprint: bytes) -> Shown:
+        """What files of a schema show in one log.
+
+        Raises:
+            CorruptObject: The schema, or what the log says of the table's columns, can't be read.
+        """
+        key = (state.writer, table, fingerprint)
+        with self._reading:
+            if key not in self._shown:
+                definition = state.definitions.of(table)
+                for entry in self.schemas_of(state, table):
+                    if entry.fingerprint == fingerprint:
+                        self._shown[key] = shown(entry.schema, definition)
+            return self._shown[key]
+
     def file_schemas(self, table: str, writer: str | None = None) -> list[FileSchema]:
         """The schemas of the live files of a table (of one writer); those of former ones where
         there are none.
@@ -146,12 +164,11 @@ class CutTables:
         entries = self.schemas_of(state, table)
         if used is not None:
             entries = [entry for entry in entries if entry.fingerprint in used]
-        return [
-            FileSchema(
-                entry.schema, state.writer, partial(self._example, state, table, entry.fingerprint)
-            )
-            for entry in entries
-        ]
+        return [self._file_schema(state, table, entry.fingerprint) for entry in entries]
+
+    def _file_schema(self, state: State, table: str, fingerprint: bytes) -> FileSchema:
+        example = partial(self._example, state, table, fingerprint)
+        return FileSchema(self.shown(state, table, fingerprint).schema, state.writer, example)
 
     def _example(self, state: State, table: str, fingerprint: bytes) -> str:
         """The path of a live file with a schema; nothing if there is none."""

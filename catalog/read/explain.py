@@ -73,7 +73,8 @@ def explained(facts: TableFacts | None, asked: Asked) -> pa.Table:
         reasons = np.full(files.num_rows, "", object)
         for members, facts_of in source.units.by_schema(wanted.target):
             schema = source.units.schemas[source.units.schema_numbers[members[0]]]
-            told = set(partition_columns(schema))
+            own = set(partition_columns(schema.own))
+            told = {name for name, stored in schema.stored.items() if stored in own}
             reasons[members] = _reasons(facts_of, len(members), wanted, told)
         said = column(reasons.tolist(), pa.string())
         kept = pc.equal(said, column([""], pa.string())[0])

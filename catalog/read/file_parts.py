@@ -13,15 +13,14 @@ import pyarrow as pa
 from ...errors import UsageError, some_names
 from ..data.parquet import UNKNOWN_DIGEST
 from ..data.scan import FilePart, Projection
-from ..data.unify import column_names, unify
-from .row_filter import only
+from ..data.unify import column_names, only, unify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..data.scan import BloomPlace
+    from ..data.shown import Shown
     from ..data.unify import FileSchema
-    from ..log.known_schemas import SchemaEntry
     from .row_filter import RowFilter
 
 _COLUMNS: Final = [
@@ -39,7 +38,7 @@ _COLUMNS: Final = [
 def file_parts(
     rows: pa.Table,
     folder: str,
-    known: Sequence[SchemaEntry],
+    shown: Callable[[bytes], Shown],
     row_groups: Mapping[str, tuple[int, ...]],
     blooms: Mapping[str, tuple[BloomPlace, ...]],
 ) -> Iterator[FilePart]:
@@ -48,24 +47,21 @@ def file_parts(
     Args:
         rows: With the columns of FILES.
         folder: That paths are relative to.
-        known: The table's schemas.
+        shown: What files of a schema show, by its fingerprint.
         row_groups: By path those to be read, where some are to be skipped. They are told by number,
             so by the footer that the log has seen: of a file whose footer it can't tell all are.
         blooms: By path the filters to be asked, where there are some; of these files likewise.
     """
-    entries = {entry.fingerprint: entry for entry in known}
-    schemas: dict[bytes, pa.Schema] = {}
     for path, size, count, fingerprint, footer_bytes, digest, groups, partition in zip(
         *(rows.column(name).to_pylist() for name in _COLUMNS), strict=True
     ):
-        if fingerprint not in schemas:
-            schemas[fingerprint] = entries[fingerprint].schema
+        form = shown(fingerprint)
         seen = footer_bytes and digest != UNKNOWN_DIGEST
         yield FilePart(
             folder + path,
             size,
             count,
-            schemas[fingerprint],
+            form.own,
             fingerprint,
             footer_bytes,
             digest,
@@ -73,6 +69,7 @@ def file_parts(
             groups,
             blooms.get(path, ()) if seen else (),
             partition,
+            form,
         )
 
 

@@ -7,13 +7,13 @@ Source: docs/reading.md, "Predicates".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ...errors import InvalidPredicate, SchemaConflict, UsageError
-from ..data.unify import column_names, unify
+from ..data.unify import agreed, only, unify
 from ..where.build import all_of, any_of, negation
 from ..where.kinds import family
 from ..where.tree import And, Compare, Constant, In, Not, Or, columns_of
@@ -95,7 +95,7 @@ def row_filter(
     from ..where.from_arrow import from_arrow
 
     by_place = _BY_PLACE in str(where)
-    whole, conflicts = (unify(schemas, table), {}) if by_place else _agreed(schemas, table)
+    whole, conflicts = (unify(schemas, table), {}) if by_place else agreed(schemas, table)
     if decides or conflicts:
         try:
             _filtered(whole.empty_table(), where)
@@ -138,13 +138,13 @@ def _is_expression(where: Any) -> bool:
 def _of_text(where: str, schemas: Sequence[FileSchema], table: str) -> RowFilter:
     from ..where.parse import parse_where
 
-    agreed, conflicts = _agreed(schemas, table)
+    whole, conflicts = agreed(schemas, table)
     try:
-        predicate = parse_where(where, agreed, table)
+        predicate = parse_where(where, whole, table)
     except InvalidPredicate:
         _raise_conflict(conflicts, where)
         raise
-    return RowFilter(predicate, _chosen(agreed, predicate))
+    return RowFilter(predicate, _chosen(whole, predicate))
 
 
 def _raise_conflict(conflicts: Mapping[str, SchemaConflict], where: str) -> None:
@@ -152,29 +152,6 @@ def _raise_conflict(conflicts: Mapping[str, SchemaConflict], where: str) -> None
     for name, conflict in conflicts.items():
         if name.lower() in where.lower():
             raise conflict from None
-
-
-def _agreed(
-    schemas: Sequence[FileSchema], table: str
-) -> tuple[pa.Schema, dict[str, SchemaConflict]]:
-    """The cut's columns, without those about whose type its files disagree."""
-    try:
-        return unify(schemas, table), {}
-    except SchemaConflict:
-        pass
-    fields, conflicts = [], {}
-    for name in column_names(schemas):
-        alone = [replace(item, schema=only(item.schema, {name})) for item in schemas]
-        try:
-            fields.append(unify(alone, table).field(name))
-        except SchemaConflict as error:
-            conflicts[name] = error
-    return pa.schema(fields), conflicts
-
-
-def only(schema: pa.Schema, names: set[str]) -> pa.Schema:
-    """Some columns of a schema."""
-    return pa.schema([field for field in schema if field.name in names])
 
 
 def _chosen(schema: pa.Schema, predicate: Predicate) -> pa.Schema:

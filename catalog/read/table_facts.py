@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptError
+from ..data.shown import shown, stored_names
 from ..format.columns import array, empty_table, numbers
 from ..format.run import files_rows
 from ..format.statistics_rows import StatisticsRows, statistics_rows
@@ -31,6 +32,7 @@ from .statistics import StatisticsWarning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ..data.shown import Shown
     from ..format.pieces import Piece
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas
@@ -85,7 +87,7 @@ class TableFacts:
         Requests: 1 GET for each piece of statistics of columns that nobody asked for before.
         """
         with self._loading:
-            self._load(STATISTICS, columns)
+            self._load(STATISTICS, self.stored(columns))
             return self._sources
 
     def of_row_groups(self, columns: Sequence[str]) -> list[Source]:
@@ -98,8 +100,12 @@ class TableFacts:
             for source in self._sources:
                 if source.row_groups is None:
                     source.row_groups = self._row_groups(source)
-            self._load(ROW_GROUP_STATISTICS, columns)
+            self._load(ROW_GROUP_STATISTICS, self.stored(columns))
             return self._sources
+
+    def stored(self, columns: Iterable[str]) -> list[str]:
+        """What the files call some columns, each once."""
+        return stored_names(self._shown_of.values(), columns)
 
     # --- Files and row groups ---------------------------------------------------------------------
 
@@ -129,9 +135,14 @@ class TableFacts:
     def _schema_of(self) -> dict[bytes, pa.Schema]:
         return {entry.fingerprint: entry.schema for entry in self._schemas.of_table(self.table)}
 
+    @cached_property
+    def _shown_of(self) -> dict[bytes, Shown]:
+        definition = self.state.definitions.of(self.table)
+        return {name: shown(schema, definition) for name, schema in self._schema_of.items()}
+
     def _units(self, rows: pa.Table) -> Units:
         coded = rows.column("schema_fingerprint").combine_chunks().dictionary_encode()
-        schemas = [self._schema_of[name] for name in coded.dictionary.to_pylist()]
+        schemas = [self._shown_of[name] for name in coded.dictionary.to_pylist()]
         return Units(numbers(rows.column("row_count")), numbers(coded.indices), schemas)
 
     def _row_groups(self, source: Source) -> RowGroups:

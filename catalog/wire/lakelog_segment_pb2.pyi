@@ -18,6 +18,7 @@ class SegmentKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     APPLICATIONS: _ClassVar[SegmentKind]
     HISTORY: _ClassVar[SegmentKind]
     REFERENCES: _ClassVar[SegmentKind]
+    DEFINITIONS: _ClassVar[SegmentKind]
 UNKNOWN: SegmentKind
 FILES: SegmentKind
 ROW_GROUPS: SegmentKind
@@ -27,6 +28,7 @@ SCHEMAS: SegmentKind
 APPLICATIONS: SegmentKind
 HISTORY: SegmentKind
 REFERENCES: SegmentKind
+DEFINITIONS: SegmentKind
 
 class Segment(_message.Message):
     __slots__ = ("kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns", "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition", "max_partition")

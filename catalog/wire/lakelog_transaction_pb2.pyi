@@ -28,7 +28,7 @@ class Transaction(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., uuid: _Optional[bytes] = ..., previous_uuid: _Optional[bytes] = ..., previous_digest: _Optional[bytes] = ..., epoch: _Optional[int] = ..., guest: _Optional[bool] = ..., actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ...) -> None: ...
 
 class Action(_message.Message):
-    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "identity", "seal", "forget", "location", "optional")
+    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "identity", "seal", "forget", "location", "definition", "optional")
     ADD_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class Action(_message.Message):
     SEAL_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
     OPTIONAL_FIELD_NUMBER: _ClassVar[int]
     add: Add
     remove: Remove
@@ -50,8 +51,9 @@ class Action(_message.Message):
     seal: Seal
     forget: Forget
     location: Location
+    definition: Definition
     optional: bool
-    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
+    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., definition: _Optional[_Union[Definition, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
 
 class Add(_message.Message):
     __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups")
@@ -148,6 +150,34 @@ class Schema(_message.Message):
     def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ..., arrow_schema: _Optional[bytes] = ..., key: _Optional[_Iterable[str]] = ..., sort_order: _Optional[_Iterable[str]] = ..., generations: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ...) -> None: ...
 
 class Generation(_message.Message):
+    __slots__ = ("column", "generation")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    generation: int
+    def __init__(self, column: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class Definition(_message.Message):
+    __slots__ = ("table", "arrow_schema", "columns", "dropped")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    arrow_schema: bytes
+    columns: _containers.RepeatedCompositeFieldContainer[DefinedColumn]
+    dropped: _containers.RepeatedCompositeFieldContainer[ColumnIdentity]
+    def __init__(self, table: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., columns: _Optional[_Iterable[_Union[DefinedColumn, _Mapping]]] = ..., dropped: _Optional[_Iterable[_Union[ColumnIdentity, _Mapping]]] = ...) -> None: ...
+
+class DefinedColumn(_message.Message):
+    __slots__ = ("sources", "default")
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_FIELD_NUMBER: _ClassVar[int]
+    sources: _containers.RepeatedCompositeFieldContainer[ColumnIdentity]
+    default: bytes
+    def __init__(self, sources: _Optional[_Iterable[_Union[ColumnIdentity, _Mapping]]] = ..., default: _Optional[bytes] = ...) -> None: ...
+
+class ColumnIdentity(_message.Message):
     __slots__ = ("column", "generation")
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]

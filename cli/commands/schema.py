@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import SchemaConflict
-from .. import options, output
+from .. import evolve, options, output
 from ..opening import cut_fields, open_snapshot, print_cut
 from ..output import Column
 from ..text import cell, count, many
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...catalog.data.scan import FilePart
     from ...catalog.snapshot import Snapshot
 
 DESCRIPTION: Final = """\
@@ -24,11 +25,18 @@ Show the columns that rows of a table have: the schemas of all its live files, u
 files differ (a column missing, another type, a dropped and re-added column), it says whose
 files and how many.
 
+With --evolve it changes them: no file is written anew, but all are read so from then on, in
+the logs of all writers, or of --writer. Shown is what would become of the columns; with
+--execute it is committed, in one commit a log. With --history it tells how they came about.
+
 Types with no safe common type are a conflict: the columns are shown all the same, and the exit
 code is 4."""
 EXAMPLES: Final = """
 lakelog schema s3://lake/catalog weather hourly
 lakelog schema ./catalog weather hourly --output json
+lakelog schema ./catalog weather hourly --evolve --add "gust double" --add "ok bool true"
+lakelog schema ./catalog weather hourly --evolve --rename wind=wind_speed --drop visib --execute
+lakelog schema ./catalog weather hourly --history
 """
 _COLUMNS: Final = (
     Column("column"),
@@ -46,7 +54,7 @@ class _Variant:
     """A schema that some live files have.
 
     Attributes:
-        schema: As the files have it.
+        schema: Of the columns that the files have, or that have a default there.
         files: Number of files by writer.
     """
 
@@ -60,11 +68,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_database(parser)
     options.add_table(parser)
     options.add_as_of(parser)
-    options.add_writer(parser, "only this writer's files")
+    options.add_writer(parser, "only this writer's files, or log")
+    evolve.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the columns, then what differs."""
+    """Print the columns, then what differs; or change them."""
+    if args.evolve or args.execute or evolve.changes(args):
+        return evolve.run(args)
+    if args.history:
+        return evolve.run_history(args)
     snapshot = open_snapshot(args)
     conflict: SchemaConflict | None = None
     unified: pa.Schema | None = None
@@ -97,11 +110,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
     """The distinct schemas of live files, the one with the most files first."""
-    found: dict[bytes, _Variant] = {}
+    found: dict[tuple[bytes, bytes], _Variant] = {}
     for part in snapshot.file_parts(table):
-        variant = found.setdefault(part.fingerprint, _Variant(part.schema))
+        variant = found.setdefault(part.form, _Variant(_held(part)))
         variant.files[part.key.split("/", 1)[0]] += 1
     return sorted(found.values(), key=lambda item: (-item.files.total(), sorted(item.files)))
+
+
+def _held(part: FilePart) -> pa.Schema:
+    from ...catalog.data.unify import only
+
+    if part.shown is None:
+        return part.schema
+    there = {*part.shown.stored, *part.shown.defaults}
+    return only(part.shown.schema, there)
 
 
 def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[str, Any]]:

@@ -41,11 +41,17 @@ def parse_types(given: list[str]) -> dict[str, pa.DataType]:
             raise UsageError(f"{item[:60]!r} is not COLUMN=TYPE", hint=f"TYPE is one of {_KNOWN}")
         if name in found:
             raise UsageError(f"--type names column {name!r} twice", key=name, hint="Give it once")
-        found[name] = _type(text.strip().lower())
+        found[name] = type_named(text)
     return found
 
 
-def _type(text: str) -> pa.DataType:
+def type_named(text: str) -> pa.DataType:
+    """The type of a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    text = text.strip().lower()
     decimal, timestamp = _DECIMAL.fullmatch(text), _TIMESTAMP.fullmatch(text)
     if decimal is not None:
         digits, scale = int(decimal[1]), int(decimal[2] or 0)

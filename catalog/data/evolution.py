@@ -1,0 +1,334 @@
+"""From what is to become of a table's columns to the definition that says it. Pure.
+
+Source: docs/format.md, section 5.5; docs/changing.md, "Schemas".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...errors import InvalidSchema, SchemaConflict, UsageError, some_names
+from ..format.definitions import encode_definition, field_of
+from ..format.schema import MAX_GENERATION, check_writable, generation
+from ..format.widening import plain, widen
+from .dataframes import as_stored, check_zones
+
+if TYPE_CHECKING:
+    from ..format.definitions import Definition, Identity
+    from ..wire import lakelog_transaction_pb2 as wire
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of the columns of a table. `drop` and `rename` name them as they are, all
+    else as they will be; they are done in the order of these attributes.
+
+    Attributes:
+        drop: Columns that go.
+        rename: New names by old ones, all at once.
+        add: Types of columns that come.
+        default: Values of columns that come, in the files that lack them.
+        widen: Types that hold all that the present ones hold.
+        order: Columns that come first; the others follow as they stand.
+        floor: The least generations of new names: other logs have lower ones.
+        gone: Columns of other logs that are dropped there.
+        lenient: Leave out what is done already, or names what isn't there: in other logs it is.
+    """
+
+    drop: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    add: Mapping[str, pa.DataType] = field(default_factory=dict)
+    default: Mapping[str, Any] = field(default_factory=dict)
+    widen: Mapping[str, pa.DataType] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    floor: Mapping[str, int] = field(default_factory=dict)
+    gone: frozenset[Identity] = frozenset()
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    kind: pa.DataType
+    sources: tuple[Identity, ...]
+    default: pa.Scalar | None = None
+
+
+def make_change(
+    *,
+    add: Any = None,
+    drop: Any = None,
+    rename: Any = None,
+    widen: Any = None,
+    default: Any = None,
+    order: Any = None,
+) -> Change:
+    """What a user asks for, its form checked.
+
+    Raises:
+        UsageError: Not names, mappings and types; or nothing at all.
+        InvalidSchema: Types that no file can have.
+    """
+    change = Change(
+        drop=_names(drop, "drop"),
+        rename={_text(a, "rename"): _text(b, "rename") for a, b in _items(rename, "rename")},
+        add={_text(name, "add"): _kind(name, kind) for name, kind in _items(add, "add")},
+        default={_text(name, "default"): value for name, value in _items(default, "default")},
+        widen={_text(name, "widen"): _kind(name, kind) for name, kind in _items(widen, "widen")},
+        order=_names(order, "order"),
+    )
+    if change == Change():
+        raise UsageError(
+            "Nothing of the columns is to be changed",
+            hint="Give add=, drop=, rename=, widen= or order=",
+        )
+    return change
+
+
+def evolved(
+    visible: pa.Schema,
+    before: Definition | None,
+    known: Iterable[Identity],
+    change: Change,
+    table: str,
+) -> wire.Definition:
+    """The definition of a table after a change.
+
+    Args:
+        visible: Its columns as its files in this log show them.
+        before: Its definition so far.
+        known: Columns of files that the log has ever had, as far as it knows.
+    Raises:
+        UsageError: There is no such column, or it is named twice.
+        SchemaConflict: A name is taken, or a type doesn't hold what the column holds.
+        InvalidSchema: A default that is no value of its column; or no column would be left.
+    """
+    columns = {each.name: _column(each, before) for each in visible}
+    taken = set(known).union(change.gone)
+    dropped = set(change.gone)
+    if before is not None:
+        taken |= before.identities()
+        dropped |= before.dropped
+    for name in _present(change.drop, columns, table, lenient=change.lenient):
+        dropped.update(columns.pop(name).sources)
+    columns = _renamed(columns, taken, change, table)
+    _add(columns, taken, change, table)
+    _widen(columns, change, table)
+    columns = _ordered(columns, change, table)
+    if not columns:
+        raise InvalidSchema(
+            f"Table {table!r} would have no columns", key=table, hint="Keep one, or drop the table"
+        )
+    used = {source for column in columns.values() for source in column.sources}
+    # What files may have under a name that means something else now, or nothing, is never read.
+    names = {name for name, _ in used | dropped}
+    dropped |= {one for one in taken if one[0] in names}
+    fields = [field_of(name, c.kind, c.sources[0][1]) for name, c in columns.items()]
+    schema = pa.schema(fields)
+    check_writable(schema)
+    check_zones(schema)
+    defaults = {name: c.default for name, c in columns.items() if c.default is not None}
+    sources = {name: column.sources for name, column in columns.items()}
+    return encode_definition(table, schema, sources, defaults, dropped - used)
+
+
+def _column(shown: pa.Field, before: Definition | None) -> _Column:
+    name, kind = shown.name, _normal(plain(shown.type))
+    if before is None or name not in before.sources:
+        return _Column(kind, ((name, generation(shown)),))
+    value = before.defaults.get(name)
+    return _Column(kind, before.sources[name], None if value is None else value.cast(kind))
+
+
+def _renamed(
+    columns: Mapping[str, _Column], taken: set[Identity], change: Change, table: str
+) -> dict[str, _Column]:
+    old = list(_present(change.rename, columns, table, lenient=change.lenient))
+    new = {name: change.rename[name] for name in old}
+    found: dict[str, _Column] = {}
+    for name, column in columns.items():
+        called = new.get(name, name)
+        if called in found or (called in columns and called not in new and name in new):
+            if change.lenient and name in new:
+                continue
+            raise _is_taken(called, table)
+        if name in new and called != name:
+            identity = _next(called, taken, change)
+            found[called] = replace(column, sources=(identity, *column.sources))
+        else:
+            found[called] = column
+    return found
+
+
+def _add(columns: dict[str, _Column], taken: set[Identity], change: Change, table: str) -> None:
+    for name in change.default:
+        if name not in change.add:
+            raise UsageError(
+                f"Column {name!r} of table {table!r} is not added here, so it can't get a default",
+                key=name,
+                hint="Rows that are there would change: write them anew with the value",
+            )
+    for name, kind in change.add.items():
+        if name in columns:
+            if change.lenient and columns[name].kind.equals(kind):
+                continue
+            raise _is_taken(name, table)
+        value = change.default.get(name)
+        default = None if value is None else _value(name, value, kind)
+        columns[name] = _Column(kind, (_next(name, taken, change),), default)
+
+
+def _widen(columns: dict[str, _Column], change: Change, table: str) -> None:
+    for name in _present(change.widen, columns, table, lenient=change.lenient):
+        column, kind = columns[name], change.widen[name]
+        wider = widen(column.kind, kind)
+        if wider is None or not _normal(wider).equals(kind):
+            raise SchemaConflict(
+                f"Column {name!r} of table {table!r} is {column.kind}, and {kind} doesn't hold all "
+                "of its values",
+                key=name,
+                hint="Give a wider type, such as "
+                + (str(wider) if wider is not None else "one of the same family")
+                + ", or add a column and write the values into it",
+            )
+        default = None if column.default is None else column.default.cast(kind)
+        columns[name] = replace(column, kind=kind, default=default)
+
+
+def _ordered(columns: dict[str, _Column], change: Change, table: str) -> dict[str, _Column]:
+    first = list(_present(change.order, columns, table, lenient=change.lenient))
+    return {name: columns[name] for name in dict.fromkeys([*first, *columns])}
+
+
+def _next(name: str, taken: set[Identity], change: Change) -> Identity:
+    """A column of a name that no file has yet."""
+    used = [number for known, number in taken if known == name]
+    number = max([*(number + 1 for number in used), change.floor.get(name, 0)])
+    if number > MAX_GENERATION:
+        raise InvalidSchema(f"Column {name!r} was dropped too often", key=name)
+    taken.add((name, number))
+    return name, number
+
+
+def _present(
+    names: Iterable[str], columns: Mapping[str, _Column], table: str, *, lenient: bool
+) -> list[str]:
+    """Names of columns that there are.
+
+    Raises:
+        UsageError: There is no such column.
+    """
+    found = []
+    for name in names:
+        if name in columns:
+            found.append(name)
+        elif not lenient:
+            raise UsageError(
+                f"Table {table!r} has no column {name!r}",
+                key=name,
+                hint=f"It has: {some_names(list(columns))}",
+            )
+    return found
+
+
+def _is_taken(name: str, table: str) -> SchemaConflict:
+    return SchemaConflict(
+        f"Table {table!r} has a column {name!r} already",
+        key=name,
+        hint="Take another name, or drop or rename that column in the same call",
+    )
+
+
+def _value(name: str, value: Any, kind: pa.DataType) -> pa.Scalar:
+    """A default as a value of its column, with nothing lost."""
+    given = value.as_py() if isinstance(value, pa.Scalar) else value
+    try:
+        found = value.cast(kind) if isinstance(value, pa.Scalar) else pa.scalar(value, kind)
+        rounded = pa.types.is_floating(kind) and isinstance(given, float)
+        same = found.is_valid and (rounded or bool(found.as_py() == given))
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise _no_value(name, given, kind) from error
+    if not same:
+        raise _no_value(name, given, kind)
+    return found
+
+
+def _no_value(name: str, value: Any, kind: pa.DataType) -> InvalidSchema:
+    return InvalidSchema(
+        f"{value!r:.60} can't be the default of column {name!r}, which is {kind}",
+        key=name,
+        hint="Give a value that the type holds exactly",
+    )
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(f"{what}= is a list of names, not {given!r:.60}", hint="Give ['a', 'b']")
+    names = [_text(name, what) for name in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{what}= names column {name!r} twice", key=name, hint="Name it once")
+    return tuple(names)
+
+
+def _items(given: Any, what: str) -> list[tuple[Any, Any]]:
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        raise UsageError(
+            f"{what}= is a dict by the names of columns, not {given!r:.60}",
+            hint="Give {'column': ...}",
+        )
+    return list(given.items())
+
+
+def _text(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise UsageError(
+            f"{what}= has {name!r:.60} for the name of a column",
+            hint="Give a text that isn't empty",
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{what}= has a name that is no valid Unicode", hint="Spell it anew"
+        ) from None
+    return name
+
+
+def _kind(name: Any, given: Any) -> pa.DataType:
+    """The type of a column as its files will have it.
+
+    Raises:
+        UsageError: No type.
+        InvalidSchema: One that no file can have, or that forbids null.
+    """
+    if isinstance(given, pa.Field):
+        if not given.nullable:
+            raise InvalidSchema(
+                f"Column {name!r} can't forbid null: files that lack it have no other value",
+                key=str(name),
+                hint="Give pa.field(..., nullable=True), or a type",
+            )
+        given = given.type
+    if not isinstance(given, pa.DataType):
+        raise UsageError(
+            f"{given!r:.60} is no type for column {name!r:.60}",
+            hint="Give a type of pyarrow, such as pa.int64()",
+        )
+    return _normal(as_stored(given))
+
+
+def _normal(kind: pa.DataType) -> pa.DataType:
+    """The type without what is no part of it: names of elements, and what may be null."""
+    if pa.types.is_list(kind):
+        return pa.list_(_normal(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, _normal(each.type)) for each in kind])
+    return kind

@@ -1,0 +1,71 @@
+"""What a catalog can do to the columns of tables, in all logs.
+
+Source: docs/changing.md, "Schemas".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .scalars import value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .commit.evolve_all import Evolved
+    from .commit.writer import Writer
+    from .snapshot import Snapshot
+
+
+class EvolvesTables:
+    """Catalogs that change the columns of a table in all logs."""
+
+    def snapshot(self, database: str, as_of: Any = None) -> Snapshot:
+        """The state of a database."""
+        raise NotImplementedError
+
+    def writer(
+        self,
+        writer_id: str,
+        database: str,
+        *,
+        shared: bool = False,
+        checkpoint_every: int = 0,
+    ) -> Writer:
+        """A writer's log, opened for committing."""
+        raise NotImplementedError
+
+    def evolve(
+        self,
+        database: str,
+        table: str,
+        *,
+        writers: Sequence[str] | None = None,
+        execute: bool = True,
+        **change: Any,
+    ) -> list[Evolved]:
+        """Change the columns of a table in the logs of all its writers, in one commit a log, beside
+        whoever has them open. What a log has already is left out there, so that the call can be
+        repeated where one of the commits failed.
+
+        Args:
+            writers: Only in the logs of these.
+            execute: Commit it; else only say what it would do.
+            change: add, drop, rename, widen, default, order: as for `Transaction.evolve`.
+        Returns:
+            One for each writer whose log knows the table.
+        Raises:
+            UsageError, SchemaConflict, InvalidSchema: As `Transaction.evolve`; nothing was
+                committed.
+            TableNotFound, WriterNotFound: No log of these knows the table, or there is none.
+            CapabilityMissing: The store has no put-if-absent, so nobody but the owner can commit:
+                use `Transaction.evolve` in each writer.
+            ConflictError, CommitOutcomeUnknown, StorageError: The first commit that failed; the
+                hint names those before.
+        Requests: Those of `snapshot`, and for each log those of opening a writer and a commit.
+        """
+        from .commit.evolve_all import evolve_all
+        from .data.evolution import make_change
+
+        asked = make_change(**change)
+        return evolve_all(self, database, value_of(table), asked, writers, execute=execute)

@@ -1,0 +1,157 @@
+"""The definitions of a log, by table: pieces of a checkpoint and what transactions said since. Pure.
+
+Source: docs/format.md, sections 5.5 and 6.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..format.columns import rows_to_table
+from ..format.definitions import FEATURE, decode_definition, parse_definition
+from ..format.segment_bytes import decode_segment
+from ..format.segments import DEFINITIONS_COLUMNS
+from ..format.wire_kinds import DEFINITIONS
+from ..wire import lakelog_transaction_pb2 as wire
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..format.definitions import Definition
+    from ..format.objects import DecodedTransaction
+    from ..format.pieces import Piece
+    from .state import State
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionEntry:
+    """One definition known to the log.
+
+    Attributes:
+        message: As in the log.
+        revision: That said it.
+        where: The object it was read from, for errors.
+    """
+
+    message: bytes
+    revision: int
+    where: str = field(default="", compare=False)
+
+    @property
+    def wire(self) -> wire.Definition:
+        """The message."""
+        return wire.Definition.FromString(self.message)
+
+    @property
+    def definition(self) -> Definition:
+        """What rows are read by.
+
+        Raises:
+            CorruptObject: This Arrow can't read its schema, or it doesn't fit the rest.
+        """
+        return decode_definition(self.wire, self.where)
+
+
+@dataclass(slots=True)
+class Definitions:
+    """All definitions of a log.
+
+    Attributes:
+        entries: By table.
+    """
+
+    entries: dict[str, DefinitionEntry] = field(default_factory=dict)
+    _decoded: dict[str, tuple[DefinitionEntry, Definition]] = field(
+        default_factory=dict, compare=False
+    )
+
+    def copy(self) -> Definitions:
+        """An independent copy."""
+        return Definitions(dict(self.entries), dict(self._decoded))
+
+    def of(self, table: str) -> Definition | None:
+        """That of one table, if it has one.
+
+        Raises:
+            CorruptObject: It can't be read.
+        """
+        entry = self.entries.get(table)
+        if entry is None:
+            return None
+        known = self._decoded.get(table)
+        if known is None or known[0] is not entry:
+            known = self._decoded[table] = (entry, entry.definition)
+        return known[1]
+
+    def load(self, rows: pa.Table, where: str) -> None:
+        """Take in a DEFINITIONS segment that was found sound."""
+        for row in rows.to_pylist():
+            self.entries[row["table"]] = DefinitionEntry(row["definition"], row["revision"], where)
+
+    def apply(self, transaction: DecodedTransaction) -> None:
+        """Take in what one more transaction says."""
+        for action in transaction.message.actions:
+            kind = action.WhichOneof("kind")
+            if kind == "definition":
+                message = action.definition.SerializeToString(deterministic=True)
+                entry = DefinitionEntry(message, transaction.message.revision, transaction.key)
+                self.entries[action.definition.table] = entry
+            elif kind == "forget":
+                for table in action.forget.tables:
+                    self.entries.pop(table, None)
+
+    def rows(self) -> pa.Table:
+        """All of them as rows of a DEFINITIONS segment, sorted."""
+        ordered = sorted(self.entries.items(), key=lambda item: item[0].encode())
+        rows = [(table, entry.message, entry.revision) for table, entry in ordered]
+        return rows_to_table(rows, DEFINITIONS_COLUMNS)
+
+
+def load_definitions(state: State) -> Definitions:
+    """The definitions of a state, read anew; to be called within `State.sound`.
+
+    Raises:
+        CorruptObject: A piece is damaged, or isn't what its reference says.
+    """
+    found = Definitions()
+    wanted = state.of_kind(DEFINITIONS)
+    for piece, data in zip(wanted, state.bytes_of(wanted), strict=True):
+        assert state.base is not None
+        found.load(decode_definitions(data, piece, state.base.message.revision), piece.where)
+    for transaction in state.tail:
+        found.apply(transaction)
+    return found
+
+
+def decode_definitions(
+    data: memoryview, piece: Piece, newest: int, *, exact: bool = False
+) -> pa.Table:
+    """A DEFINITIONS segment, checked.
+
+    Args:
+        newest: The revision of the checkpoint.
+        exact: Refuse columns of a later version.
+    Raises:
+        CorruptObject: It is damaged.
+        UnsupportedFeature: It holds more than this version knows (if `exact`).
+    """
+    from ...errors import CorruptObject
+
+    rows = decode_segment(data, DEFINITIONS, piece.rows, piece.where, exact=exact)
+    for row in rows.to_pylist():
+        message = parse_definition(row["definition"], piece.where)
+        if message.table != row["table"] or row["revision"] > newest:
+            raise CorruptObject(
+                f"{piece.where} holds a definition of {row['table']!r} that isn't its own",
+                key=piece.where,
+            )
+    return rows
+
+
+def definition_actions(state: State, message: wire.Definition) -> list[wire.Action]:
+    """The action that defines a table, after the one that requires what it takes to read it."""
+    upgrade = wire.Upgrade(required_reader_features=[FEATURE], required_writer_features=[FEATURE])
+    known = FEATURE in state.reader_features & state.writer_features
+    first = [] if known else [wire.Action(upgrade=upgrade)]
+    return [*first, wire.Action(definition=message)]

@@ -1,0 +1,112 @@
+"""The tables of a cut without the files whose types conflict with those of others.
+
+Source: docs/changing.md, "Schemas".
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ...errors import SchemaConflict
+from ..data.unify import unify
+from ..format.columns import numbers
+from .cut_tables import CutTables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence, Set
+
+    from ..data.unify import FileSchema
+    from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
+    from ..log.state import State
+
+_NAMED: Final = 5  # files of one writer: there may be very many
+
+
+class ConflictWarning(UserWarning):
+    """Files of a table are left out, as their types conflict with those of others."""
+
+
+class AgreeingTables(CutTables):
+    """Tables of which each file can be read together with the others: of two that can't the one
+    stays that comes first in the order of docs/format.md, section 5.3. A file is left out as a
+    whole, whichever columns are asked for.
+
+    Warns:
+        ConflictWarning: Once a table: why, and which files.
+    """
+
+    def __init__(self, database: str, states: Sequence[State]) -> None:
+        super().__init__(database, states)
+        self._lost: dict[str, dict[str, set[bytes]]] = {}
+
+    def table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        """As in `CutTables`, with the files that agree."""
+        files, known = super().table_of(state, table, partition)
+        lost = self._left_out(table).get(state.writer)
+        return (_without(files, table, lost), known) if lost else (files, known)
+
+    def _left_out(self, table: str) -> dict[str, set[bytes]]:
+        """By writer the schemas whose files are left out."""
+        with self._reading:
+            if table not in self._lost:
+                self._lost[table] = {}  # while this is found out nothing is left out
+                self._lost[table] = self._conflicting(table)
+            return self._lost[table]
+
+    def _conflicting(self, table: str) -> dict[str, set[bytes]]:
+        kept: list[FileSchema] = []
+        lost: dict[str, set[bytes]] = {}
+        for state in self.states:
+            files = super().table_of(state, table)[0]
+            used = files.fingerprints(table)
+            for entry in self.schemas_of(state, table):
+                if entry.fingerprint not in used:
+                    continue
+                item = self._file_schema(state, table, entry.fingerprint)
+                try:
+                    unify([*kept, item], table)
+                    kept.append(item)
+                except SchemaConflict as error:
+                    lost.setdefault(state.writer, set()).add(entry.fingerprint)
+                    _warn(error, files, table, entry.fingerprint)
+        return lost
+
+
+def _warn(error: SchemaConflict, files: Files, table: str, fingerprint: bytes) -> None:
+    rows = files.table(table)
+    held = _of_schemas(rows.column("schema_fingerprint").to_pylist(), {fingerprint})
+    paths = sorted(rows.column("path").to_numpy()[held].tolist())
+    count = int(numbers(rows.column("row_count"))[held].sum())
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    warnings.warn(
+        f"{error.message}: left out are {count:,} rows of {', '.join(paths[:_NAMED])}{more}",
+        ConflictWarning,
+        stacklevel=2,
+    )
+
+
+def _of_schemas(fingerprints: list[bytes], wanted: Set[bytes]) -> np.ndarray:
+    return np.array([one in wanted for one in fingerprints], np.bool_)
+
+
+def _without(files: Files, table: str, lost: Set[bytes]) -> Files:
+    """Files of a table without those of some schemas."""
+    found = files.copy()
+    for part in found.parts:
+        if table in part.run.ranges:
+            start, end = part.run.ranges[table]
+            names = part.run.core.column("schema_fingerprint").slice(start, end - start)
+            dead = np.zeros(part.run.rows, np.bool_) if part.dead is None else part.dead.copy()
+            dead[start:end] |= _of_schemas(names.to_pylist(), lost)
+            part.dead = dead
+    added = found.added.get(table, {})
+    found.added[table] = {
+        path: held for path, held in added.items() if held[0].schema_fingerprint not in lost
+    }
+    return found
