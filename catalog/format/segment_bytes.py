@@ -15,7 +15,16 @@ from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_partitions, check_paths, check_tables
 from .segments import COLUMNS, COUNTS, MAX_NUMBER, ORDER, ascends
-from .wire_kinds import FILES, HISTORY, NAMES, REFERENCES, ROW_GROUPS, SCHEMAS
+from .wire_kinds import (
+    FILES,
+    HISTORY,
+    NAMES,
+    REFERENCES,
+    ROW_DELETES,
+    ROW_GROUPS,
+    SCHEMAS,
+    TOMBSTONES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +32,13 @@ if TYPE_CHECKING:
 PLAIN_BYTES: Final = 4_096
 # What one row can hold at most came out of one transaction message of 8 MiB: a schema, or the
 # summaries of its members, whose characters may take six times as many bytes in JSON.
-_ROW_BYTES: Final[dict[int, int]] = {SCHEMAS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
+_ROW_BYTES: Final[dict[int, int]] = {
+    SCHEMAS: 8 << 20,
+    HISTORY: 64 << 20,
+    REFERENCES: 64 << 10,
+    TOMBSTONES: 8 << 20,
+}
+_BY_TABLE: Final = (SCHEMAS, ROW_DELETES, TOMBSTONES)
 
 
 def encode_ipc(table: pa.Table, salt: bytes = b"") -> bytes:
@@ -173,8 +188,8 @@ def _check_values(table: pa.Table, kind: int, key: str) -> None:
             raise CorruptObject(f"{key} holds files that do not ascend", key=key)
     if kind == FILES and "partition" in names:
         check_partitions(table.column("partition"), key)
-    if kind == SCHEMAS:
+    if kind in _BY_TABLE and "table" in names:
         check_tables(table.column("table"), key)
-    whole = kind in (SCHEMAS, ROW_GROUPS) and set(ORDER[kind]) <= set(names)
+    whole = kind in (*_BY_TABLE, ROW_GROUPS) and set(ORDER[kind]) <= set(names)
     if whole and not ascends(table, kind):
         raise CorruptObject(f"{key} holds rows that do not ascend", key=key)

@@ -16,10 +16,12 @@ from .wire_kinds import (
     FILES,
     HISTORY,
     REFERENCES,
+    ROW_DELETES,
     ROW_GROUP_STATISTICS,
     ROW_GROUPS,
     SCHEMAS,
     STATISTICS,
+    TOMBSTONES,
 )
 
 MIN_EXACT, MAX_EXACT, NO_NAN = 1, 2, 4
@@ -121,6 +123,20 @@ REFERENCES_COLUMNS: Final = _schema(
     last_revision=pa.int64(),
     dead_or_null=pa.binary(),
 )
+ROW_DELETES_COLUMNS: Final = _schema(
+    table=pa.string(),
+    path=pa.string(),
+    revision=pa.int64(),
+    number=pa.int32(),
+    object=pa.string(),
+    offset=pa.int64(),
+    length=pa.int64(),
+    cardinality=pa.int64(),
+    digest=pa.binary(32),
+)
+TOMBSTONES_COLUMNS: Final = _schema(
+    table=pa.string(), revision=pa.int64(), number=pa.int32(), tombstone=pa.binary()
+)
 
 COLUMNS: Final[dict[int, pa.Schema]] = {
     FILES: FILES_COLUMNS,
@@ -131,6 +147,8 @@ COLUMNS: Final[dict[int, pa.Schema]] = {
     APPLICATIONS: APPLICATIONS_COLUMNS,
     HISTORY: HISTORY_COLUMNS,
     REFERENCES: REFERENCES_COLUMNS,
+    ROW_DELETES: ROW_DELETES_COLUMNS,
+    TOMBSTONES: TOMBSTONES_COLUMNS,
 }
 # Columns of numbers that count something: never negative, always below 2^62.
 COUNTS: Final[dict[int, frozenset[str]]] = {
@@ -154,6 +172,8 @@ COUNTS: Final[dict[int, frozenset[str]]] = {
             "last_revision",
         }
     ),
+    ROW_DELETES: frozenset({"revision", "number", "offset", "length", "cardinality"}),
+    TOMBSTONES: frozenset({"revision", "number"}),
 }
 # What the rows of a kind ascend by, strictly, in the order of strings by their UTF-8 bytes.
 ORDER: Final[dict[int, tuple[str, ...]]] = {
@@ -164,6 +184,8 @@ ORDER: Final[dict[int, tuple[str, ...]]] = {
     SCHEMAS: ("table", "fingerprint"),
     APPLICATIONS: ("app_id",),
     HISTORY: ("revision",),
+    ROW_DELETES: ("table", "path", "revision", "number"),
+    TOMBSTONES: ("table", "revision", "number"),
 }
 
 

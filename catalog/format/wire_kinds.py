@@ -15,6 +15,8 @@ SCHEMAS: Final = 5
 APPLICATIONS: Final = 6
 HISTORY: Final = 7
 REFERENCES: Final = 8
+ROW_DELETES: Final = 9
+TOMBSTONES: Final = 11
 
 NAMES: Final[dict[int, str]] = {
     FILES: "FILES",
@@ -25,4 +27,6 @@ NAMES: Final[dict[int, str]] = {
     APPLICATIONS: "APPLICATIONS",
     HISTORY: "HISTORY",
     REFERENCES: "REFERENCES",
+    ROW_DELETES: "ROW_DELETES",
+    TOMBSTONES: "TOMBSTONES",
 }

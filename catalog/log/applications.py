@@ -18,6 +18,7 @@ from ..format import compute as pc
 from ..format.columns import array, numbers, rows_to_table
 from ..format.objects import MAX_APP_ID_BYTES, MAX_TIME_US
 from ..format.path_column import PathIndex
+from ..format.segment_bytes import decode_segment
 from ..format.segments import APPLICATIONS_COLUMNS, ascends
 from ..format.wire_kinds import APPLICATIONS
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..format.objects import DecodedTransaction
+    from ..format.pieces import Piece
 
 
 @dataclass(slots=True)
@@ -102,6 +104,22 @@ class Applications:
         return dict(
             zip(*(rows.column(name).to_pylist() for name in ("app_id", "app_version")), strict=True)
         )
+
+
+def load_applications(
+    pieces: Iterable[tuple[Piece, memoryview]], tail: Iterable[DecodedTransaction]
+) -> Applications:
+    """The versions that pieces of a checkpoint and the transactions since say.
+
+    Raises:
+        CorruptObject: A piece isn't sound.
+    """
+    found = Applications()
+    for piece, data in pieces:
+        found.load(decode_segment(data, APPLICATIONS, piece.rows, piece.where), piece.where)
+    for transaction in tail:
+        found.apply(transaction)
+    return found
 
 
 _VALUES = ("app_version", "committed_at_us")

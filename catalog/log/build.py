@@ -64,8 +64,8 @@ class Intent:
 
     @property
     def adds(self) -> bool:
-        """Whether it adds files."""
-        return any(action.WhichOneof("kind") == "add" for action in self.actions)
+        """Whether it adds files, or objects of deletes."""
+        return any(action.WhichOneof("kind") in ("add", "row_deletes") for action in self.actions)
 
     def member(self) -> wire.Member:
         """How the commit lists it."""
@@ -80,7 +80,9 @@ class Intent:
 
     def _inferred(self) -> str:
         kinds = {action.WhichOneof("kind") for action in self.actions}
-        if "remove" in kinds:
+        if "add" in kinds and not kinds.isdisjoint({"tombstone", "row_deletes"}):
+            return "row_delta"
+        if not kinds.isdisjoint({"remove", "tombstone", "row_deletes"}):
             return "overwrite" if "add" in kinds else "delete"
         return "append" if "add" in kinds else "maintenance"
 

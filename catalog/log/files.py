@@ -227,6 +227,8 @@ class Files:
                 table, path = action.remove.table, action.remove.path
                 if not self.remove(table, path) and not self._is_left_out(table, path):
                     self._break(table, transaction.key, f"removes {path}, which is not live")
+            elif kind == "row_deletes" and self._wants(action.row_deletes.table):
+                self._check_deletes(action.row_deletes, transaction.key)
             elif kind == "schema" and self.known is not None:
                 self._known_of(action.schema.table).add(action.schema.fingerprint)
             elif kind == "forget":
@@ -246,6 +248,10 @@ class Files:
                 part.kill(row)
                 return True
         return False
+
+    def _check_deletes(self, item: wire.RowDeletes, key: str) -> None:
+        if not self.is_live(item.table, item.path) and not self._is_left_out(item.table, item.path):
+            self._break(item.table, key, f"deletes rows of {item.path}, which is not live")
 
     def _is_left_out(self, table: str, path: str) -> bool:
         """Whether a path may be in a piece that was not loaded."""

@@ -19,9 +19,9 @@ from ..format.names import first_slot_uuid, segments_folder
 from ..format.pieces import OF_A_PART
 from ..format.references import check_live_rows, decode_references
 from ..format.run import Run
-from ..format.segment_bytes import decode_segment
 from ..format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS
-from .applications import Applications
+from .applications import Applications, load_applications
+from .deletes import Deletes, deletes_of
 from .files import Files
 from .history import History, check_history
 from .known_schemas import KnownSchemas, decode_schemas
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
-    LoadedPart = LookedUp | Files | KnownSchemas | Applications | History
+    LoadedPart = LookedUp | Files | KnownSchemas | Applications | History | Deletes
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
@@ -95,6 +95,7 @@ class State:
     _schemas: KnownSchemas | None = None
     _applications: Applications | None = None
     _history: History | None = None
+    _deletes: Deletes | None = None
     _schema_rows: dict[_Place, Any] = field(default_factory=dict)  # of the base's SCHEMAS pieces
 
     def copy(self) -> State:
@@ -107,6 +108,7 @@ class State:
             _schemas=self._schemas and self._schemas.copy(),
             _applications=self._applications and self._applications.copy(),
             _history=self._history and self._history.copy(),
+            _deletes=self._deletes and self._deletes.copy(),
         )
 
     @property
@@ -134,7 +136,7 @@ class State:
     def loaded_parts(self) -> list[LoadedPart]:
         """The parts that were read already, each of which `apply` keeps current."""
         parts = (self.looked_up, self._files, self._schemas, self._applications, self._history)
-        return [part for part in parts if part is not None]
+        return [part for part in (*parts, self._deletes) if part is not None]
 
     @property
     def files(self) -> Files:
@@ -190,6 +192,13 @@ class State:
         if self._history is None:
             self._history = self.sound(self.load_history)
         return self._history
+
+    @property
+    def deletes(self) -> Deletes:
+        """Tombstones and row deletes of all tables."""
+        if self._deletes is None:
+            self._deletes = self.sound(partial(deletes_of, self))
+        return self._deletes
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -258,6 +267,7 @@ class State:
         anew."""
         self.base, self.tail = base, tail
         self._pieces = self._files = self._schemas = self._applications = self._history = None
+        self._deletes = None
         self._schema_rows = {}
         self.looked_up = LookedUp()
 
@@ -352,14 +362,8 @@ class State:
         return schemas
 
     def _load_applications(self) -> Applications:
-        applications = Applications()
         wanted = self.of_kind(APPLICATIONS)
-        for piece, data in zip(wanted, self.bytes_of(wanted), strict=True):
-            rows = decode_segment(data, APPLICATIONS, piece.rows, piece.where)
-            applications.load(rows, piece.where)
-        for transaction in self.tail:
-            applications.apply(transaction)
-        return applications
+        return load_applications(zip(wanted, self.bytes_of(wanted), strict=True), self.tail)
 
     def load_history(self) -> History:
         """The history, read anew; to be called within `sound`."""

@@ -87,6 +87,16 @@ def validate(
                     "meanwhile",
                 )
             fate[file] = paths[file[1]] = False
+        elif kind == "row_deletes":
+            item = action.row_deletes
+            file = (item.table, item.path)
+            if not fate.get(file, file in live) or (file not in fate and _is_newer(state, item)):
+                raise FileNotLive(
+                    f"{item.path} is no longer the file of table {item.table!r} whose rows are "
+                    f"deleted, at revision {state.revision} of {state.writer}/{state.database}",
+                    key=item.path,
+                    hint="It was removed or rewritten meanwhile: begin the delete anew",
+                )
         elif kind == "schema":
             schemas.named.add((action.schema.table, action.schema.fingerprint))
         elif kind == "forget":
@@ -94,6 +104,19 @@ def validate(
             schemas.forget(action.forget)
     if folds_names:
         _refuse_twins(state, [path for path, live in paths.items() if live], paths, own)
+
+
+def _is_newer(state: State, item: wire.RowDeletes) -> bool:
+    """Whether a file was added again after its rows were counted."""
+    if not item.covers_below:
+        return False
+    files = files_with(state, [item.path])
+    known = files.added.get(item.table, {}).get(item.path)
+    if known is not None:
+        return known[1] >= item.covers_below
+    found = ((part.run, part.find(item.table, item.path)) for part in files.parts)
+    revisions = (run.core.column("revision")[row].as_py() for run, row in found if row >= 0)
+    return any(revision >= item.covers_below for revision in revisions)
 
 
 def _refuse_twins(
@@ -168,9 +191,11 @@ def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[by
     """Which of the files that actions name are live now. The log's files are read only if a name
     doesn't say itself that it is new."""
     removed = [
-        (action.remove.table, action.remove.path)
+        (item.table, item.path)
         for action in actions
-        if action.WhichOneof("kind") == "remove"
+        for kind in [action.WhichOneof("kind")]
+        if kind in ("remove", "row_deletes")
+        for item in [getattr(action, kind)]
     ]
     foreign = [
         action.add.path

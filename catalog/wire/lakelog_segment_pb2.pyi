@@ -18,6 +18,8 @@ class SegmentKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     APPLICATIONS: _ClassVar[SegmentKind]
     HISTORY: _ClassVar[SegmentKind]
     REFERENCES: _ClassVar[SegmentKind]
+    ROW_DELETES: _ClassVar[SegmentKind]
+    TOMBSTONES: _ClassVar[SegmentKind]
 UNKNOWN: SegmentKind
 FILES: SegmentKind
 ROW_GROUPS: SegmentKind
@@ -27,6 +29,8 @@ SCHEMAS: SegmentKind
 APPLICATIONS: SegmentKind
 HISTORY: SegmentKind
 REFERENCES: SegmentKind
+ROW_DELETES: SegmentKind
+TOMBSTONES: SegmentKind
 
 class Segment(_message.Message):
     __slots__ = ("kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns", "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition", "max_partition")
