@@ -25,6 +25,7 @@ from .read.cut_tables import CutTables
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
 from .read.in_place import keyed, keys_of, urls_of
+from .read.hidden import has_deletes, with_deletes
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:
@@ -316,6 +317,8 @@ class Snapshot(EngineReads):
             return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
 
         def row_count() -> int:
+            if any(has_deletes(state, table) for state in states):
+                return sum(batch.num_rows for batch in scan([], None))
             return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
 
         whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
@@ -349,7 +352,7 @@ class Snapshot(EngineReads):
         folder = base_folder(state.writer, self.database)
         schemas = self._tables.schemas_of(state, asked.table)
         parts = file_parts(rows, folder, schemas, *asked_groups(asked, facts, rows))
-        yield from keyed(parts, folder, state)
+        yield from with_deletes(self._tables, state, asked, rows, keyed(parts, folder, state))
 
     def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
         """The files of a table in one log; and what is known of them, where rows are filtered."""

@@ -197,7 +197,11 @@ def schema_actions(table: str, schema: EncodedSchema) -> list[wire.Action]:
 
 def upgrade_actions(message: bytes) -> list[wire.Action]:
     """The action that requires what it takes to read files of a schema, if it takes anything."""
-    names = features_of(message)
+    return require_actions(features_of(message))
+
+
+def require_actions(names: Sequence[str]) -> list[wire.Action]:
+    """The action that requires features of readers and writers; none for none."""
     upgrade = wire.Upgrade(required_reader_features=names, required_writer_features=names)
     return [wire.Action(upgrade=upgrade)] if names else []
 

@@ -122,16 +122,17 @@ class TableFacts:
 
     @cached_property
     def _said_of_adds(self) -> StatisticsRows:
-        schemas = {(self.table, name): schema for name, schema in self._schema_of.items()}
+        schemas = {(self.table, name): schema for name, schema in self.schemas.items()}
         return statistics_rows(self._adds, schemas)
 
     @cached_property
-    def _schema_of(self) -> dict[bytes, pa.Schema]:
+    def schemas(self) -> dict[bytes, pa.Schema]:
+        """Schemas of the table, by fingerprint."""
         return {entry.fingerprint: entry.schema for entry in self._schemas.of_table(self.table)}
 
     def _units(self, rows: pa.Table) -> Units:
         coded = rows.column("schema_fingerprint").combine_chunks().dictionary_encode()
-        schemas = [self._schema_of[name] for name in coded.dictionary.to_pylist()]
+        schemas = [self.schemas[name] for name in coded.dictionary.to_pylist()]
         return Units(numbers(rows.column("row_count")), numbers(coded.indices), schemas)
 
     def _row_groups(self, source: Source) -> RowGroups:
