@@ -24,8 +24,8 @@ from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
-from .read.in_place import keyed, keys_of, urls_of
 from .read.hidden import has_deletes, with_deletes
+from .read.in_place import keyed, keys_of, urls_of
 from .read.log_reader import LogReader
 
 if TYPE_CHECKING:

@@ -7,20 +7,23 @@ Source: docs/changing.md, "Deletes"; docs/format.md, sections 5.5 and 5.6.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import UsageError
 from ..data.hidden import Bitmaps
 from ..format import deletes as form
+from ..format.deletes_object import encode_deletes
 from ..format.names import deletes_path, escape_name
 from ..log.build import require_actions
 from ..log.deletes import message_of
 from ..read.delete_plan import matching_rows, plan_delete, visible_rows
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .file_footer import footer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -64,6 +67,7 @@ class Deleting(ABC):
     _removed: dict[tuple[str, str], None]
     _room: Room
     _uploads: Uploads
+    _base: tuple[int, bytes, int]
     _files: int
     _folder: str
 
@@ -97,7 +101,9 @@ class Deleting(ABC):
         self._check_open()
         self._session.refuse_fenced()
         if mode not in get_args(Mode):
-            raise UsageError(f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows")
+            raise UsageError(
+                f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows"
+            )
         table, where = value_of(table), value_of(where)
         escape_name(table, "table")
         gone = {path for own, path in self._removed if own == table}
@@ -137,14 +143,14 @@ class Deleting(ABC):
         Raises:
             UsageError: There is no room for them. Nothing was put.
         """
-        session, intent = self._session, self._intent
-        place = (session.writer_id, session.database)
+        intent, table = self._intent, bitmaps[0][0].table
+        meta = footer_of(self._session, intent, self._base, table, pa.schema([]), (0, 0))
         bodies: list[tuple[str, bytes]] = []
         actions: list[wire.Action] = []
         for some in _in_parts(bitmaps):
-            path = deletes_path(some[0][0].table, intent.epoch, intent.transaction_id, self._files)
+            path = deletes_path(table, intent.epoch, intent.transaction_id, self._files)
+            body = encode_deletes(replace(meta, number=self._files), some)
             self._files += 1
-            body = form.encode_deletes(session.log, place, intent.transaction_id, some)
             bodies.append((self._folder + path, body))
             for item, _ in some:
                 item.object = path

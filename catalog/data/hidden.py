@@ -1,7 +1,7 @@
 """Rows of a file that deletes hide: by tombstones' predicates and by bitmaps of row numbers.
 
-A predicate is decided on the file's own values, whatever the table's columns have become since: each
-of its columns has a name and a generation in the file, and a file that has none is null there.
+A predicate is decided on the file's own values, whatever the table's columns have become since:
+each of its columns has a name and a generation in the file, and a file that has none is null there.
 
 Source: docs/format.md, sections 5.5 and 5.6.
 """
@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from ...errors import CorruptObject, InvalidPredicate, ObjectNotFound, SchemaConflict
 from ..format.columns import array, numbers
-from ..format.deletes import bitmaps_of, damaged, decode_bitmap
+from ..format.deletes import damaged, decode_bitmap
+from ..format.deletes_object import bitmaps_of
 from ..format.schema import decode_schema, generation
 from ..format.widening import plain, widen
 
@@ -172,7 +173,9 @@ class Hiding:
         if not len(self._rows) and not self._filters:
             return chosen, places
         hidden = self.hidden(batch, places)
-        return (chosen.filter(array(~hidden)), places[~hidden]) if hidden.any() else (chosen, places)
+        return (
+            (chosen.filter(array(~hidden)), places[~hidden]) if hidden.any() else (chosen, places)
+        )
 
 
 @dataclass(frozen=True, slots=True)

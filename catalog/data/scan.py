@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -143,8 +144,8 @@ def _stream(
                 if part is None:
                     return
                 small = part.size_bytes <= _WHOLE_BYTES
-                read = (_read_whole, store, part, target, bitmaps)
-                waiting.append((part, pool.submit(*read) if small else None))
+                read = partial(_read_whole, store, part, target, bitmaps)
+                waiting.append((part, pool.submit(read) if small else None))
 
         try:
             fill()

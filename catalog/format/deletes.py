@@ -12,16 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...errors import CorruptObject, InvalidPath
-from ..wire import lakelog_deletes_pb2 as deletes_wire
-from .frame import FrameKind, decode_frame, encode_frame
 from .names import check_path, fits_name, parse_deletes_file
 from .segments import MAX_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..wire import lakelog_transaction_pb2 as wire
-    from .frame import LogIdentity
 
 TOMBSTONES: Final = "tombstones"  # the features
 ROW_DELETES: Final = "row_deletes"
@@ -95,40 +90,6 @@ def decode_bitmap(data: Any, digest: bytes, cardinality: int, key: str) -> np.nd
     if len(found) != cardinality:
         raise damaged(key, f"names {len(found)} rows, the log says {cardinality}")
     return found
-
-
-def encode_deletes(
-    log: LogIdentity,
-    place: tuple[str, str],
-    transaction_id: bytes,
-    found: Sequence[tuple[wire.RowDeletes, bytes]],
-) -> bytes:
-    """An object of row deletes. Offset, length and digest of each message are set.
-
-    Args:
-        place: Writer and database.
-        found: Per file the message and its bitmap.
-    """
-    offset = 0
-    message = deletes_wire.DeletesObject(
-        writer=place[0], database=place[1], transaction_id=transaction_id
-    )
-    for item, bitmap in found:
-        item.offset, item.length = offset, len(bitmap)
-        item.digest = hashlib.sha256(bitmap).digest()
-        offset += len(bitmap)
-        message.files.append(item)
-    body = message.SerializeToString(deterministic=True)
-    return encode_frame(FrameKind.DELETES, log, body, b"".join(b for _, b in found))[0]
-
-
-def bitmaps_of(data: bytes, key: str) -> memoryview:
-    """The bitmaps in an object of row deletes.
-
-    Raises:
-        CorruptObject: It is damaged, or none.
-    """
-    return decode_frame(data, FrameKind.DELETES, key).attachments
 
 
 def damaged(key: str, problem: str) -> CorruptObject:

@@ -252,6 +252,11 @@ def parse_deletes_file(path: str) -> DataFile | None:
     return _own_file(_DELETES_FILE, path)
 
 
+def parse_own_file(path: str) -> DataFile | None:
+    """The same of a data file or an object of row deletes."""
+    return parse_data_file(path) or parse_deletes_file(path)
+
+
 def _own_file(pattern: re.Pattern[str], path: str) -> DataFile | None:
     match = pattern.fullmatch(path.rsplit("/", 1)[-1])
     if match is None or int(match["epoch"]) > MAX_EPOCH:

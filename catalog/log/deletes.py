@@ -1,7 +1,7 @@
 """The deletes of a log: tombstones, and rows of files by number. Pure.
 
-A tombstone says of all files of lower revisions which rows are gone; row deletes say it of one file,
-and go with it. Both are what a checkpoint says and what transactions have said since.
+A tombstone says of all files of lower revisions which rows are gone; row deletes say it of one
+file, and go with it. Both are what a checkpoint says and what transactions have said since.
 
 Source: docs/format.md, sections 5.5, 5.6 and 6.8.
 """

@@ -23,7 +23,7 @@ from .part import Part, batch_parts
 from .replay import check_link, locations_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..format.objects import DecodedTransaction
     from ..wire import lakelog_transaction_pb2 as wire
@@ -88,22 +88,35 @@ def validate(
                 )
             fate[file] = paths[file[1]] = False
         elif kind == "row_deletes":
-            item = action.row_deletes
-            file = (item.table, item.path)
-            if not fate.get(file, file in live) or (file not in fate and _is_newer(state, item)):
-                raise FileNotLive(
-                    f"{item.path} is no longer the file of table {item.table!r} whose rows are "
-                    f"deleted, at revision {state.revision} of {state.writer}/{state.database}",
-                    key=item.path,
-                    hint="It was removed or rewritten meanwhile: begin the delete anew",
-                )
-        elif kind == "schema":
-            schemas.named.add((action.schema.table, action.schema.fingerprint))
-        elif kind == "forget":
-            _check_forget(state, action.forget, {table for table, _ in fate})
-            schemas.forget(action.forget)
+            _check_row_deletes(state, action.row_deletes, fate, live)
+        else:
+            _check_names(state, action, fate, schemas)
     if folds_names:
         _refuse_twins(state, [path for path, live in paths.items() if live], paths, own)
+
+
+def _check_names(
+    state: State, action: wire.Action, fate: Mapping[_File, bool], schemas: _Schemas
+) -> None:
+    kind = action.WhichOneof("kind")
+    if kind == "schema":
+        schemas.named.add((action.schema.table, action.schema.fingerprint))
+    elif kind == "forget":
+        _check_forget(state, action.forget, {table for table, _ in fate})
+        schemas.forget(action.forget)
+
+
+def _check_row_deletes(
+    state: State, item: wire.RowDeletes, fate: Mapping[_File, bool], live: Collection[_File]
+) -> None:
+    file = (item.table, item.path)
+    if not fate.get(file, file in live) or (file not in fate and _is_newer(state, item)):
+        raise FileNotLive(
+            f"{item.path} is no longer the file of table {item.table!r} whose rows are deleted, "
+            f"at revision {state.revision} of {state.writer}/{state.database}",
+            key=item.path,
+            hint="It was removed or rewritten meanwhile: begin the delete anew",
+        )
 
 
 def _is_newer(state: State, item: wire.RowDeletes) -> bool:

@@ -130,7 +130,9 @@ def _parts(
     return dict(zip(rows.column("path").to_pylist(), found, strict=True))
 
 
-def matching_rows(store: Store, parts: Sequence[FilePart], tombstone: Tombstone) -> list[np.ndarray]:
+def matching_rows(
+    store: Store, parts: Sequence[FilePart], tombstone: Tombstone
+) -> list[np.ndarray]:
     """Per file the numbers of its rows that meet a predicate and that nothing hides yet, ascending.
 
     Raises:
@@ -167,5 +169,3 @@ def visible_rows(store: Store, parts: Sequence[FilePart]) -> int:
         return sum(b.num_rows for b, _ in read_file(store, part, [], bitmaps, whole=small))
 
     return sum(parallel(of_file, parts, at_once=_AT_ONCE))
-
-

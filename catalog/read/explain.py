@@ -17,7 +17,7 @@ from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table
 from ..format.schema import partition_columns
 from ..format.statistics import bound_type, decode_bounds
-from ..log.files import in_partition
+from ..log.part import in_partition
 from ..where.build import all_of
 from ..where.hashed import equalities
 from ..where.outcomes import outcomes

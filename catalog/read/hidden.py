@@ -1,5 +1,5 @@
-"""What hides rows of the live files of a table: the deletes of their log, as far as statistics leave
-them any row to hide.
+"""What hides rows of the live files of a table: the deletes of their log, as far as statistics
+leave them any row to hide.
 
 Source: docs/format.md, sections 5.5 and 5.6.
 """
@@ -108,7 +108,8 @@ def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarr
     files = facts.files.table(facts.table)
     ruled_out = files.column("path").filter(pa.array(~kept_files(facts, wanted)))
     alike = pc.is_in(rows.column("schema_fingerprint"), column(sound, pa.binary(16)))
-    return numbers(alike) & numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
+    spared = numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
+    return np.logical_and(numbers(alike), spared)
 
 
 def _as_filter(tombstone: Tombstone) -> RowFilter | None:
@@ -126,6 +127,6 @@ def _as_filter(tombstone: Tombstone) -> RowFilter | None:
 
 
 def _is_plain(tombstone: Tombstone, schema: pa.Schema, wanted: RowFilter) -> bool:
-    """Whether files of a schema have the types, or narrower ones, by which statistics are judged."""
+    """Whether files of a schema have the types by which statistics are judged, or narrower ones."""
     found = bound_filter(tombstone, schema)
     return not isinstance(found, str) and found.target.types == wanted.target.types
