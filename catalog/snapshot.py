@@ -196,20 +196,22 @@ class Snapshot(EngineReads):
         Returns:
             writer, path, partition, size_bytes, row_count, kept (bool), reason: which part of the
             predicate no row can meet, and by what the log knows (or "bloom filter"); empty for
-            files that are kept; bloom_filters: in how many row groups `scan` asks one. In the order
-            of `files`.
+            files that are kept; bloom_filters: in how many row groups `scan` asks one; deletes:
+            what hides rows of a file that is kept. In the order of `files`.
         Raises: As for `files`.
         Requests: As for `files`; where a column must equal a value, those of `file_parts`; with
             `read_filters` also 1 GET for each of these filters.
         """
-        from .read.explain import explained, with_filters
+        from .read.explain import explained, with_filters, with_hidden_rows
 
         asked = self._asked(table, where, partition, writer)
         parts = []
         for state in self._tables.of_writer(writer):
             found = explained(self._held(state, asked)[1], asked)
-            left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
+            left = list(self._parts_of(state, asked))
+            folder = base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
+            found = with_hidden_rows(found, keys, left)
             parts.append(with_filters(found, self._store, keys, left, asked, read=read_filters))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
