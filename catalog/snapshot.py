@@ -24,6 +24,7 @@ from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
+from .read.hidden import has_deletes, with_deletes
 from .read.in_place import keyed, keys_of, urls_of
 from .read.log_reader import LogReader
 
@@ -195,20 +196,22 @@ class Snapshot(EngineReads):
         Returns:
             writer, path, partition, size_bytes, row_count, kept (bool), reason: which part of the
             predicate no row can meet, and by what the log knows (or "bloom filter"); empty for
-            files that are kept; bloom_filters: in how many row groups `scan` asks one. In the order
-            of `files`.
+            files that are kept; bloom_filters: in how many row groups `scan` asks one; deletes:
+            what hides rows of a file that is kept. In the order of `files`.
         Raises: As for `files`.
         Requests: As for `files`; where a column must equal a value, those of `file_parts`; with
             `read_filters` also 1 GET for each of these filters.
         """
-        from .read.explain import explained, with_filters
+        from .read.explain import explained, with_filters, with_hidden_rows
 
         asked = self._asked(table, where, partition, writer)
         parts = []
         for state in self._tables.of_writer(writer):
             found = explained(self._held(state, asked)[1], asked)
-            left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
+            left = list(self._parts_of(state, asked))
+            folder = base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
+            found = with_hidden_rows(found, keys, left)
             parts.append(with_filters(found, self._store, keys, left, asked, read=read_filters))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
@@ -316,6 +319,8 @@ class Snapshot(EngineReads):
             return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
 
         def row_count() -> int:
+            if any(has_deletes(state, table) for state in states):
+                return sum(batch.num_rows for batch in scan([], None))
             return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
 
         whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
@@ -349,7 +354,7 @@ class Snapshot(EngineReads):
         folder = base_folder(state.writer, self.database)
         shown = partial(self._tables.shown, state, asked.table)
         parts = file_parts(rows, folder, shown, *asked_groups(asked, facts, rows))
-        yield from keyed(parts, folder, state)
+        yield from with_deletes(self._tables, state, asked, rows, keyed(parts, folder, state))
 
     def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
         """The files of a table in one log; and what is known of them, where rows are filtered."""

@@ -65,6 +65,7 @@ COMMANDS: Final = (
     Entry("doctor", "what the store can do, and whether the logs are sound", "Look"),
     Entry("write", "commit Parquet, CSV or JSON-lines files to a table", "Change"),
     Entry("add", "take Parquet files in where they lie, without copying", "Change"),
+    Entry("delete", "rows out of a table, by a condition", "Change"),
     Entry("checkpoint", "write a checkpoint, so that opening stays quick", "Maintain"),
     Entry("prune", "forget old history", "Maintain"),
     Entry("gc", "delete data files that no retained revision needs", "Maintain"),

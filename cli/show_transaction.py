@@ -156,14 +156,13 @@ def _action(
         return [base | _schema(action.schema)]
     if kind in _OWN_FORM:
         inner = getattr(action, kind)
-        table = getattr(inner, "table", None)
-        return [base | {"table": table, "fields": _OWN_FORM[kind](inner)}]
+        fields = _OWN_FORM[kind](inner)
+        return [base | {"table": getattr(inner, "table", None), "fields": fields}]
     from google.protobuf.json_format import MessageToDict
 
     inner = getattr(action, kind) if kind else None
     fields = None if inner is None else MessageToDict(inner, preserving_proto_field_name=True)
-    table = getattr(inner, "table", None)
-    return [base | {"kind": kind or "unknown", "table": table, "fields": fields}]
+    return [base | {"kind": kind or "unknown", "fields": fields}]
 
 
 def _add(add: wire.Add, schemas: dict[bytes, pa.Schema]) -> dict[str, Any]:
@@ -233,12 +232,36 @@ def _location(location: wire.Location) -> dict[str, Any]:
     return {"id": location_id(location.url), "url": location.url}
 
 
+def _tombstone(item: wire.Tombstone) -> dict[str, Any]:
+    from ..catalog.format.schema import decode_schema
+
+    try:
+        columns = {field.name: str(field.type) for field in decode_schema(item.arrow_schema)}
+    except ValueError:
+        columns = {}
+    return {"table": item.table, "predicate": item.predicate, "columns": columns}
+
+
+def _row_deletes(item: wire.RowDeletes) -> dict[str, Any]:
+    return {
+        "table": item.table,
+        "path": item.path,
+        "rows": item.cardinality,
+        "object": item.object,
+        "bytes": item.length,
+        "digest": item.digest.hex(),
+        "covers_below": item.covers_below,
+    }
+
+
 _OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
     "identity": _identity,
     "seal": _seal,
     "forget": _forget,
     "location": _location,
     "definition": definition_form,
+    "tombstone": _tombstone,
+    "row_deletes": _row_deletes,
 }
 
 

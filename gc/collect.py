@@ -68,7 +68,7 @@ import datetime as dt
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.names import base_folder, parse_data_file
+from ..catalog.format.names import base_folder, parse_own_file
 from ..catalog.nesting import logs_below, refuse_outer_log
 from .context import EPOCH, MaintenanceContext, open_context, open_execution, outdated
 from .deleted import Deleted
@@ -313,7 +313,7 @@ def _look(
 
 def _committed(retained: Retained, keys: Iterable[str]) -> dict[bytes, int]:
     """The revisions of the transactions that wrote these objects, for those that were committed."""
-    names = (parse_data_file(key) for key in keys)
+    names = (parse_own_file(key) for key in keys)
     wanted = {name.transaction_id for name in names if name is not None}
     rows = retained.state.history.of_transactions(wanted) if wanted else {}
     return {transaction_id: row["revision"] for transaction_id, row in rows.items()}

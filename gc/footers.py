@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.names import MAX_EPOCH, base_folder, parse_data_file
+from ..catalog.format.names import MAX_EPOCH, base_folder, parse_own_file
 from ..catalog.read.lost_tail import find_unnamed, newest, read_meta, refuse_lost_tail
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def strangers(
     """
     ours = _unproven(left, rules, rules.epoch + 1)
     older = [info for info in ours if rules.is_older(info)]
-    found = {name.transaction_id for info in older if (name := parse_data_file(info.key))}
+    found = {name.transaction_id for info in older if (name := parse_own_file(info.key))}
     for info in newest(older):
         meta = read_meta(context.store, info)
         if meta is not None and LogIdentity(meta.log_id, meta.incarnation) == state.log:
@@ -70,7 +70,7 @@ def _unproven(infos: Iterable[ObjectInfo], rules: Rules, highest: int) -> Iterat
     """Files of names that lakelog made, of epochs from the incarnation's first to the highest, and
     of no transaction that the history knows."""
     for info in infos:
-        name = parse_data_file(info.key)
+        name = parse_own_file(info.key)
         if (
             name is not None
             and rules.first_epoch <= name.epoch <= highest

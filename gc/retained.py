@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
 from ..catalog.format.folding import fold, folded_among, last_segment
-from ..catalog.format.names import name_prefix, parse_data_file
+from ..catalog.format.names import name_prefix, parse_own_file
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.format.seals import read_seal
 from ..catalog.log.features import check_writer_features
@@ -74,7 +74,8 @@ def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | N
 def _whole(state: State) -> State:
     """The state, once all its parts are read: nothing may come to light later."""
     refuse_broken(state)
-    _ = state.schemas, state.definitions, state.applications, state.history.table()
+    _ = state.schemas, state.definitions, state.deletes
+    _ = state.applications, state.history.table()
     return state
 
 
@@ -232,7 +233,8 @@ class Retained:
     Attributes:
         oldest: The oldest revision of the incarnation in use that can be read.
         state: At the head.
-        paths: Every path that is live in some retained revision, with repeats.
+        paths: Every path that is live in some retained revision, and of every object that says
+            which rows of one are deleted, with repeats.
     """
 
     oldest: int
@@ -252,7 +254,7 @@ class Retained:
         found: list[bool] = pc.is_in(wanted, value_set=known).to_pylist()
         own, foreign = {}, {}
         for place, (path, exact) in enumerate(zip(paths, found, strict=True)):
-            if not exact and parse_data_file(path) is not None:
+            if not exact and parse_own_file(path) is not None:
                 own[place] = fold(last_segment(path))
             elif not exact:
                 foreign[place] = fold(path)
@@ -284,7 +286,7 @@ def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
     if not from_start:
         check_beginning(context, listing, oldest)
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
-    paths = list(state.files.paths()) + other_incarnations(context, listing)
+    paths = named_by(state) + other_incarnations(context, listing)
     retained = Retained(oldest, state, paths)
     replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
     refuse_other_histories(context, listing, state)
@@ -321,7 +323,7 @@ def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa
                 decoded.append(transaction)
             for item in items:
                 if item.kind == "checkpoint":
-                    paths.extend(context.log.checkpoint_state(item).files.paths())
+                    paths.extend(named_by(context.log.checkpoint_state(item)))
     except CorruptObject as error:
         error.hint = (
             "It is of another incarnation than the one in use, whose files stay as long as it is "
@@ -361,11 +363,18 @@ def follow(context: MaintenanceContext, retained: Retained) -> Retained:
     return Retained(retained.oldest, state, retained.paths + news)
 
 
+def named_by(state: State) -> list[pa.Array]:
+    """Paths of all that a state needs below `data/`: live files, and objects of row deletes."""
+    return [*state.files.paths(), *state.deletes.objects()]
+
+
 def _add_paths(transaction: DecodedTransaction, paths: list[pa.Array]) -> None:
     message = transaction.message
-    adds = [a.add.path for a in message.actions if a.WhichOneof("kind") == "add"]
-    if adds:
-        paths.append(column(adds, pa.string()))
+    kinds = [(action.WhichOneof("kind"), action) for action in message.actions]
+    found = [action.add.path for kind, action in kinds if kind == "add"]
+    found += [action.row_deletes.object for kind, action in kinds if kind == "row_deletes"]
+    if found:
+        paths.append(column(found, pa.string()))
     for pieces in transaction.batches.values():
         for part, _ in batch_parts(pieces):
             if not isinstance(part, Part):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ..catalog.format.names import DataFile, parse_data_file, place_of
+from ..catalog.format.names import DataFile, parse_own_file, place_of
 from .context import is_old, span_text
 from .plan import is_data_path
 
@@ -126,4 +126,4 @@ class Rules:
 
 def own_name(path: str) -> DataFile | None:
     """What the name of a file says that lies where lakelog puts its own."""
-    return None if place_of(path) is None else parse_data_file(path)
+    return None if place_of(path) is None else parse_own_file(path)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.format.locations import FEATURE
 from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid
 from ..catalog.format.objects import decode_transaction
-from ..catalog.log.definitions import definition_actions
 from ..catalog.log.build import Intent, build_transaction, identity_action, upgrade_actions
+from ..catalog.log.definitions import definition_actions
 from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
 from ..catalog.log.validate import check_written, validate

@@ -22,6 +22,7 @@ from ..catalog.format.names import (
     check_path,
     data_path,
     parse_data_file,
+    parse_deletes_file,
     place_of,
 )
 from ..catalog.format.objects import OPERATIONS
@@ -81,6 +82,8 @@ def scan_data(
     for info in listed:
         path = info.key[len(folder) :]
         reason = _not_a_candidate(path)
+        if parse_deletes_file(path) is not None:
+            continue  # the old log says what it means
         if reason:
             scan.left_out.append(LeftOut(path, info.size_bytes, "ignored", reason))
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,7 +73,8 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
         storage_options, location_options: As for `open_catalog`; Spark's own S3 connector gets them
             too, for this read alone.
     Returns:
-        A lazy DataFrame with the columns of `Snapshot.schema(table, columns)`.
+        A lazy DataFrame with the columns of `Snapshot.schema(table, columns)`. Files of which rows
+        were deleted are read by `format("lakelog")`, beside the others.
     Raises:
         As `Catalog.snapshot` and `Snapshot.scan`; InvalidSchema for a type that Spark doesn't
         have, or names that it mixes up.
@@ -85,13 +87,21 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     catalog = open_catalog(url, storage_options, location_options)
     snapshot = catalog.snapshot(database, as_of)
     asked = selection(snapshot, table, columns, where, partition=partition, writer=writer)
+    secrets = {"storageOptions": storage_options, "locationOptions": location_options}
     if supports_url(spark, catalog.url):
         options = hadoop_options(catalog.url, storage_options)
+        parts = asked.file_parts()
+        clean = [part for part in parts if part.hidden is None]
+        rest = tuple(part.key for part in parts if part.hidden is not None)
         try:
-            return native(spark, catalog, asked, options)
+            if clean or not rest:
+                found = native(spark, catalog, asked, options, parts=clean)
+                if not rest:
+                    return found
+                others = replace(asked, keys=rest)
+                return found.union(_by_source(spark, catalog.url, others, secrets))
         except (InvalidSchema, InvalidPredicate, InvalidUrl) as reason:
             _check_source(spark, asked.given, reason)
-    secrets = {"storageOptions": storage_options, "locationOptions": location_options}
     return _by_source(spark, catalog.url, asked, secrets)
 
 
@@ -100,14 +110,17 @@ def native(
     catalog: Catalog,
     asked: Selection,
     options: Mapping[str, str] | None = None,
+    *,
+    parts: Sequence[FilePart] | None = None,
 ) -> DataFrame:
-    """What is asked for, read by Spark's own Parquet reader.
+    """What is asked for, read by Spark's own Parquet reader, which knows nothing of deleted rows.
 
     Args:
         asked: What of which table.
+        parts: Of which files; None: of all.
         options: Hadoop settings for this read alone; see `hadoop_options`.
     Raises:
-        InvalidSchema: A column that this reader can't take.
+        InvalidSchema: A column that this reader can't take; or rows of a file were deleted.
         InvalidPredicate: A type or a value of `where` that Spark doesn't have.
         InvalidUrl: Files lie where Spark has no connector for.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
@@ -118,7 +131,13 @@ def native(
     groups: dict[tuple[_Form, str], FileGroup] = {}
     files: dict[tuple[_Form, str], list[KnownFile]] = {}
     numbers: dict[tuple[_Form, str], list[int]] = {}
-    parts = asked.file_parts()
+    parts = asked.file_parts() if parts is None else parts
+    if any(part.hidden is not None for part in parts):
+        raise InvalidSchema(
+            f"Rows of files of table {asked.table!r} were deleted, of which Spark's own reader "
+            "doesn't know",
+            hint="Use `lakelog.spark.read`, or format('lakelog')",
+        )
     options = {**(options or {}), **_of_locations(spark, catalog, parts)}
     told = _told_columns(parts, target)
     for number, part in enumerate(parts):

@@ -32,6 +32,7 @@ class Selection:
         where: The predicate, as the user gave it; None: all rows.
         found: The same, bound to the table.
         partition, writer: Only of these.
+        keys: Only of files that are these objects; None: of all.
     """
 
     snapshot: Snapshot
@@ -42,6 +43,7 @@ class Selection:
     found: RowFilter | None = None
     partition: str | None = None
     writer: str | None = None
+    keys: tuple[str, ...] | None = None
 
     @property
     def given(self) -> pa.Schema:
@@ -54,9 +56,21 @@ class Selection:
 
         Requests: those of `Snapshot.file_parts`.
         """
-        return self.snapshot.file_parts(
+        parts = self.snapshot.file_parts(
             self.table, where=self.where, partition=self.partition, writer=self.writer
         )
+        if self.keys is None:
+            return parts
+        chosen = set(self.keys)
+        found = [part for part in parts if part.key in chosen]
+        if len(found) < len(chosen):
+            raise UsageError(
+                f"{len(chosen) - len(found)} of the files that are asked for are none of table "
+                f"{self.table!r}",
+                key=self.table,
+                hint="Leave the option files out: it is for lakelog's own use",
+            )
+        return found
 
     def judged(self, parts: Sequence[FilePart]) -> JudgedFiles:
         """The same files, to be judged by the filters of a query."""
@@ -89,6 +103,8 @@ class Selection:
             value = getattr(self, name)
             if value is not None:
                 found[name] = value
+        if self.keys is not None:
+            found["files"] = json.dumps(self.keys)
         return found
 
 

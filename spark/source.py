@@ -35,7 +35,7 @@ PARTITION_BYTES: Final = 128 << 20
 PARTITION_FILES: Final = 1_000
 OPTIONS: Final = (
     "database", "table", "asOf", "columns", "where", "partition", "writer", "storageOptions",
-    "locationOptions", "path",
+    "locationOptions", "path", "files",
 )  # fmt: skip
 _SECRETS: Final = ("storageOptions", "locationOptions")
 _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
@@ -46,8 +46,8 @@ class LakelogDataSource(DataSource):
 
     Options: `database`, `table`; `asOf`, also `as_of` (a token, or an ISO time with its zone);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
-    `writer`: only such columns, rows, and files; `storageOptions`, `locationOptions` (JSON). The
-    path is the catalog's URL. Other options are refused.
+    `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `storageOptions`,
+    `locationOptions` (JSON). The path is the catalog's URL. Other options are refused.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -100,8 +100,8 @@ class LakelogDataSource(DataSource):
 
 def _selection(options: Any, snapshot: Snapshot) -> Selection:
     """What the options ask for."""
-    columns = options.get("columns")
-    return selection(
+    columns, files = options.get("columns"), options.get("files")
+    found = selection(
         snapshot,
         str(options["table"]),
         None if columns is None else _names(columns),
@@ -109,17 +109,18 @@ def _selection(options: Any, snapshot: Snapshot) -> Selection:
         partition=options.get("partition"),
         writer=options.get("writer"),
     )
+    return found if files is None else replace(found, keys=tuple(_names(files, "files")))
 
 
-def _names(columns: str) -> list[str]:
+def _names(text: str, option: str = "columns") -> list[str]:
     try:
-        found = json.loads(columns)
+        found = json.loads(text)
     except ValueError:
         found = None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise UsageError(
-            f"columns is no JSON list of names: {columns[:60]!r}",
-            key="columns",
+            f"{option} is no JSON list of names: {text[:60]!r}",
+            key=option,
             hint='Give it as ["hour", "temp"]',
         )
     return found

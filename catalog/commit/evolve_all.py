@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import LakelogError, SchemaConflict, TableNotFound, UsageError, some_names
 from ..data.evolution import evolved
-from ..format.definitions import decode_definition, generations_in
+from ..format.definitions import decode_definition
 from ..format.schema import generation
 from .columns import visible_columns
 

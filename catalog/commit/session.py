@@ -219,7 +219,7 @@ class Session:
         check_past(applications_before_us, self._ambient.now_us())
         known = self.ask(lambda state: state.schemas.tables())
         if not known.issuperset(tables):
-            known = self._ask_anew(lambda state: state.schemas.tables())
+            known = self.ask_anew(lambda state: state.schemas.tables())
         for table in tables:
             if table not in known:
                 raise TableNotFound(
@@ -319,7 +319,7 @@ class Session:
         def asked(state: State) -> list[str]:
             return files_with(state, [path]).tables_of(path)
 
-        return self.ask(asked) or self._ask_anew(asked)
+        return self.ask(asked) or self.ask_anew(asked)
 
     def has_committed(self, transaction_id: bytes) -> bool:
         """Whether the history knows a transaction: as far back as it goes, so of an old one it may
@@ -332,7 +332,7 @@ class Session:
         def asked(state: State) -> bool:
             return transaction_id in state.history.of_transactions({transaction_id})
 
-        return self.ask(asked) or self._ask_anew(asked)
+        return self.ask(asked) or self.ask_anew(asked)
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
@@ -362,7 +362,7 @@ class Session:
                     raise
                 return asked(self._committer.state)
 
-    def _ask_anew(self, asked: Callable[[State], _T]) -> _T:
+    def ask_anew(self, asked: Callable[[State], _T]) -> _T:
         """What the log says now: no refusal is told from a state that may be long past.
 
         Raises:

@@ -90,6 +90,7 @@ class Standing:
         files = files_with(state, [path for _, path in added])
         own = ((table, path) for table, path in added if not is_in_place(path))  # gc takes no other
         live = sorted(path for table, path in own if files.is_live(table, path))
+        live += sorted(_objects(intent) & set(_held(state, intent)))
         there = parallel(self._is_there, live, at_once=16 if self._in_background else 1)
         return [path for path, found in zip(live, there, strict=True) if not found]
 
@@ -99,3 +100,16 @@ class Standing:
         except ObjectNotFound:
             return False
         return True
+
+
+def _objects(intent: Intent) -> set[str]:
+    """The objects of row deletes that an intent names."""
+    found = (a.row_deletes for a in intent.actions if a.WhichOneof("kind") == "row_deletes")
+    return {item.object for item in found}
+
+
+def _held(state: State, intent: Intent) -> list[str]:
+    """Objects of row deletes that still count; looked up only if the intent named some."""
+    if not _objects(intent):
+        return []
+    return [path for paths in state.deletes.objects() for path in paths.to_pylist()]

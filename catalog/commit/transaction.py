@@ -22,6 +22,7 @@ from .adopt import name_locations, refuse_conflicts, take
 from .arguments import check_clock
 from .columns import Columns
 from .data_file import put_data
+from .deleting import Deleting
 from .dropped import warn_dropped
 from .evolving import Evolving
 from .file_footer import footer_of, removals
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Transaction(Evolving):
+class Transaction(Evolving, Deleting):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A
@@ -59,6 +60,7 @@ class Transaction(Evolving):
         self._session = session
         self._intent = intent
         self._base = session.base(intent.app_id)
+        self._folder = base_folder(session.writer_id, session.database)
         self._removed: dict[tuple[str, str], None] = {}  # in order
         self._named = 0  # how many of them stand in the footer of a file written before
         self._added: dict[str, str] = {}  # to which table, while it is there
@@ -139,7 +141,7 @@ class Transaction(Evolving):
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
-        self._path(meta)  # a bad name is refused before the first byte is written
+        _path(meta)  # a bad name is refused before the first byte is written
         schemas = self._unknown(table, encoded_schema)
         paths: list[str] = []
         adds: list[wire.Action] = []
@@ -148,10 +150,10 @@ class Transaction(Evolving):
             for encoded in encode_files(
                 rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
             ):
-                path = self._path(replace(meta, number=self._files))
+                path = _path(replace(meta, number=self._files))
                 self._files += 1
                 self._named = len(self._removed)
-                self._uploads.add(self._key(path), encoded.body.to_pybytes())
+                self._uploads.add(self._folder + path, encoded.body.to_pybytes())
                 add = encoded.facts
                 add.path, add.table, add.partition = path, table, name
                 add.first_clock, add.last_clock = first, last
@@ -375,12 +377,6 @@ class Transaction(Evolving):
         self._schemas.update((schema.table, schema.fingerprint) for schema in named)
         self._intent.actions.extend(schemas)
 
-    def _path(self, meta: FooterMetadata) -> str:
-        return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
-
-    def _key(self, path: str) -> str:
-        return base_folder(self._session.writer_id, self._session.database) + path
-
     def _check_open(self) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""
         self._check_not_over()
@@ -398,3 +394,7 @@ class Transaction(Evolving):
             raise UsageError(
                 "This transaction is over", key=self.transaction_id, hint="Begin another one"
             )
+
+
+def _path(meta: FooterMetadata) -> str:
+    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)

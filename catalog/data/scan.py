@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from ...errors import (
     SchemaConflict,
 )
 from ...store.places import is_url
+from .hidden import Bitmaps, Hidden, Hiding, Places, row_places
 from .parquet import UNKNOWN_DIGEST, footer_digest
 from .partition_values import filled, told_by_partition
 from .shown import shown
@@ -28,6 +30,8 @@ from .unify import conform
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
+
+    import numpy as np
 
     from ...store import Store
     from .shown import Found, Shown
@@ -70,6 +74,7 @@ class FilePart:
         blooms: Filters that can say more of the row groups.
         partition: The name of its partition: it tells the values of columns that the schema marks,
             which are not in the file.
+        hidden: What hides rows of it; None: nothing does.
     """
 
     key: str
@@ -84,6 +89,7 @@ class FilePart:
     blooms: tuple[BloomPlace, ...] = ()
     partition: str = ""
     shown: Shown | None = None
+    hidden: Hidden | None = None
 
     @property
     def form(self) -> tuple[bytes, bytes]:
@@ -128,7 +134,7 @@ def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> p
     """Batches of all files, in order, as `target` says.
 
     Raises (while reading):
-        ObjectNotFound: A file is gone.
+        ObjectNotFound: A file is gone, or an object that says which rows of it were deleted.
         CorruptObject: A file isn't the one that the log names.
         SchemaConflict: A value doesn't fit the unified type (a time beyond nanoseconds).
     """
@@ -140,6 +146,7 @@ def _stream(
 ) -> Iterator[pa.RecordBatch]:
     from concurrent.futures import ThreadPoolExecutor
 
+    bitmaps = Bitmaps(store)
     with ThreadPoolExecutor(_AHEAD) as pool:
         waiting: deque[tuple[FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
         todo = iter(parts)
@@ -150,16 +157,15 @@ def _stream(
                 if part is None:
                     return
                 small = part.size_bytes <= _WHOLE_BYTES
-                waiting.append(
-                    (part, pool.submit(_read_whole, store, part, target) if small else None)
-                )
+                read = partial(_read_whole, store, part, target, bitmaps)
+                waiting.append((part, pool.submit(read) if small else None))
 
         try:
             fill()
             while waiting:
                 part, future = waiting.popleft()
                 if future is None:
-                    yield from _read(store, part, target, whole=False)
+                    yield from _read(store, part, target, bitmaps, whole=False)
                 else:
                     yield from future.result()
                 fill()
@@ -169,8 +175,10 @@ def _stream(
                     future.cancel()
 
 
-def _read_whole(store: Store, part: FilePart, target: Projection) -> list[pa.RecordBatch]:
-    return list(_read(store, part, target, whole=True))
+def _read_whole(
+    store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps
+) -> list[pa.RecordBatch]:
+    return list(_read(store, part, target, bitmaps, whole=True))
 
 
 @contextmanager
@@ -318,15 +326,34 @@ def _batches(
 
 
 def _read(
-    store: Store, part: FilePart, target: Projection, *, whole: bool
+    store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps, *, whole: bool
 ) -> Iterator[pa.RecordBatch]:
+    with reading(part):
+        found = part.found(target.read)
+        columns = list(dict.fromkeys(found.stored.values()))
+        for batch, _ in read_file(store, part, columns, bitmaps, whole=whole):
+            yield _projected(found.of(batch), part, target)
+
+
+def read_file(
+    store: Store, part: FilePart, columns: list[str], bitmaps: Bitmaps, *, whole: bool
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    """The rows of a file that nothing hides, as they stand in it, and their numbers in it.
+
+    Args:
+        columns: Of the file's schema.
+        whole: Decode all at once: quicker, and takes the memory.
+    Raises:
+        ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
+    """
     import pyarrow.parquet as pq
 
     rows = 0
     with reading(part):
-        found = part.found(target.read)
-        told = told_by_partition(part.schema, part.partition, found.stored.values())
-        columns = [name for name in found.stored.values() if name not in told]
+        hiding = _hiding(part, bitmaps)
+        names = list(dict.fromkeys([*columns, *hiding.columns]))
+        told = told_by_partition(part.schema, part.partition, names)
+        names = [name for name in names if name not in told]
     with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
         _check_size(source.size(), part)
         file = pq.ParquetFile(
@@ -335,10 +362,25 @@ def _read(
             pre_buffer=True,
             page_checksum_verification=True,
         )
-        _check_columns(file.schema_arrow.names, columns, part)
+        _check_columns(file.schema_arrow.names, names, part)
         wanted = _wanted_rows(file.metadata, part)
-        for batch in _batches(file, part, columns, whole=whole):
+        counts = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+        places = Places(row_places(counts, part.row_groups))
+        for batch in _batches(file, part, names, whole=whole):
             rows += batch.num_rows
-            yield _projected(found.of(filled(batch, told)), part, target)
+            yield hiding.left(filled(batch, told), places.take(batch.num_rows), columns)
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)
+
+
+def _hiding(part: FilePart, bitmaps: Bitmaps) -> Hiding:
+    """What hides rows of a file, ready to do so."""
+    hidden = part.hidden or Hidden()
+    rows = bitmaps.rows(hidden.bitmaps)
+    if len(rows) and rows[-1] >= part.row_count:
+        raise CorruptObject(
+            f"Row {rows[-1]} of {part.key} was deleted, and it has {part.row_count}",
+            key=part.key,
+            hint="Read a point in time before the delete, and run `lakelog doctor`",
+        )
+    return Hiding(hidden, part.schema, part.key, rows)

@@ -140,7 +140,7 @@ def bare_files(
     held: Callable[[], Sequence[pa.Table]],
     parts: Callable[[], Sequence[FilePart]],
 ) -> BareFiles | None:
-    """The files of a table, if DuckDB may read them itself.
+    """The files of a table, if DuckDB may read them itself: not if rows of one were deleted.
 
     Args:
         schemas: That the files have.
@@ -151,7 +151,7 @@ def bare_files(
     if not _are_alike(store, schemas, schema) or not _fit(held()):
         return None
     found = parts()
-    if not all(_known(store, part) for part in found):
+    if not all(_known(store, part) and part.hidden is None for part in found):
         return None
     return BareFiles(store, found, schema)
 

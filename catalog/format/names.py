@@ -29,9 +29,9 @@ _LOG_OBJECT = re.compile(
     re.ASCII,
 )
 _SEGMENT = re.compile(r"(?P<digest>[0-9a-f]{64})\.segment", re.ASCII)
-_DATA_FILE = re.compile(
-    r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})\.parquet"
-)
+_OWN_FILE = r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})"
+_DATA_FILE = re.compile(_OWN_FILE + r"\.parquet")
+_DELETES_FILE = re.compile(_OWN_FILE + r"\.deletes")
 # Of a file that lies elsewhere: the id of its location stands behind it (`locations`).
 IN_PLACE: Final = "at/"
 _IN_PLACE = re.compile(r"at/[0-9a-f]{16}/")
@@ -244,7 +244,21 @@ class DataFile:
 
 def parse_data_file(path: str) -> DataFile | None:
     """Epoch, transaction id and number of a data file's path, or None for a foreign name."""
-    match = _DATA_FILE.fullmatch(path.rsplit("/", 1)[-1])
+    return _own_file(_DATA_FILE, path)
+
+
+def parse_deletes_file(path: str) -> DataFile | None:
+    """The same of an object of row deletes; None for any other name."""
+    return _own_file(_DELETES_FILE, path)
+
+
+def parse_own_file(path: str) -> DataFile | None:
+    """The same of a data file or an object of row deletes."""
+    return parse_data_file(path) or parse_deletes_file(path)
+
+
+def _own_file(pattern: re.Pattern[str], path: str) -> DataFile | None:
+    match = pattern.fullmatch(path.rsplit("/", 1)[-1])
     if match is None or int(match["epoch"]) > MAX_EPOCH:
         return None
     return DataFile(int(match["epoch"]), bytes.fromhex(match["id"]), int(match["number"]))
@@ -262,6 +276,12 @@ def data_path(partition: str, table: str, epoch: int, transaction_id: bytes, num
     folder = partition_folder(partition)
     file = f"{epoch}-{transaction_id.hex()}-{number}.parquet"
     return check_path(f"data/{folder}/{escape_name(table, 'table')}/{file}")
+
+
+def deletes_path(table: str, epoch: int, transaction_id: bytes, number: int) -> str:
+    """Where a new object of row deletes goes, beside the files of no partition."""
+    path = data_path("", table, epoch, transaction_id, number)
+    return path.removesuffix(".parquet") + ".deletes"
 
 
 def partition_folder(partition: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
-from . import definitions, locations
+from . import definitions, deletes, locations
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message, unknown_fields
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
@@ -32,7 +32,13 @@ MAX_REFERENCES: Final = 1 << 20  # each takes half a kilobyte of memory, however
 MAX_FEATURE_CHARS: Final = 64
 _OPTIONAL: Final = 15
 READER_FEATURES: Final[frozenset[str]] = frozenset(
-    {locations.FEATURE, PARTITION_COLUMNS, definitions.FEATURE}
+    {
+        definitions.FEATURE,
+        deletes.ROW_DELETES,
+        deletes.TOMBSTONES,
+        locations.FEATURE,
+        PARTITION_COLUMNS,
+    }
 )
 WRITER_FEATURES: Final[frozenset[str]] = READER_FEATURES
 OPERATIONS = frozenset({"append", "delete", "overwrite", "rewrite", "row_delta", "maintenance"})
@@ -129,9 +135,7 @@ def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
             action.ClearField(kind)
         kind = None
     problem = ""
-    if kind == "tombstone":
-        problem = "holds a soft delete, which needs the feature 'tombstones'"
-    elif kind is None and not action.optional:
+    if kind is None and not action.optional:
         problem = "holds an action of a kind this lakelog doesn't know"
     elif kind == "upgrade":
         unknown = set(action.upgrade.required_reader_features) - READER_FEATURES
@@ -262,6 +266,16 @@ def _check_definition(definition: wire.Definition, key: str) -> None:
     _require(not problem, key, problem)
 
 
+def _check_tombstone(item: wire.Tombstone, key: str) -> None:
+    problem = deletes.tombstone_problem(item)
+    _require(not problem, key, problem)
+
+
+def _check_row_deletes(item: wire.RowDeletes, key: str) -> None:
+    problem = deletes.row_deletes_problem(item)
+    _require(not problem, key, problem)
+
+
 def _check_features(names: Any, key: str) -> None:
     sane = all(0 < len(name) <= MAX_FEATURE_CHARS for name in names)
     _require(sane, key, "requires features of names that can't be")
@@ -277,6 +291,8 @@ _CHECKS: Final[dict[str, Any]] = {
     "forget": _check_forget,
     "location": _check_location,
     "definition": _check_definition,
+    "tombstone": _check_tombstone,
+    "row_deletes": _check_row_deletes,
 }
 
 

@@ -22,9 +22,11 @@ from .wire_kinds import (
     FILES,
     HISTORY,
     NAMES,
+    ROW_DELETES,
     ROW_GROUP_STATISTICS,
     SCHEMAS,
     STATISTICS,
+    TOMBSTONES,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 DIGEST_BYTES: Final = 32
 OF_A_PART: Final = frozenset({2, 3, 4})  # they describe rows of a FILES segment
+BY_TABLE: Final = frozenset({FILES, SCHEMAS, ROW_DELETES, TOMBSTONES})  # they have a range
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Seg
         return str(rows.column(name)[row].as_py())
 
     last = rows.num_rows - 1
-    if kind in (FILES, SCHEMAS):
+    if kind in BY_TABLE:
         message.first_table, message.last_table = edge("table", 0), edge("table", last)
     if kind == FILES:
         message.first_path, message.last_path = edge("path", 0), edge("path", last)
@@ -241,7 +244,7 @@ def has_sound_range(piece: Piece) -> bool:
     said = piece.segment
     if piece.kind == HISTORY:
         return bool(said.first_revision <= said.last_revision)
-    if piece.kind not in (FILES, SCHEMAS):
+    if piece.kind not in BY_TABLE:
         return True
     first, last = said.first_table.encode(), said.last_table.encode()
     if piece.kind == FILES and said.min_partition.encode() > said.max_partition.encode():

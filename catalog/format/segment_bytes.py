@@ -15,7 +15,17 @@ from .columns import numbers
 from .ipc_sizes import ROW_BYTES, check_ipc_sizes
 from .path_column import ascending_files, check_partitions, check_paths, check_tables
 from .segments import COLUMNS, COUNTS, MAX_NUMBER, ORDER, ascends
-from .wire_kinds import DEFINITIONS, FILES, HISTORY, NAMES, REFERENCES, ROW_GROUPS, SCHEMAS
+from .wire_kinds import (
+    DEFINITIONS,
+    FILES,
+    HISTORY,
+    NAMES,
+    REFERENCES,
+    ROW_DELETES,
+    ROW_GROUPS,
+    SCHEMAS,
+    TOMBSTONES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +38,9 @@ _ROW_BYTES: Final[dict[int, int]] = {
     DEFINITIONS: 8 << 20,
     HISTORY: 64 << 20,
     REFERENCES: 64 << 10,
+    TOMBSTONES: 8 << 20,
 }
+_BY_TABLE: Final = (SCHEMAS, DEFINITIONS, ROW_DELETES, TOMBSTONES)
 
 
 def encode_ipc(table: pa.Table, salt: bytes = b"") -> bytes:
@@ -178,8 +190,8 @@ def _check_values(table: pa.Table, kind: int, key: str) -> None:
             raise CorruptObject(f"{key} holds files that do not ascend", key=key)
     if kind == FILES and "partition" in names:
         check_partitions(table.column("partition"), key)
-    if kind in (SCHEMAS, DEFINITIONS):
+    if kind in _BY_TABLE and "table" in names:
         check_tables(table.column("table"), key)
-    whole = kind in (SCHEMAS, DEFINITIONS, ROW_GROUPS) and set(ORDER[kind]) <= set(names)
+    whole = kind in (*_BY_TABLE, ROW_GROUPS) and set(ORDER[kind]) <= set(names)
     if whole and not ascends(table, kind):
         raise CorruptObject(f"{key} holds rows that do not ascend", key=key)

@@ -17,10 +17,12 @@ from .wire_kinds import (
     FILES,
     HISTORY,
     REFERENCES,
+    ROW_DELETES,
     ROW_GROUP_STATISTICS,
     ROW_GROUPS,
     SCHEMAS,
     STATISTICS,
+    TOMBSTONES,
 )
 
 MIN_EXACT, MAX_EXACT, NO_NAN = 1, 2, 4
@@ -123,6 +125,20 @@ REFERENCES_COLUMNS: Final = _schema(
     last_revision=pa.int64(),
     dead_or_null=pa.binary(),
 )
+ROW_DELETES_COLUMNS: Final = _schema(
+    table=pa.string(),
+    path=pa.string(),
+    revision=pa.int64(),
+    number=pa.int32(),
+    object=pa.string(),
+    offset=pa.int64(),
+    length=pa.int64(),
+    cardinality=pa.int64(),
+    digest=pa.binary(32),
+)
+TOMBSTONES_COLUMNS: Final = _schema(
+    table=pa.string(), revision=pa.int64(), number=pa.int32(), tombstone=pa.binary()
+)
 
 COLUMNS: Final[dict[int, pa.Schema]] = {
     FILES: FILES_COLUMNS,
@@ -134,6 +150,8 @@ COLUMNS: Final[dict[int, pa.Schema]] = {
     HISTORY: HISTORY_COLUMNS,
     REFERENCES: REFERENCES_COLUMNS,
     DEFINITIONS: DEFINITIONS_COLUMNS,
+    ROW_DELETES: ROW_DELETES_COLUMNS,
+    TOMBSTONES: TOMBSTONES_COLUMNS,
 }
 # Columns of numbers that count something: never negative, always below 2^62.
 COUNTS: Final[dict[int, frozenset[str]]] = {
@@ -158,6 +176,8 @@ COUNTS: Final[dict[int, frozenset[str]]] = {
             "last_revision",
         }
     ),
+    ROW_DELETES: frozenset({"revision", "number", "offset", "length", "cardinality"}),
+    TOMBSTONES: frozenset({"revision", "number"}),
 }
 # What the rows of a kind ascend by, strictly, in the order of strings by their UTF-8 bytes.
 ORDER: Final[dict[int, tuple[str, ...]]] = {
@@ -169,6 +189,8 @@ ORDER: Final[dict[int, tuple[str, ...]]] = {
     APPLICATIONS: ("app_id",),
     HISTORY: ("revision",),
     DEFINITIONS: ("table",),
+    ROW_DELETES: ("table", "path", "revision", "number"),
+    TOMBSTONES: ("table", "revision", "number"),
 }
 
 

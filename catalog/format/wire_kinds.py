@@ -16,6 +16,8 @@ APPLICATIONS: Final = 6
 HISTORY: Final = 7
 REFERENCES: Final = 8
 DEFINITIONS: Final = 10
+ROW_DELETES: Final = 9
+TOMBSTONES: Final = 11
 
 NAMES: Final[dict[int, str]] = {
     FILES: "FILES",
@@ -27,4 +29,6 @@ NAMES: Final[dict[int, str]] = {
     HISTORY: "HISTORY",
     REFERENCES: "REFERENCES",
     DEFINITIONS: "DEFINITIONS",
+    ROW_DELETES: "ROW_DELETES",
+    TOMBSTONES: "TOMBSTONES",
 }

@@ -67,8 +67,8 @@ class Intent:
 
     @property
     def adds(self) -> bool:
-        """Whether it adds files."""
-        return any(action.WhichOneof("kind") == "add" for action in self.actions)
+        """Whether it adds files, or objects of deletes."""
+        return any(action.WhichOneof("kind") in ("add", "row_deletes") for action in self.actions)
 
     def member(self) -> wire.Member:
         """How the commit lists it."""
@@ -83,7 +83,9 @@ class Intent:
 
     def _inferred(self) -> str:
         kinds = {action.WhichOneof("kind") for action in self.actions}
-        if "remove" in kinds:
+        if "add" in kinds and not kinds.isdisjoint({"tombstone", "row_deletes"}):
+            return "row_delta"
+        if not kinds.isdisjoint({"remove", "tombstone", "row_deletes"}):
             return "overwrite" if "add" in kinds else "delete"
         return "append" if "add" in kinds else "maintenance"
 
@@ -198,7 +200,11 @@ def schema_actions(table: str, schema: EncodedSchema) -> list[wire.Action]:
 
 def upgrade_actions(message: bytes) -> list[wire.Action]:
     """The action that requires what it takes to read files of a schema, if it takes anything."""
-    names = features_of(message)
+    return require_actions(features_of(message))
+
+
+def require_actions(names: Sequence[str]) -> list[wire.Action]:
+    """The action that requires features of readers and writers; none for none."""
     upgrade = wire.Upgrade(required_reader_features=names, required_writer_features=names)
     return [wire.Action(upgrade=upgrade)] if names else []
 

@@ -29,6 +29,7 @@ from ..format.segments import ROWS_PER_SEGMENT
 from ..format.wire_kinds import APPLICATIONS, DEFINITIONS, HISTORY, REFERENCES, SCHEMAS
 from ..wire import lakelog_checkpoint_pb2 as wire
 from .applications import Applications, application_rows, merge_applications
+from .checkpoint_deletes import write_deletes
 from .checkpoint_files import with_pieces, write_files
 from .definitions import decode_definitions
 from .files import Files
@@ -123,7 +124,8 @@ def _encode(state: State, log: LogIdentity, retained_from: int, salt: bytes) -> 
     _write_definitions(state, sink)
     _write_applications(state, sink)
     _write_history(state, sink, retained_from)
-    _refuse_newer(state.newer)
+    newer = write_deletes(state, sink)
+    _refuse_newer([*state.newer, *newer])
     references = reference_rows(sink.pieces)
     message.references.CopyFrom(sink.attachments.add_rows(REFERENCES, references))
     body, _ = encode_checkpoint(log, message, sink.attachments.joined())

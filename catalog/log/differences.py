@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..format import compute as pc
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -33,6 +35,7 @@ def differences(one: State, other: State) -> list[str]:
     for table in sorted({*one.files.tables(), *other.files.tables()}):
         if _files(one, table) != _files(other, table):
             found.append(f"files of table {table!r}")
+    found += [f"deletes of table {table!r}" for table in _different_deletes(one, other)]
     if _common_history(one, other) != _common_history(other, one):
         found.append("history")
     return found
@@ -41,6 +44,20 @@ def differences(one: State, other: State) -> list[str]:
 def _files(state: State, table: str) -> pa.Table:
     rows = state.files.table(table, whole=True)
     return rows.sort_by("path").combine_chunks()
+
+
+def _different_deletes(one: State, other: State) -> list[str]:
+    """The tables with deletes that differ. A checkpoint leaves out tombstones of no live file."""
+    found = []
+    for table in sorted({*one.files.tables(), *other.files.tables()}):
+        oldest = pc.min(one.files.table(table).column("revision")).as_py()
+        said = []
+        for state in (one, other):
+            tombstones = [t for t in state.deletes.of_table(table) if oldest < t.revision]
+            said.append((tombstones, state.deletes.rows_of(table)))
+        if said[0] != said[1]:
+            found.append(table)
+    return found
 
 
 def _common_history(state: State, other: State) -> pa.Table:

@@ -20,7 +20,7 @@ from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from ..format.run import CORE_COLUMNS, Run, files_rows
-from .part import MANY_TABLES, Part, batch_parts, share_a_path, tables_with
+from .part import MANY_TABLES, Part, batch_parts, in_partition, share_a_path, tables_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,7 +142,8 @@ class Files:
         ]
         added = self.added.get(table)
         if added or not parts:
-            rows = files_rows([add for add, _ in (added or {}).values()], _revisions(added))
+            recent = (added or {}).values()
+            rows = files_rows([add for add, _ in recent], [revision for _, revision in recent])
             rows = rows.drop_columns(["table"])
             parts.append(rows if whole else rows.select(_CORE))
         if partition is not None:
@@ -223,17 +224,15 @@ class Files:
                     action.add,
                     revision,
                 )
+            elif kind == "add_batch":
+                for part, piece in batches[position]:
+                    self._append(part, piece, transaction, is_new=id(part) in fresh)
             elif kind == "remove" and self._wants(action.remove.table):
                 table, path = action.remove.table, action.remove.path
                 if not self.remove(table, path) and not self._is_left_out(table, path):
                     self._break(table, transaction.key, f"removes {path}, which is not live")
-            elif kind == "schema" and self.known is not None:
-                self._known_of(action.schema.table).add(action.schema.fingerprint)
-            elif kind == "forget":
-                self._forget(action.forget, transaction.key)
-            elif kind == "add_batch":
-                for part, piece in batches[position]:
-                    self._append(part, piece, transaction, is_new=id(part) in fresh)
+            else:
+                self._apply_other(action, transaction.key)
 
     def remove(self, table: str, path: str) -> bool:
         """Take a file out; False if it is not live."""
@@ -246,6 +245,21 @@ class Files:
                 part.kill(row)
                 return True
         return False
+
+    def _apply_other(self, action: wire.Action, key: str) -> None:
+        kind = action.WhichOneof("kind")
+        if kind == "row_deletes":
+            self._check_deletes(action.row_deletes, key)
+        elif kind == "schema" and self.known is not None:
+            self._known_of(action.schema.table).add(action.schema.fingerprint)
+        elif kind == "forget":
+            self._forget(action.forget, key)
+
+    def _check_deletes(self, item: wire.RowDeletes, key: str) -> None:
+        table, path = item.table, item.path
+        there = self.is_live(table, path) or self._is_left_out(table, path)
+        if self._wants(table) and not there:
+            self._break(table, key, f"deletes rows of {path}, which is not live")
 
     def _is_left_out(self, table: str, path: str) -> bool:
         """Whether a path may be in a piece that was not loaded."""
@@ -383,12 +397,3 @@ class Files:
                 hint="Read an earlier point in time, or rebuild the log; other tables are sound",
             ),
         )
-
-
-def in_partition(rows: pa.Table, partition: str) -> pa.ChunkedArray:
-    """Per file whether it is of a partition."""
-    return pc.equal(rows.column("partition"), column([partition], pa.string())[0])
-
-
-def _revisions(added: Added | None) -> list[int]:
-    return [revision for _, revision in (added or {}).values()]

@@ -116,7 +116,7 @@ def _count(text: Any) -> int | None:
 def _touched(actions: Iterable[wire.Action]) -> Iterable[str]:
     for action in actions:
         kind = action.WhichOneof("kind")
-        if kind in ("add", "remove", "schema", "definition"):
+        if kind in ("add", "remove", "schema", "definition", "tombstone", "row_deletes"):
             yield getattr(action, kind).table
         elif kind == "forget":
             yield from action.forget.tables

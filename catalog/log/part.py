@@ -139,6 +139,11 @@ def tables_with(run: Run, path: str) -> list[str]:
     return [t for t, (start, end) in run.ranges.items() if any(start <= h < end for h in hits)]
 
 
+def in_partition(rows: pa.Table, partition: str) -> pa.ChunkedArray:
+    """Per file whether it is of a partition."""
+    return pc.equal(rows.column("partition"), column([partition], pa.string())[0])
+
+
 def share_a_path(larger: Part, smaller: Part, table: str) -> bool:
     """Whether a path of a table is live in both parts."""
     one, other = (part.rows(table).column("path") for part in (larger, smaller))

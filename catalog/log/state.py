@@ -22,6 +22,7 @@ from ..format.run import Run
 from ..format.wire_kinds import FILES, HISTORY, SCHEMAS
 from .applications import Applications, load_applications
 from .definitions import Definitions, load_definitions
+from .deletes import Deletes, deletes_of
 from .files import Files
 from .history import History, check_history
 from .known_schemas import KnownSchemas, decode_schemas
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
-    LoadedPart = LookedUp | Files | KnownSchemas | Definitions | Applications | History
+    LoadedPart = LookedUp | Files | KnownSchemas | Definitions | Applications | History | Deletes
     _Place = tuple[str, int]
 
 _T = TypeVar("_T")
@@ -96,6 +97,7 @@ class State:
     _definitions: Definitions | None = None
     _applications: Applications | None = None
     _history: History | None = None
+    _deletes: Deletes | None = None
     _schema_rows: dict[_Place, Any] = field(default_factory=dict)  # of the base's SCHEMAS pieces
 
     def copy(self) -> State:
@@ -109,6 +111,7 @@ class State:
             _definitions=self._definitions and self._definitions.copy(),
             _applications=self._applications and self._applications.copy(),
             _history=self._history and self._history.copy(),
+            _deletes=self._deletes and self._deletes.copy(),
         )
 
     @property
@@ -135,7 +138,7 @@ class State:
 
     def loaded_parts(self) -> list[LoadedPart]:
         """The parts that were read already, each of which `apply` keeps current."""
-        parts = (self.looked_up, self._files, self._schemas, self._definitions)
+        parts = (self.looked_up, self._files, self._schemas, self._definitions, self._deletes)
         return [part for part in (*parts, self._applications, self._history) if part is not None]
 
     @property
@@ -199,6 +202,13 @@ class State:
         if self._history is None:
             self._history = self.sound(self.load_history)
         return self._history
+
+    @property
+    def deletes(self) -> Deletes:
+        """Tombstones and row deletes of all tables."""
+        if self._deletes is None:
+            self._deletes = self.sound(partial(deletes_of, self))
+        return self._deletes
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -267,7 +277,7 @@ class State:
         anew."""
         self.base, self.tail = base, tail
         self._pieces = self._files = self._schemas = self._applications = self._history = None
-        self._definitions = None
+        self._definitions = self._deletes = None
         self._schema_rows = {}
         self.looked_up = LookedUp()
 

@@ -23,7 +23,7 @@ from .part import Part, batch_parts
 from .replay import check_link, locations_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..format.objects import DecodedTransaction
     from ..wire import lakelog_transaction_pb2 as wire
@@ -87,13 +87,49 @@ def validate(
                     "meanwhile",
                 )
             fate[file] = paths[file[1]] = False
-        elif kind == "schema":
-            schemas.named.add((action.schema.table, action.schema.fingerprint))
-        elif kind == "forget":
-            _check_forget(state, action.forget, {table for table, _ in fate})
-            schemas.forget(action.forget)
+        elif kind == "row_deletes":
+            _check_row_deletes(state, action.row_deletes, fate, live)
+        else:
+            _check_names(state, action, fate, schemas)
     if folds_names:
         _refuse_twins(state, [path for path, live in paths.items() if live], paths, own)
+
+
+def _check_names(
+    state: State, action: wire.Action, fate: Mapping[_File, bool], schemas: _Schemas
+) -> None:
+    kind = action.WhichOneof("kind")
+    if kind == "schema":
+        schemas.named.add((action.schema.table, action.schema.fingerprint))
+    elif kind == "forget":
+        _check_forget(state, action.forget, {table for table, _ in fate})
+        schemas.forget(action.forget)
+
+
+def _check_row_deletes(
+    state: State, item: wire.RowDeletes, fate: Mapping[_File, bool], live: Collection[_File]
+) -> None:
+    file = (item.table, item.path)
+    if not fate.get(file, file in live) or (file not in fate and _is_newer(state, item)):
+        raise FileNotLive(
+            f"{item.path} is no longer the file of table {item.table!r} whose rows are deleted, "
+            f"at revision {state.revision} of {state.writer}/{state.database}",
+            key=item.path,
+            hint="It was removed or rewritten meanwhile: begin the delete anew",
+        )
+
+
+def _is_newer(state: State, item: wire.RowDeletes) -> bool:
+    """Whether a file was added again after its rows were counted."""
+    if not item.covers_below:
+        return False
+    files = files_with(state, [item.path])
+    known = files.added.get(item.table, {}).get(item.path)
+    if known is not None:
+        return known[1] >= item.covers_below
+    found = ((part.run, part.find(item.table, item.path)) for part in files.parts)
+    revisions = (run.core.column("revision")[row].as_py() for run, row in found if row >= 0)
+    return any(revision >= item.covers_below for revision in revisions)
 
 
 def _refuse_twins(
@@ -168,9 +204,11 @@ def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[by
     """Which of the files that actions name are live now. The log's files are read only if a name
     doesn't say itself that it is new."""
     removed = [
-        (action.remove.table, action.remove.path)
+        (item.table, item.path)
         for action in actions
-        if action.WhichOneof("kind") == "remove"
+        for kind in [action.WhichOneof("kind")]
+        if kind in ("remove", "row_deletes")
+        for item in [getattr(action, kind)]
     ]
     foreign = [
         action.add.path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..format import compute as pc
 from ..format.columns import array
-from ..log.files import in_partition
+from ..log.part import in_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

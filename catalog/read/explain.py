@@ -17,7 +17,7 @@ from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table
 from ..format.schema import partition_columns
 from ..format.statistics import bound_type, decode_bounds
-from ..log.files import in_partition
+from ..log.part import in_partition
 from ..where.build import all_of
 from ..where.hashed import equalities
 from ..where.outcomes import outcomes
@@ -46,6 +46,7 @@ EXPLAINED: Final = pa.schema(
         pa.field("kept", pa.bool_()),
         pa.field("reason", pa.string()),
         pa.field("bloom_filters", pa.int64()),
+        pa.field("deletes", pa.string()),
     ]
 )
 _OF_FILES: Final = ("path", "partition", "size_bytes", "row_count")
@@ -80,7 +81,8 @@ def explained(facts: TableFacts | None, asked: Asked) -> pa.Table:
         kept = pc.equal(said, column([""], pa.string())[0])
         writers = column([facts.state.writer] * files.num_rows, pa.string())
         none = column([0] * files.num_rows, pa.int64())
-        columns = [writers, *(files.column(name) for name in _OF_FILES), kept, said, none]
+        nothing = column([""] * files.num_rows, pa.string())
+        columns = [writers, *(files.column(name) for name in _OF_FILES), kept, said, none, nothing]
         parts.append(pa.Table.from_arrays(columns, schema=EXPLAINED).filter(array(source.live)))
     rows = pa.concat_tables(parts)
     return rows if partition is None else pc.filter(rows, in_partition(rows, partition))
@@ -124,6 +126,19 @@ def with_filters(
         at = EXPLAINED.get_field_index(name)
         found = found.set_column(at, EXPLAINED.field(at), values)
     return found
+
+
+def with_hidden_rows(found: pa.Table, keys: Sequence[str], parts: Sequence[FilePart]) -> pa.Table:
+    """What hides rows of the files that are kept, added to `explained`.
+
+    Args:
+        keys: Of these files in the store.
+        parts: What is left of these.
+    """
+    words = {part.key: str(part.hidden) for part in parts if part.hidden is not None}
+    said = column([words.get(key, "") for key in keys], pa.string())
+    at = EXPLAINED.get_field_index("deletes")
+    return found.set_column(at, EXPLAINED.field(at), said)
 
 
 def _reasons(

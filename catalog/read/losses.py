@@ -9,8 +9,8 @@ import warnings
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CorruptError, InvalidParquet, ObjectNotFound
-from ..format.names import LogObject, base_folder, parse_data_file, rebuilt_slot_uuid
+from ...errors import CorruptError, ObjectNotFound
+from ..format.names import LogObject, base_folder, parse_own_file, rebuilt_slot_uuid
 from ..format.objects import decode_transaction
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _trace(store: Store, writer: str, database: str) -> str | None:
     some = list(islice(store.list(f"{base}data/"), _LISTED))
     one_each: dict[bytes, ObjectInfo] = {}
     for info in some:
-        name = parse_data_file(info.key)
+        name = parse_own_file(info.key)
         if name is not None and name.epoch > _FIRST_EPOCH:
             return info.key
         if name is not None:
@@ -80,12 +80,9 @@ def _trace(store: Store, writer: str, database: str) -> str | None:
 
 
 def _is_begun_on_a_revision(store: Store, info: ObjectInfo) -> bool:
-    from ..data.footers.read import read_footer
+    from .lost_tail import read_meta
 
-    try:
-        meta = read_footer(store, info.key, info.size_bytes).meta
-    except (InvalidParquet, ObjectNotFound):
-        return False
+    meta = read_meta(store, info)
     return meta is not None and meta.base_revision >= 0
 
 

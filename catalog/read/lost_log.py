@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...errors import LogLost
-from ..format.names import base_folder, is_id, log_folder, parse_data_file, segments_folder
+from ..format.names import base_folder, is_id, log_folder, parse_own_file, segments_folder
 from ..log.listing import read_listing
 from .lost_tail import newest, read_meta
 
@@ -46,7 +46,7 @@ def refuse_lost_log(store: Store, writer: str, database: str) -> None:
         )
     left = []
     for info in store.list(f"{base_folder(writer, database)}data/"):
-        name = parse_data_file(info.key)
+        name = parse_own_file(info.key)
         if name is None:
             continue
         if name.epoch > _FIRST_EPOCH:
@@ -94,7 +94,7 @@ def _only_data(store: Store, writer: str, database: str) -> bool:
             return False
     if any(store.list(segments_folder(writer, database), first_page=1)):
         return True
-    return any(parse_data_file(info.key) for info in store.list(f"{base}data/"))
+    return any(parse_own_file(info.key) for info in store.list(f"{base}data/"))
 
 
 def rebuild_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:

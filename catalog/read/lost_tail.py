@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ...errors import InvalidParquet, LostTail, ObjectNotFound
+from ...errors import CorruptError, InvalidParquet, LostTail, ObjectNotFound
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.names import base_folder, parse_data_file
+from ..format.names import base_folder, parse_deletes_file, parse_own_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,14 +80,12 @@ def find_unnamed(state: State, infos: Sequence[ObjectInfo]) -> Iterator[ObjectIn
         infos: Of all that lies below `data/`, listed before the state was read.
     """
     cut = len(base_folder(state.writer, state.database))
-    live = pa.chunked_array(list(state.files.paths()), pa.string())
+    live = pa.chunked_array([*state.files.paths(), *state.deletes.objects()], pa.string())
     for low in range(0, len(infos), _AT_ONCE):
-        some = [info for info in infos[low : low + _AT_ONCE] if parse_data_file(info.key)]
+        some = [info for info in infos[low : low + _AT_ONCE] if parse_own_file(info.key)]
         there = pc.is_in(column([info.key[cut:] for info in some], pa.string()), live).to_pylist()
         left = [info for info, is_live in zip(some, there, strict=True) if not is_live]
-        ids = {
-            info.key: name.transaction_id for info in left if (name := parse_data_file(info.key))
-        }
+        ids = {info.key: name.transaction_id for info in left if (name := parse_own_file(info.key))}
         known = state.history.of_transactions(set(ids.values())) if ids else {}
         yield from (info for info in left if ids[info.key] not in known)
 
@@ -101,7 +99,7 @@ def newest(infos: Iterable[ObjectInfo], *, each_epoch: bool = False) -> list[Obj
     """
     one_each: dict[bytes, tuple[int, ObjectInfo]] = {}
     for info in infos:
-        name = parse_data_file(info.key)
+        name = parse_own_file(info.key)
         if name is None:
             continue
         known = one_each.get(name.transaction_id)
@@ -121,15 +119,19 @@ def newest(infos: Iterable[ObjectInfo], *, each_epoch: bool = False) -> list[Obj
 
 
 def read_meta(store: Store, info: ObjectInfo) -> FooterMetadata | None:
-    """What lakelog wrote into a file's footer; None if it can't be read, or there is nothing.
+    """What lakelog wrote into a file's footer, or an object of row deletes; None if it can't be
+    read, or there is nothing.
 
     Requests: 1 or 2 GET.
     """
     from ..data.footers.read import read_footer
+    from ..format.deletes_object import decode_deletes
 
     try:
+        if parse_deletes_file(info.key) is not None:
+            return decode_deletes(store.get(info.key), info.key)[0]
         return read_footer(store, info.key, info.size_bytes).meta
-    except (InvalidParquet, ObjectNotFound):
+    except (InvalidParquet, CorruptError, ObjectNotFound):
         return None
 
 

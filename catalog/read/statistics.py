@@ -24,8 +24,8 @@ from ..format.statistics import bound_type
 from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..log.checkpoint_files import decode_describing
-from ..log.files import in_partition
 from ..log.merge import rows_schema
+from ..log.part import in_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -71,11 +71,21 @@ class TableFacts:
 
     Args:
         of: What `state.table_of(table)` gave, in whole or of one partition.
+        as_stored: Whether columns are meant as the files have them, whatever their log's definition
+            of the table makes of them.
     """
 
-    def __init__(self, state: State, table: str, of: tuple[Files, KnownSchemas]) -> None:
+    def __init__(
+        self,
+        state: State,
+        table: str,
+        of: tuple[Files, KnownSchemas],
+        *,
+        as_stored: bool = False,
+    ) -> None:
         self.state = state
         self.table = table
+        self.as_stored = as_stored
         self.files, self._schemas = of
         self._loaded: set[tuple[int, str]] = set()
         self._loading = RLock()
@@ -128,17 +138,18 @@ class TableFacts:
 
     @cached_property
     def _said_of_adds(self) -> StatisticsRows:
-        schemas = {(self.table, name): schema for name, schema in self._schema_of.items()}
+        schemas = {(self.table, name): schema for name, schema in self.schemas.items()}
         return statistics_rows(self._adds, schemas)
 
     @cached_property
-    def _schema_of(self) -> dict[bytes, pa.Schema]:
+    def schemas(self) -> dict[bytes, pa.Schema]:
+        """Schemas of the table, by fingerprint."""
         return {entry.fingerprint: entry.schema for entry in self._schemas.of_table(self.table)}
 
     @cached_property
     def _shown_of(self) -> dict[bytes, Shown]:
-        definition = self.state.definitions.of(self.table)
-        return {name: shown(schema, definition) for name, schema in self._schema_of.items()}
+        definition = None if self.as_stored else self.state.definitions.of(self.table)
+        return {name: shown(schema, definition) for name, schema in self.schemas.items()}
 
     def _units(self, rows: pa.Table) -> Units:
         coded = rows.column("schema_fingerprint").combine_chunks().dictionary_encode()

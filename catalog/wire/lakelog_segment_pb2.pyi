@@ -18,7 +18,9 @@ class SegmentKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     APPLICATIONS: _ClassVar[SegmentKind]
     HISTORY: _ClassVar[SegmentKind]
     REFERENCES: _ClassVar[SegmentKind]
+    ROW_DELETES: _ClassVar[SegmentKind]
     DEFINITIONS: _ClassVar[SegmentKind]
+    TOMBSTONES: _ClassVar[SegmentKind]
 UNKNOWN: SegmentKind
 FILES: SegmentKind
 ROW_GROUPS: SegmentKind
@@ -28,7 +30,9 @@ SCHEMAS: SegmentKind
 APPLICATIONS: SegmentKind
 HISTORY: SegmentKind
 REFERENCES: SegmentKind
+ROW_DELETES: SegmentKind
 DEFINITIONS: SegmentKind
+TOMBSTONES: SegmentKind
 
 class Segment(_message.Message):
     __slots__ = ("kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns", "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition", "max_partition")

@@ -28,7 +28,7 @@ class Transaction(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., uuid: _Optional[bytes] = ..., previous_uuid: _Optional[bytes] = ..., previous_digest: _Optional[bytes] = ..., epoch: _Optional[int] = ..., guest: _Optional[bool] = ..., actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ...) -> None: ...
 
 class Action(_message.Message):
-    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "identity", "seal", "forget", "location", "definition", "optional")
+    __slots__ = ("add", "remove", "schema", "upgrade", "add_batch", "tombstone", "identity", "seal", "forget", "location", "definition", "row_deletes", "optional")
     ADD_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +40,7 @@ class Action(_message.Message):
     FORGET_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    ROW_DELETES_FIELD_NUMBER: _ClassVar[int]
     OPTIONAL_FIELD_NUMBER: _ClassVar[int]
     add: Add
     remove: Remove
@@ -52,8 +53,9 @@ class Action(_message.Message):
     forget: Forget
     location: Location
     definition: Definition
+    row_deletes: RowDeletes
     optional: bool
-    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., definition: _Optional[_Union[Definition, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
+    def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., definition: _Optional[_Union[Definition, _Mapping]] = ..., row_deletes: _Optional[_Union[RowDeletes, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
 
 class Add(_message.Message):
     __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups")
@@ -126,12 +128,46 @@ class Remove(_message.Message):
     def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
 
 class Tombstone(_message.Message):
-    __slots__ = ("table", "predicate")
+    __slots__ = ("table", "predicate", "arrow_schema", "sources")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
     table: str
     predicate: str
-    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ...) -> None: ...
+    arrow_schema: bytes
+    sources: _containers.RepeatedCompositeFieldContainer[ColumnSource]
+    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., sources: _Optional[_Iterable[_Union[ColumnSource, _Mapping]]] = ...) -> None: ...
+
+class ColumnSource(_message.Message):
+    __slots__ = ("column", "name", "generation")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    column: int
+    name: str
+    generation: int
+    def __init__(self, column: _Optional[int] = ..., name: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class RowDeletes(_message.Message):
+    __slots__ = ("table", "path", "object", "offset", "length", "cardinality", "digest", "covers_below")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    CARDINALITY_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    COVERS_BELOW_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    path: str
+    object: str
+    offset: int
+    length: int
+    cardinality: int
+    digest: bytes
+    covers_below: int
+    def __init__(self, table: _Optional[str] = ..., path: _Optional[str] = ..., object: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., cardinality: _Optional[int] = ..., digest: _Optional[bytes] = ..., covers_below: _Optional[int] = ...) -> None: ...
 
 class Schema(_message.Message):
     __slots__ = ("table", "fingerprint", "arrow_schema", "key", "sort_order", "generations")

@@ -38,6 +38,7 @@ _COLUMNS: Final = (
     Column("kept", style="yes"),
     Column("reason", whole=True),
     Column("bloom_filters", number=True, shown=False),
+    Column("deletes", shown=False),
 )
 
 
@@ -85,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
     if shown.num_rows < listed.num_rows:
         output.line(f"and {count(listed.num_rows - shown.num_rows)} more")
     output.line(f"\n{_summary(_totals(kept), _totals(found))}")
+    if hidden := sum(bool(words) for words in kept.column("deletes").to_pylist()):
+        output.line(f"rows of {many(hidden, 'file')} were deleted, and are left out")
     if filters := sum(found.column("bloom_filters").to_pylist()):
         verb = "were asked" if args.read_filters else "can rule out more: lakelog scan asks them"
         output.line(f"bloom filters of {many(filters, 'row group')} {verb}")

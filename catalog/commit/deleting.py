@@ -1,0 +1,217 @@
+"""Deleting rows within a transaction: files that go as a whole are removed, of others rows are
+hidden, by a tombstone or by their numbers.
+
+Source: docs/changing.md, "Deletes"; docs/format.md, sections 5.5 and 5.6.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import UsageError
+from ..data.hidden import Bitmaps
+from ..format import deletes as form
+from ..format.deletes_object import encode_deletes
+from ..format.names import deletes_path, escape_name
+from ..log.build import require_actions
+from ..log.deletes import message_of
+from ..read.delete_plan import matching_rows, plan_delete, visible_rows
+from ..scalars import value_of
+from ..wire import lakelog_transaction_pb2 as wire
+from .file_footer import footer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ..log.build import Intent
+    from ..log.state import State
+    from ..read.delete_plan import DeletePlan
+    from .room import Room
+    from .session import Session
+    from .uploads import Uploads
+
+Mode = Literal["auto", "predicate", "rows"]
+MOST_TOMBSTONES: Final = 8  # of a table, by mode "auto": each is decided on every read
+_IN_ONE: Final = 4_096  # bitmaps in one object
+_BYTES_IN_ONE: Final = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a delete does once it is committed.
+
+    Attributes:
+        files_removed: Files of which every row meets the predicate.
+        files_touched: Files that are left and of which rows are hidden; by a tombstone, those of
+            which rows may be.
+        tombstones: How many were written: 0 or 1.
+        rows: How many rows are no longer read; None where they were not counted.
+    """
+
+    files_removed: int
+    files_touched: int
+    tombstones: int
+    rows: int | None
+
+
+class Deleting(ABC):
+    """The part of a transaction that deletes rows."""
+
+    _session: Session
+    _intent: Intent
+    _removed: dict[tuple[str, str], None]
+    _room: Room
+    _uploads: Uploads
+    _base: tuple[int, bytes, int]
+    _files: int
+    _folder: str
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise if the transaction takes no changes."""
+
+    def delete(self, table: str, where: str, *, mode: Mode = "auto") -> Deleted:
+        """Delete the rows of this writer's files that meet a predicate. What is NULL stays.
+
+        It holds for files that are committed before: for none of this transaction's, nor for later
+        ones. A file of which the log's statistics say that every row goes is removed; of others the
+        rows are hidden from readers, and the files stay as they are.
+
+        Args:
+            where: SQL text (docs/reading.md, "Predicates").
+            mode: How rows are hidden. "predicate": the log keeps the predicate, a tombstone, and
+                each reader decides it; nothing is read now. "rows": files are read now, and the log
+                points to the numbers of their rows. "auto": a predicate, while the table has fewer
+                than 8 of them.
+        Raises:
+            TableNotFound: This writer's log has no such table.
+            InvalidPredicate, SchemaConflict: The predicate doesn't fit the table.
+            UsageError: The transaction has no room for it, and is as it was.
+            FencedError: Another owner has taken the writer over: nothing was written.
+            ObjectNotFound, CorruptObject: A file can't be read that must be.
+            FileNotLive (at the commit): A file was removed or rewritten meanwhile.
+        Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
+            the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
+        """
+        self._check_open()
+        self._session.refuse_fenced()
+        if mode not in get_args(Mode):
+            raise UsageError(
+                f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows"
+            )
+        table, where = value_of(table), value_of(where)
+        escape_name(table, "table")
+        gone = {path for own, path in self._removed if own == table}
+
+        def planned(state: State) -> DeletePlan:
+            return plan_delete(state, table, where, gone)
+
+        plan = self._session.ask_anew(planned)
+        by_rows = mode == "rows" or (mode == "auto" and plan.live >= MOST_TOMBSTONES)
+        found = _Rows(self._session, plan) if by_rows and plan.touched else None
+        whole = [*plan.whole, *(found.whole if found else ())]
+        actions = [wire.Action(remove=wire.Remove(path=path, table=table)) for path in whole]
+        bitmaps = found.bitmaps if found else []
+        tombstones = 0
+        if plan.touched and not by_rows:
+            tombstones = 1
+            actions += require_actions([form.TOMBSTONES])
+            actions.append(wire.Action(tombstone=message_of(plan.tombstone)))
+        if bitmaps:
+            actions += require_actions([form.ROW_DELETES])
+            actions += self._objects(bitmaps, actions)
+        self._room.take(actions)
+        self._removed.update(dict.fromkeys((table, path) for path in whole))
+        self._intent.actions.extend(actions)
+        rows = None
+        if not tombstones:
+            parts = [plan.parts[path] for path in plan.whole]
+            rows = visible_rows(self._session.wide, parts) + (found.rows if found else 0)
+        touched = len(bitmaps) if by_rows else len(plan.touched)
+        return Deleted(len(whole), touched, tombstones, rows)
+
+    def _objects(
+        self, bitmaps: Sequence[tuple[wire.RowDeletes, bytes]], before: Sequence[wire.Action]
+    ) -> list[wire.Action]:
+        """Put bitmaps; the actions that point to them.
+
+        Raises:
+            UsageError: There is no room for them. Nothing was put.
+        """
+        intent, table = self._intent, bitmaps[0][0].table
+        meta = footer_of(self._session, intent, self._base, table, pa.schema([]), (0, 0))
+        bodies: list[tuple[str, bytes]] = []
+        actions: list[wire.Action] = []
+        for some in _in_parts(bitmaps):
+            path = deletes_path(table, intent.epoch, intent.transaction_id, self._files)
+            body = encode_deletes(replace(meta, number=self._files), some)
+            self._files += 1
+            bodies.append((self._folder + path, body))
+            for item, _ in some:
+                item.object = path
+                actions.append(wire.Action(row_deletes=item))
+        self._room.check([*before, *actions])
+        for key, body in bodies:
+            self._uploads.add(key, body)
+        return actions
+
+
+class _Rows:
+    """Rows that meet a predicate, by number.
+
+    Attributes:
+        whole: Files of which no row is left.
+        bitmaps: Of the others that have such rows.
+        rows: How many rows are hidden that were not.
+    """
+
+    def __init__(self, session: Session, plan: DeletePlan) -> None:
+        self.whole: list[str] = []
+        self.bitmaps: list[tuple[wire.RowDeletes, bytes]] = []
+        self.rows = 0
+        parts = [plan.parts[path] for path in plan.touched]
+        known = Bitmaps(session.wide)
+        matching = matching_rows(session.wide, parts, plan.tombstone)
+        for path, part, new in zip(plan.touched, parts, matching, strict=True):
+            if not len(new):
+                continue
+            if part.row_count > form.MAX_ROWS:
+                raise UsageError(
+                    f"{part.key} has {part.row_count} rows, more than a bitmap can name",
+                    key=part.key,
+                    hint='Delete with mode="predicate"',
+                )
+            self.rows += len(new)
+            before = known.rows(part.hidden.bitmaps) if part.hidden else np.zeros(0, np.uint32)
+            found = np.union1d(new.astype(np.uint32), before)
+            if len(found) == part.row_count:
+                self.whole.append(path)
+                continue
+            item = wire.RowDeletes(
+                table=plan.tombstone.table,
+                path=path,
+                cardinality=len(found),
+                covers_below=plan.revision + 1,
+            )
+            self.bitmaps.append((item, form.encode_bitmap(found)))
+
+
+def _in_parts(
+    bitmaps: Iterable[tuple[Any, bytes]],
+) -> Iterator[list[tuple[wire.RowDeletes, bytes]]]:
+    """What goes into one object."""
+    some: list[tuple[wire.RowDeletes, bytes]] = []
+    size = 0
+    for item, bitmap in bitmaps:
+        if some and (len(some) >= _IN_ONE or size + len(bitmap) > _BYTES_IN_ONE):
+            yield some
+            some, size = [], 0
+        some.append((item, bitmap))
+        size += len(bitmap)
+    if some:
+        yield some

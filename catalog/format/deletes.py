@@ -1,0 +1,101 @@
+"""Deletes as messages: what a tombstone and row deletes must say, and bitmaps of rows. Pure.
+
+Source: docs/format.md, sections 5.5 and 5.6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...errors import CorruptObject, InvalidPath
+from .names import check_path, fits_name, parse_deletes_file
+from .segments import MAX_NUMBER
+
+if TYPE_CHECKING:
+    from ..wire import lakelog_transaction_pb2 as wire
+
+TOMBSTONES: Final = "tombstones"  # the features
+ROW_DELETES: Final = "row_deletes"
+MAX_PREDICATE_BYTES: Final = 1 << 16
+MAX_ROWS: Final = 1 << 32  # of a file whose rows can be named by a bitmap
+MAX_BITMAP_BYTES: Final = 1 << 30
+_MAX_GENERATION: Final = 999_999_999
+
+
+def tombstone_problem(item: wire.Tombstone) -> str:
+    """What no tombstone can say; empty if nothing is wrong. Its schema and its predicate are looked
+    into when rows are read."""
+    if not item.table or not fits_name(item.table):
+        return "deletes rows of no table, or one of too long a name"
+    if not 0 < len(item.predicate.encode()) <= MAX_PREDICATE_BYTES:
+        return "deletes rows by a predicate of no size that can be"
+    columns = [source.column for source in item.sources]
+    if any(high not in (low, low + 1) for low, high in itertools.pairwise(columns)):
+        return "deletes rows by columns out of order"
+    if columns and columns[0]:
+        return "deletes rows by columns that don't begin with the first"
+    if not all(source.name and source.generation <= _MAX_GENERATION for source in item.sources):
+        return "deletes rows by a column that can't be"
+    return ""
+
+
+def row_deletes_problem(item: wire.RowDeletes) -> str:
+    """What no row deletes can say; empty if nothing is wrong."""
+    if not item.table or not fits_name(item.table):
+        return "deletes rows of no table, or one of too long a name"
+    try:
+        check_path(item.path)
+        check_path(item.object)
+    except InvalidPath as error:
+        return f"names a path that no log may hold: {error.message}"
+    if parse_deletes_file(item.object) is None:
+        return f"names {item.object} as an object of deletes"
+    numbers = (item.offset, item.length, item.covers_below)
+    if max(numbers) >= MAX_NUMBER or not 0 < item.length <= MAX_BITMAP_BYTES:
+        return f"deletes rows of {item.path} by a bitmap that can't be"
+    if not 0 < item.cardinality <= MAX_ROWS or len(item.digest) != 32:
+        return f"deletes rows of {item.path} by a bitmap of no rows, or without a digest"
+    return ""
+
+
+def encode_bitmap(rows: np.ndarray) -> bytes:
+    """Numbers of rows, ascending and distinct, as a bitmap in Roaring's portable form."""
+    from pyroaring import BitMap
+
+    found = BitMap(rows.astype(np.uint32))
+    found.run_optimize()
+    data: bytes = found.serialize()
+    return data
+
+
+def decode_bitmap(data: Any, digest: bytes, cardinality: int, key: str) -> np.ndarray:
+    """The numbers of rows in a bitmap, ascending.
+
+    Raises:
+        CorruptObject: It is not the one that the log names.
+    """
+    data = bytes(data)
+    if hashlib.sha256(data).digest() != digest:
+        raise damaged(key, "does not hold the bitmap that the log names")
+    from pyroaring import BitMap
+
+    try:
+        found = np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
+    except ValueError as error:
+        raise damaged(key, f"holds a bitmap that can't be read: {error}") from error
+    if len(found) != cardinality:
+        raise damaged(key, f"names {len(found)} rows, the log says {cardinality}")
+    return found
+
+
+def damaged(key: str, problem: str) -> CorruptObject:
+    """Of an object of deletes that can't be used."""
+    return CorruptObject(
+        f"{key} {problem}: which rows were deleted can't be told",
+        key=key,
+        hint="Restore the object from a copy, or read a point in time before the delete",
+    )

@@ -1,0 +1,94 @@
+"""Objects of row deletes: bitmaps of rows of some files, and what a data file's footer would say of
+the transaction that they were written for. Pure.
+
+Source: docs/format.md, sections 5.6 and 10.5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...errors import CorruptObject
+from ..wire import lakelog_deletes_pb2 as wire
+from .footer import FooterMetadata
+from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .messages import parse_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..wire import lakelog_transaction_pb2 as transaction_wire
+
+
+def encode_deletes(
+    meta: FooterMetadata, found: Sequence[tuple[transaction_wire.RowDeletes, bytes]]
+) -> bytes:
+    """An object of row deletes. Offset, length and digest of each message are set.
+
+    Args:
+        meta: As of a data file of the transaction.
+        found: Per file the message and its bitmap.
+    """
+    message = wire.DeletesObject(
+        writer=meta.writer,
+        database=meta.database,
+        table=meta.table,
+        transaction_id=meta.transaction_id,
+        number=meta.number,
+        base_revision=meta.base_revision,
+        base_transaction_id=meta.base_transaction_id,
+        epoch=meta.epoch,
+        slot_seed=meta.slot_seed,
+    )
+    offset = 0
+    for item, bitmap in found:
+        item.offset, item.length = offset, len(bitmap)
+        item.digest = hashlib.sha256(bitmap).digest()
+        offset += len(bitmap)
+        message.files.append(item)
+    log = LogIdentity(meta.log_id, meta.incarnation)
+    body = message.SerializeToString(deterministic=True)
+    return encode_frame(FrameKind.DELETES, log, body, b"".join(b for _, b in found))[0]
+
+
+def bitmaps_of(data: bytes, key: str) -> memoryview:
+    """The bitmaps in an object of row deletes, end to end.
+
+    Raises:
+        CorruptObject: It is damaged, or none.
+    """
+    return decode_frame(data, FrameKind.DELETES, key).attachments
+
+
+def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, wire.DeletesObject]:
+    """What an object of row deletes says of its transaction, and the whole message.
+
+    Raises:
+        CorruptObject: It is damaged, or none.
+    """
+    frame = decode_frame(data, FrameKind.DELETES, key)
+    message = wire.DeletesObject()
+    parse_message(message, frame.message, key)
+    if len(message.transaction_id) != 16 or len(message.slot_seed) != 16:
+        raise CorruptObject(f"{key} doesn't say what transaction it was written for", key=key)
+    meta = FooterMetadata(
+        writer=message.writer,
+        database=message.database,
+        table=message.table,
+        partition="",
+        transaction_id=message.transaction_id,
+        number=message.number,
+        base_revision=message.base_revision,
+        base_transaction_id=message.base_transaction_id,
+        epoch=message.epoch,
+        first_clock=0,
+        last_clock=0,
+        schema=pa.schema([]),
+        log_id=frame.log.log_id,
+        incarnation=frame.log.incarnation,
+        slot_seed=message.slot_seed,
+    )
+    return meta, message

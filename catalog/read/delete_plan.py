@@ -1,0 +1,172 @@
+"""What a delete would do to one log: which files go as a whole by what the log knows of them, and
+which may hold such rows among others.
+
+Source: docs/changing.md, "Deletes".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import UsageError
+from ..data.hidden import Bitmaps, bound_filter
+from ..data.scan import read_file
+from ..format.columns import array
+from ..format.names import base_folder
+from ..format.schema import encode_schema, generation
+from ..log.deletes import Tombstone
+from ..parallel import parallel
+from .asked import Asked
+from .cut_tables import CutTables
+from .file_order import by_commit
+from .file_parts import file_parts
+from .hidden import with_deletes
+from .in_place import keyed
+from .row_filter import row_filter
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ...store import Store
+    from ..data.scan import FilePart
+    from ..log.state import State
+    from .row_filter import RowFilter
+    from .table_facts import TableFacts
+
+_AT_ONCE = 4
+_WHOLE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePlan:
+    """What a delete finds in a log.
+
+    Attributes:
+        tombstone: The predicate, as the log would hold it.
+        whole: Paths of files all of whose rows go.
+        touched: Paths of files that may hold such rows among others.
+        parts: What reading each of both takes, by path.
+        live: How many tombstones the table has.
+        revision: Of the state that was looked at.
+    """
+
+    tombstone: Tombstone
+    whole: tuple[str, ...]
+    touched: tuple[str, ...]
+    parts: dict[str, FilePart]
+    live: int
+    revision: int
+
+
+def plan_delete(
+    state: State, table: str, where: str, gone: Collection[str] = frozenset()
+) -> DeletePlan:
+    """Judge the live files of a table by a predicate.
+
+    Args:
+        gone: Paths that are left out.
+    Raises:
+        TableNotFound: The log doesn't know the table.
+        InvalidPredicate: No predicate over it.
+        SchemaConflict: Files disagree about the type of a column that it looks at.
+        UsageError: No text.
+    Requests: those of `Snapshot.files` with a predicate.
+    """
+    if not isinstance(where, str):
+        raise UsageError(
+            f"where= is SQL text, not {type(where).__name__}",
+            hint='Give something like "temp > 30 AND hour < 6"',
+        )
+    tables = CutTables(state.database, [state])
+    found = row_filter(where, tables.file_schemas(table), table)
+    facts = tables.facts_of(state, table)
+    whole, touched = _judged(facts, found, gone)
+    return DeletePlan(
+        tombstone=_tombstone(table, where, found),
+        whole=whole,
+        touched=touched,
+        parts=_parts(tables, state, table, {*whole, *touched}),
+        live=len(state.deletes.of_table(table)),
+        revision=state.revision,
+    )
+
+
+def _tombstone(table: str, where: str, found: RowFilter) -> Tombstone:
+    sources = tuple((n, field.name, generation(field)) for n, field in enumerate(found.target))
+    return Tombstone(table, where, encode_schema(found.target).message, sources, 0, 0)
+
+
+def _judged(
+    facts: TableFacts, found: RowFilter, gone: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Paths of files all of whose rows meet a predicate, and of those of which some may."""
+    whole: list[str] = []
+    touched: list[str] = []
+    for source in facts.of_files(found.target.names):
+        said = source.units.judge(found)
+        all_true = said.true & ~said.false & ~said.null & source.live
+        paths = source.files.column("path")
+        whole += paths.filter(array(all_true)).to_pylist()
+        touched += paths.filter(array(said.true & ~all_true & source.live)).to_pylist()
+    return tuple(p for p in whole if p not in gone), tuple(p for p in touched if p not in gone)
+
+
+def _parts(
+    tables: CutTables, state: State, table: str, wanted: Collection[str]
+) -> dict[str, FilePart]:
+    if not wanted:
+        return {}
+    files, _ = tables.table_of(state, table)
+    rows = by_commit(files.table(table, whole=True))
+    chosen = np.array([path in wanted for path in rows.column("path").to_pylist()], np.bool_)
+    rows = rows.filter(array(chosen))
+    folder = base_folder(state.writer, state.database)
+    parts = file_parts(rows, folder, partial(tables.shown, state, table), {}, {})
+    asked = Asked(table, None, None, None)
+    found = with_deletes(tables, state, asked, rows, keyed(parts, folder, state))
+    return dict(zip(rows.column("path").to_pylist(), found, strict=True))
+
+
+def matching_rows(
+    store: Store, parts: Sequence[FilePart], tombstone: Tombstone
+) -> list[np.ndarray]:
+    """Per file the numbers of its rows that meet a predicate and that nothing hides yet, ascending.
+
+    Raises:
+        ObjectNotFound, CorruptObject, SchemaConflict: As for reading.
+    Requests: 1 or more GET a file.
+    """
+    bitmaps = Bitmaps(store)
+
+    def of_file(part: FilePart) -> np.ndarray:
+        bound = bound_filter(tombstone, part.schema)
+        assert not isinstance(bound, str), "the types of all files were united for it"
+        names = list(dict.fromkeys(name for name in bound.names if name is not None))
+        small = part.size_bytes <= _WHOLE_BYTES
+        found = [
+            places[bound.true_of(batch, part.key)]
+            for batch, places in read_file(store, part, names, bitmaps, whole=small)
+        ]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    return parallel(of_file, parts, at_once=_AT_ONCE)
+
+
+def visible_rows(store: Store, parts: Sequence[FilePart]) -> int:
+    """How many rows of some files nothing hides.
+
+    Requests: none for files without deletes; else 1 or more GET a file.
+    """
+    bitmaps = Bitmaps(store)
+
+    def of_file(part: FilePart) -> int:
+        if part.hidden is None:
+            return part.row_count
+        small = part.size_bytes <= _WHOLE_BYTES
+        return sum(b.num_rows for b, _ in read_file(store, part, [], bitmaps, whole=small))
+
+    return sum(parallel(of_file, parts, at_once=_AT_ONCE))

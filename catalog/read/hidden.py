@@ -1,0 +1,134 @@
+"""What hides rows of the live files of a table: the deletes of their log, as far as statistics
+leave them any row to hide.
+
+Source: docs/format.md, sections 5.5 and 5.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ..data.hidden import Bitmap, Hidden, bound_filter, schema_of
+from ..format import compute as pc
+from ..format.columns import column, numbers
+from ..format.names import base_folder
+from ..format.schema import GENERATION
+from ..format.widening import plain
+from .row_filter import RowFilter
+from .skipping import kept_files
+from .table_facts import TableFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ..data.scan import FilePart
+    from ..log.deletes import RowDeletes, Tombstone
+    from ..log.state import State
+    from .asked import Asked
+    from .cut_tables import CutTables
+
+
+def has_deletes(state: State, table: str) -> bool:
+    """Whether rows of files of a table may be hidden."""
+    return bool(state.deletes.of_table(table) or state.deletes.rows_of(table))
+
+
+def with_deletes(
+    tables: CutTables, state: State, asked: Asked, rows: pa.Table, parts: Iterable[FilePart]
+) -> Iterable[FilePart]:
+    """Files of one log that are asked for, each with what hides rows of it: see `with_hidden`."""
+    if not has_deletes(state, asked.table):
+        return parts
+    # A tombstone means columns as files have them, whatever they are called now.
+    held = tables.table_of(state, asked.table, asked.partition)
+    facts = TableFacts(state, asked.table, held, as_stored=True)
+    return with_hidden(parts, rows, state, facts, base_folder(state.writer, tables.database))
+
+
+def with_hidden(
+    parts: Iterable[FilePart], rows: pa.Table, state: State, facts: TableFacts, folder: str
+) -> Iterator[FilePart]:
+    """Files of one table in one log, each with what hides rows of it.
+
+    Args:
+        rows: The same files, in the same order, with `path` and `revision`.
+        facts: Of the table, or of the partition asked for.
+        folder: That paths are relative to.
+    Raises:
+        CorruptObject: A delete can't be understood.
+    Requests: for each tombstone those of `TableFacts.of_files` of its columns.
+    """
+    table = facts.table
+    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
+    by_number = state.deletes.rows_of(table)
+    if not tombstones and not by_number:
+        yield from parts
+        return
+    for part, path in zip(parts, rows.column("path").to_pylist(), strict=True):
+        said = by_number.get(path, ())
+        found = tombstones.get(path, ())
+        if not said and not found:
+            yield part
+            continue
+        yield replace(part, hidden=Hidden(tuple(found), tuple(_bitmap(e, folder) for e in said)))
+
+
+def _bitmap(entry: RowDeletes, folder: str) -> Bitmap:
+    return Bitmap(
+        folder + entry.object, entry.offset, entry.length, entry.cardinality, entry.digest
+    )
+
+
+def _by_path(
+    tombstones: Sequence[Tombstone], rows: pa.Table, facts: TableFacts
+) -> dict[str, list[Tombstone]]:
+    """By path the tombstones that may hide rows of a file."""
+    found: dict[str, list[Tombstone]] = {}
+    revisions = numbers(rows.column("revision"))
+    for tombstone in tombstones:
+        older = revisions < tombstone.revision
+        if older.any():
+            paths = rows.column("path").filter(pa.array(older & ~_spared(tombstone, rows, facts)))
+            for path in paths.to_pylist():
+                found.setdefault(path, []).append(tombstone)
+    return found
+
+
+def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarray:
+    """Per file whether no row of it can meet a tombstone, by its statistics."""
+    nothing = np.zeros(rows.num_rows, np.bool_)
+    wanted = _as_filter(tombstone)
+    if wanted is None:
+        return nothing
+    sound = [n for n, schema in facts.schemas.items() if _is_plain(tombstone, schema, wanted)]
+    if not sound:
+        return nothing
+    files = facts.files.table(facts.table)
+    ruled_out = files.column("path").filter(pa.array(~kept_files(facts, wanted)))
+    alike = pc.is_in(rows.column("schema_fingerprint"), column(sound, pa.binary(16)))
+    spared = numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
+    return np.logical_and(numbers(alike), spared)
+
+
+def _as_filter(tombstone: Tombstone) -> RowFilter | None:
+    """A tombstone as a filter of a cut, where each of its columns has one source of its name."""
+    fields = []
+    schema = schema_of(tombstone)
+    if [(place, name) for place, name, _ in tombstone.sources] != list(enumerate(schema.names)):
+        return None
+    for field, (_, _, number) in zip(schema, tombstone.sources, strict=True):
+        told = {GENERATION: str(number)} if number else None
+        fields.append(pa.field(field.name, plain(field.type), metadata=told))
+    target = pa.schema(fields)
+    found = bound_filter(tombstone, target)
+    return None if isinstance(found, str) else RowFilter(found.predicate, target)
+
+
+def _is_plain(tombstone: Tombstone, schema: pa.Schema, wanted: RowFilter) -> bool:
+    """Whether files of a schema have the types by which statistics are judged, or narrower ones."""
+    found = bound_filter(tombstone, schema)
+    return not isinstance(found, str) and found.target.types == wanted.target.types
