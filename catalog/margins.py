@@ -37,5 +37,12 @@ class Margins:
         may sleep for so long between two requests and then go on."""
         return self.gc_grace_s / 2
 
+    @property
+    def landing_limit_s(self) -> float:
+        """A transaction that stands so long after it was begun is not acknowledged: gc may have
+        decided before to take its files, and do so later. Short of the grace by what ages may err.
+        """
+        return self.gc_grace_s - self.prune_floor_s / 2
+
 
 DEFAULT_MARGINS = Margins()

@@ -253,7 +253,7 @@ def begin_log(world: World, *, is_watched: bool) -> Cast:
     Args:
         is_watched: Whether the whole store is read and compared after each change.
     """
-    truth, random = Truth(world), world.random
+    truth, random = Truth(world, MARGINS.gc_grace_s / 2), world.random
     world.on_applied = truth.applied
     world.faults = random.choice(KINDS)
     if random.random() < 0.06:

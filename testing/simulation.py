@@ -91,6 +91,8 @@ class World:
         late_limit_s: A late request lands before the clock has gone on by so much: the protocol's
             assumption about how long a request can be under way.
         on_applied: Called after each writing request that took effect: verb, key, body.
+        under_way_s: How long the PUT that took effect last had been under way, the sleep of its
+            process included.
         trace: A line a request, if not None.
     """
 
@@ -100,6 +102,7 @@ class World:
     plain: bool = False
     on_applied: Callable[[str, str, bytes], None] = lambda verb, key, body: None
     trace: list[str] | None = None
+    under_way_s: float = 0.0
     now_us: int = START_US
     steps: int = 0
     store: Store = field(default_factory=MemoryStore)
@@ -268,6 +271,7 @@ class SimulatedStore(Store):
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         world, faults = self._world, self._world.faults
+        asked_us = world.now_us
         world.request(self._name, f"PUT {key}")
         if world.plain:
             if_absent = False
@@ -277,9 +281,10 @@ class SimulatedStore(Store):
             raise StorageError("lost request", key=key)
         if fate < faults.before + faults.late:
             world.note("  ... is late")
-            world.later(lambda: self._apply_late(key, body, if_absent=if_absent))
+            world.later(lambda: self._apply_late(key, body, asked_us, if_absent=if_absent))
             raise StorageError("no answer", key=key)
         world.store.put(key, body, if_absent=if_absent)
+        world.under_way_s = (world.now_us - asked_us) / 1e6
         world.on_applied("PUT", key, body)
         if fate < faults.before + faults.late + faults.after:
             world.note("  ... its answer is lost")
@@ -287,13 +292,14 @@ class SimulatedStore(Store):
         if world.chance(faults.die):
             raise Crash
 
-    def _apply_late(self, key: str, body: bytes, *, if_absent: bool) -> None:
+    def _apply_late(self, key: str, body: bytes, asked_us: int, *, if_absent: bool) -> None:
         try:
             self._world.store.put(key, body, if_absent=if_absent)
         except ObjectExists:
             self._world.note(f"late PUT {key} finds it taken")
             return
         self._world.note(f"late PUT {key} lands")
+        self._world.under_way_s = (self._world.now_us - asked_us) / 1e6
         self._world.on_applied("PUT", key, body)
 
     def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:

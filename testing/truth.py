@@ -10,7 +10,8 @@ Invariants (docs/reliability.md, docs/protocol.md):
     I3  one transaction a revision, each transaction once
     I4  after everything, opening works
     I6  a checkpoint says what replay says
-    I9  no file that a retained or later revision names is ever deleted
+    I9  no file that a retained or later revision names is ever deleted, but one of a transaction
+        that was under way for longer than gc's grace leaves it and was not acknowledged
     I10 a writer writes below its own prefix only
     F1  epochs never decrease; a guest carries the head's
     F2  the owner's commits of one epoch come from one opening
@@ -49,10 +50,12 @@ def hold(condition: bool, words: str) -> None:
 
 @dataclass(slots=True)
 class Slot:
-    """What stands on one revision: transaction ids, and the live paths after it."""
+    """What stands on one revision: transaction ids, the live paths after it, and those that it adds
+    although it came too late."""
 
     ids: tuple[bytes, ...]
     live: frozenset[str]
+    overdue: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -64,6 +67,8 @@ class Truth:
         acknowledged: Transaction id to revision, as its committer was told.
         openings: Who tried to commit a transaction: its writer, one object for each opening.
         owners: The one opening whose owner has committed under an epoch.
+        put_limit_s: How long gc's grace lets a transaction be under way.
+        overdue: Data paths of transactions that took longer, as long as nobody was told of success.
         deleted: Data paths that were deleted.
         pruned: Keys of transactions that were deleted.
         junk: Those of them that came again, from a process that slept past the floor.
@@ -71,10 +76,12 @@ class Truth:
     """
 
     world: World
+    put_limit_s: float
     slots: dict[int, Slot] = field(default_factory=dict)
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     openings: dict[bytes, object] = field(default_factory=dict)
     owners: dict[int, object] = field(default_factory=dict)
+    overdue: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     pruned: set[str] = field(default_factory=set)
     junk: set[str] = field(default_factory=set)
@@ -105,17 +112,22 @@ class Truth:
         stood = {one for slot in self.slots.values() for one in slot.ids}
         hold(not stood & set(ids), f"I3 a transaction of {key} stands already")
         live = set(self.slots[revision - 1].live) if revision else set()
+        overdue: set[str] = set()
         for action in found.message.actions:
             kind = action.WhichOneof("kind")
             if kind == "add":
                 path = action.add.path
                 hold(path not in live, f"I2 {path} is added twice")
-                hold(path not in self.deleted, f"I9 {path} is committed and was deleted before")
+                if self.world.under_way_s > self.put_limit_s:
+                    overdue.add(path)
+                else:
+                    hold(path not in self.deleted, f"I9 {path} is committed and was deleted before")
                 live.add(path)
             elif kind == "remove":
                 hold(action.remove.path in live, f"I2 {action.remove.path} is removed, not live")
                 live.discard(action.remove.path)
-        self.slots[revision] = Slot(ids, frozenset(live))
+        self.overdue |= overdue
+        self.slots[revision] = Slot(ids, frozenset(live), frozenset(overdue))
 
     def _fencing(self, message: wire.Transaction, ids: tuple[bytes, ...]) -> None:
         epoch, name = message.epoch, f"revision {message.revision}"
@@ -137,7 +149,7 @@ class Truth:
             self.deleted.add(path)
             oldest = self.listing().oldest_readable()
             for revision, slot in self.slots.items():
-                if revision >= oldest and path in slot.live:
+                if revision >= oldest and path in slot.live - self.overdue:
                     raise Violation(f"I9 {path} was deleted; revision {revision} needs it")
         elif key.startswith(FOLDER) and key not in self.junk:
             listing = self.listing()
@@ -159,6 +171,9 @@ class Truth:
         hold(
             transaction_id in slot.ids, f"I3 acknowledged at {info.revision}, another stands there"
         )
+        gone = slot.overdue & self.deleted
+        hold(not gone, f"I9 {gone} were deleted, and their commit came late and is acknowledged")
+        self.overdue -= slot.overdue
         self.acknowledged[transaction_id] = info.revision
 
     def refused(self, transaction_id: bytes, error: LakelogError) -> None:

@@ -63,6 +63,17 @@ class Clocks:
         """Whether a file of that age may no longer be committed; see `Margins.file_age_limit_s`."""
         return written.age_s(self.now()) > self.margins.file_age_limit_s
 
+    def may_be_late(self, begun: Moment) -> bool:
+        """Whether a transaction may have come so late that gc may be about to take its files; see
+        `Margins.landing_limit_s`."""
+        return begun.age_s(self.now()) > self.margins.landing_limit_s
+
+    def was_late(self, begun: Moment, modified_at: dt.datetime | None) -> bool:
+        """Whether a transaction that has that store time was so late."""
+        if modified_at is None:
+            return True
+        return begun.age_s(self.written(modified_at)) > self.margins.landing_limit_s
+
     def written(self, modified_at: dt.datetime) -> Moment:
         """When a file of that store time was written; rather too early than too late."""
         now, modified_s = self.now(), modified_at.timestamp()

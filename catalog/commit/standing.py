@@ -17,7 +17,13 @@ from ..format.names import LogObject, base_folder
 from ..format.objects import decode_transaction
 from ..log.content import stands_for
 from ..log.lookup import files_with
-from ..log.outcome import CommitInfo, doubled_error, files_gone_error, pruned_in_doubt_error
+from ..log.outcome import (
+    CommitInfo,
+    doubled_error,
+    files_gone_error,
+    late_error,
+    pruned_in_doubt_error,
+)
 from ..parallel import parallel
 
 if TYPE_CHECKING:
@@ -72,14 +78,18 @@ class Standing:
         return result
 
     def stands(self, state: State, intent: Intent, row: Row) -> CommitInfo | LakelogError:
-        """What becomes of an intent that stands: no success if its files are gone.
+        """What becomes of an intent that stands: no success if its files are gone, or it came so
+        late that they may yet go.
 
-        Requests: none; 1 HEAD a file if they are so old that gc may have taken them before.
+        Requests: none; 1 HEAD a file if they are so old that gc may have taken them before, and 1
+            of the transaction if gc may have decided to.
         """
         own, revision = intent.transaction_id, row["revision"]
         gone = self._gone(state, intent)
         if gone:
             return files_gone_error(own, revision, gone)
+        if self._was_late(state, intent, row):
+            return late_error(own, revision)
         return CommitInfo(revision, row["uuid"].hex(), own.hex(), row["committed_at"])
 
     def _gone(self, state: State, intent: Intent) -> list[str]:
@@ -93,6 +103,22 @@ class Standing:
         live += sorted(_objects(intent) & set(_held(state, intent)))
         there = parallel(self._is_there, live, at_once=16 if self._in_background else 1)
         return [path for path, found in zip(live, there, strict=True) if not found]
+
+    def _was_late(self, state: State, intent: Intent, row: Row) -> bool:
+        """Whether an intent with files took effect so late that a gc which didn't see it may still
+        delete them."""
+        begun = intent.begun
+        if not intent.adds or begun is None or not self._clocks.may_be_late(begun):
+            return False
+        if state.log is None:
+            return True
+        uuid8, revision = row["uuid"][:4].hex(), row["revision"]
+        item = LogObject(state.log.incarnation, revision, uuid8, "transaction")
+        try:
+            found = self._log.store.head(self._log.folder + item.name)
+        except ObjectNotFound:  # pruned: nobody can tell any more
+            return True
+        return self._clocks.was_late(begun, found.modified_at)
 
     def _is_there(self, path: str) -> bool:
         try:

@@ -119,6 +119,18 @@ def files_gone_error(transaction_id: bytes, revision: int, paths: list[str]) -> 
     )
 
 
+def late_error(transaction_id: bytes, revision: int) -> TransactionExpired:
+    """The error of a transaction that stands, and that gc may not have seen in time."""
+    return TransactionExpired(
+        f"Transaction {transaction_id.hex()} stands as revision {revision}, but came so long after "
+        "its files were written that gc may have decided to take them: this process, or its "
+        "request, stood still meanwhile",
+        key=transaction_id.hex(),
+        hint="Its files are there now. Look again in a day (`lakelog doctor`): if gc took one, "
+        "remove it in another transaction and write its rows again",
+    )
+
+
 def doubled_error(transaction_id: bytes, revision: int, key: str) -> ProcessDoubled:
     """The error of a transaction that a copy of its process has committed with other content."""
     return ProcessDoubled(

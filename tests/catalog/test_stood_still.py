@@ -3,11 +3,14 @@ store's and everybody else's went on."""
 
 from __future__ import annotations
 
+import contextlib
+from unittest import mock
+
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.log.moments import Moment
-from lakelog.errors import LakelogError, StorageError, TransactionExpired
+from lakelog.errors import LakelogError, ObjectExists, StorageError, TransactionExpired
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import ClockedStore, DatedStore, FakeAmbient, PassingStore
@@ -147,6 +150,46 @@ def test_old_files_that_are_there_are_committed(days):
     assert tx.commit()
     assert world.counting.reset()["head"] == 3
     assert world.values() == [0, 1, 2, 3]
+
+
+def test_what_came_after_the_grace_is_not_acknowledged():
+    """A gc that decided before may delete its files at any time, though they are there now."""
+    world = Apart()
+    world.write(0)
+    writer = world.paused.writer("w", "db", shared=True, checkpoint_every=0)
+    tx = writer.transaction()
+    tx.write("t", table(1))
+    world.move(8 * DAY_S)
+    for _ in range(2):
+        with pytest.raises(TransactionExpired, match="came so long after"):
+            tx.commit()
+    assert world.values() == [0, 1], "it stands, as the error says"
+
+
+def test_what_came_in_time_is_acknowledged_at_any_time_later():
+    """Whose answer was lost asks again, days later: the transaction's own time counts."""
+    world = Apart()
+    world.write(0)
+    writer = world.paused.writer("w", "db", shared=True, checkpoint_every=0)
+    tx = writer.transaction()
+    tx.write("t", table(1))
+    put = world.counting.put
+
+    def put_unheard(key, *rest, **options):
+        with contextlib.suppress(ObjectExists):
+            put(key, *rest, **options)
+        raise StorageError("no answer", key=key)
+
+    with (
+        mock.patch.object(world.counting, "put", put_unheard),
+        mock.patch.object(world.counting, "get", side_effect=StorageError("no answer", key="")),
+        pytest.raises(LakelogError),
+    ):
+        tx.commit()
+    world.move(8 * DAY_S)
+    assert world.gc() == 0
+    assert tx.commit()
+    assert world.values() == [0, 1]
 
 
 def test_what_is_known_before_the_put_is_refused_before_it():
