@@ -99,7 +99,9 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.evolve or not (change := changes(args)):
         raise UsageError(
-            "Nothing says what is to become of the columns" if args.evolve else "--evolve is missing",
+            "Nothing says what is to become of the columns"
+            if args.evolve
+            else "--evolve is missing",
             hint="Give --evolve with --add, --drop, --rename, --widen or --order",
         )
     catalog = open_catalog(args)

@@ -38,9 +38,7 @@ def test_all_logs_that_know_the_table_are_changed_in_one_commit_each(lake: Lake)
         lake.do(write(b=(INT, [1])), writer="w")
     done = lake.catalog.evolve("db", "t", add={"b": INT}, default={"b": 50})
     lake.do(write(b=(INT, [2])), writer="w")
-    same_in_every_engine(
-        lake.now, [{"c": "x", "b": 50}, {"c": "y", "b": 50}, {"c": None, "b": 2}]
-    )
+    same_in_every_engine(lake.now, [{"c": "x", "b": 50}, {"c": "y", "b": 50}, {"c": None, "b": 2}])
 
 
 def test_a_change_that_stands_in_some_logs_is_made_in_the_others(lake: Lake) -> None:

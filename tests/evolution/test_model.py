@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from evolution_cases import INT, LONG, TEXT, Lake, Rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,9 +49,8 @@ def value_of(kind: pa.DataType, number: int) -> Any:
     return f"text {number}" if kind == TEXT else number
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.data_too_large]
-)
+@pytest.mark.slow("each example is a lake of its own, read by three engines at every revision")
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
 @given(st.data())
 def test_every_engine_gives_the_rows_of_the_model_at_every_revision(data: st.DataObject) -> None:
     lake, model = Lake(), Model()
@@ -62,7 +62,9 @@ def test_every_engine_gives_the_rows_of_the_model_at_every_revision(data: st.Dat
     for step in range(1, data.draw(st.integers(2, 7))):
         what = data.draw(st.sampled_from(["write", "write", "add", "drop", "rename", "widen"]))
         if what == "write":
-            names = data.draw(st.lists(st.sampled_from(list(model.columns)), min_size=1, unique=True))
+            names = data.draw(
+                st.lists(st.sampled_from(list(model.columns)), min_size=1, unique=True)
+            )
             write(lake, model, data.draw(st.sampled_from(WRITERS)), names, step)
         else:
             change(lake, model, what, data)
