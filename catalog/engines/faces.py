@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset
 
-    from ..log.state import State
     from ..read.cut_tables import CutTables
     from ..read.judged import JudgedFiles
     from .source import Source
@@ -46,14 +45,6 @@ class EngineReads(ABC):
         self, table: str, partition: str | None = None, writer: str | None = None
     ) -> Source:
         """What an engine reads of a table."""
-
-    def states_of(self, writer: str | None = None) -> Sequence[State]:
-        """The logs of the cut: of one writer, or of all.
-
-        Raises:
-            WriterNotFound: There is no such one in the cut.
-        """
-        return self._tables.of_writer(writer)
 
     def judged(
         self,

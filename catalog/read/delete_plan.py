@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import UsageError
-from ..data.hidden import Bitmaps, bound_filter
+from ..data.hidden import Bitmaps
 from ..data.scan import read_file
 from ..format.columns import array
 from ..format.names import base_folder
@@ -26,6 +26,7 @@ from .file_parts import file_parts
 from .hidden import with_deletes
 from .in_place import keyed
 from .row_filter import columns_of_text, row_filter
+from .tombstones import bound_filter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

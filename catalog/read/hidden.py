@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ..data.hidden import Bitmap, Hidden, bound_filter, schema_of
+from ..data.hidden import Bitmap, Hidden
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from ..format.names import base_folder
@@ -20,6 +20,7 @@ from ..format.schema import GENERATION
 from ..format.widening import plain
 from .row_filter import RowFilter
 from .skipping import kept_files
+from .tombstones import TombstoneTest, bound_filter, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +73,8 @@ def with_hidden(
         if not said and not found:
             yield part
             continue
-        yield replace(part, hidden=Hidden(tuple(found), tuple(_bitmap(e, folder) for e in said)))
+        tests = tuple(TombstoneTest(tombstone) for tombstone in found)
+        yield replace(part, hidden=Hidden(tests, tuple(_bitmap(e, folder) for e in said)))
 
 
 def _bitmap(entry: RowDeletes, folder: str) -> Bitmap:

@@ -1,5 +1,5 @@
-"""Deletes against plain Python: random tables, writes, deletes of both kinds, removes and checkpoints
-by two writers. Every engine gives the rows of the model, at every point in time."""
+"""Deletes against plain Python: random tables, writes, deletes of both kinds, removes and
+checkpoints by two writers. Every engine gives the rows of the model, at every point in time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from draw import KINDS
 from draw_predicates import Drawn
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -139,7 +138,9 @@ class Model:
             snapshot.to_duckdb(connection, ["t"])
             found = connection.sql(f'select "{ROW}" from t').fetchall()
             assert sorted(one for (one,) in found) == ids
-            (low,) = connection.sql(f'select count(*), min("{ROW}"), max("{ROW}") from t').fetchall()
+            (low,) = connection.sql(
+                f'select count(*), min("{ROW}"), max("{ROW}") from t'
+            ).fetchall()
             assert low == (len(ids), *((ids[0], ids[-1]) if ids else (None, None)))
         tree, text, _ = self.drawn.predicate()
         kept = sorted(one for one, row in wanted.items() if evaluate(tree, row) is True)
@@ -155,9 +156,7 @@ def ids_of(table: pa.Table) -> list[int]:
 
 
 @pytest.mark.slow("six histories, each read by every engine at some points")
-@settings(
-    max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES
-)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(st.integers(0, 2**32))
 def test_every_engine_gives_the_rows_that_are_left(tmp_path_factory, seed: int) -> None:
     rng = random.Random(seed)
@@ -165,7 +164,3 @@ def test_every_engine_gives_the_rows_that_are_left(tmp_path_factory, seed: int) 
     for _ in range(10):
         model.step()
     model.check()
-
-
-def test_kinds_are_those_of_the_other_tests() -> None:
-    assert NOT_EVERYWHERE <= KINDS.keys()
