@@ -11,6 +11,7 @@ from lakelog.catalog import margins
 from lakelog.catalog.format import (
     bound_keys,
     cut,
+    deletes,
     frame,
     ipc_sizes,
     locations,
@@ -103,8 +104,11 @@ def test_links_within_the_text_hold() -> None:
         ("the sum is more than 2 GiB", ipc_sizes.MAX_DECODED_BYTES == 2 << 30),
         ("1 MiB + row_count * (R + 128 * B)", ipc_sizes.SLACK_BYTES == 1 << 20),
         ("128 * B", ipc_sizes.BUFFER_BYTES == 128),
-        ("R is 16 KiB, but 8 MiB for SCHEMAS", ipc_sizes.ROW_BYTES == 16 << 10),
+        ("R is 16 KiB, but 8 MiB for SCHEMAS and TOMBSTONES", ipc_sizes.ROW_BYTES == 16 << 10),
         ("8 MiB for SCHEMAS", segment_bytes._ROW_BYTES[wire_kinds.SCHEMAS] == 8 << 20),
+        ("SCHEMAS and TOMBSTONES", segment_bytes._ROW_BYTES[wire_kinds.TOMBSTONES] == 8 << 20),
+        ("of a tombstone | 65,536 bytes", deletes.MAX_PREDICATE_BYTES == 65_536),
+        ("deleted by number | 2^32", deletes.MAX_ROWS == 1 << 32),
         ("64 MiB for HISTORY", segment_bytes._ROW_BYTES[wire_kinds.HISTORY] == 64 << 20),
         ("64 KiB for REFERENCES", segment_bytes._ROW_BYTES[wire_kinds.REFERENCES] == 64 << 10),
         ("not compress a segment of up to 4 KiB", segment_bytes.PLAIN_BYTES == 4096),
@@ -123,14 +127,14 @@ def test_the_example_of_a_location_is_what_the_code_makes() -> None:
 
 
 def test_the_features_of_the_text_are_those_of_the_code() -> None:
-    said = FLAT[FLAT.index("Version 1 knows two features:") :].split("`tombstones`")[0]
-    named = set(re.findall(r"`(\w+)`", said))
+    said = FLAT[FLAT.index("Version 1 knows four features") :].split("A reader that lacks one")[0]
+    named = set(re.findall(r"`(\w+)`:", said))
     assert named == objects.READER_FEATURES == objects.WRITER_FEATURES
 
 
 def test_the_kinds_of_segments_and_actions_are_those_of_the_code() -> None:
     said = FLAT[FLAT.index("Kinds of segments: ") :].split(". ")[0]
-    kinds = {int(number): name for number, name in re.findall(r"(\d) ([A-Z_]+)", said)}
+    kinds = {int(number): name for number, name in re.findall(r"(\d+) ([A-Z_]+)", said)}
     assert kinds == wire_kinds.NAMES
     fields = wire.Action.DESCRIPTOR.oneofs_by_name["kind"].fields
     for field in fields:
