@@ -24,6 +24,7 @@ MESSAGES = {
     "transaction": wire.Transaction,
     "checkpoint": checkpoint_wire.Checkpoint,
     "segment": segment_wire.Segment,
+    "deletes": deletes_wire.DeletesObject,
 }
 FILES = (wire, checkpoint_wire, segment_wire, cut_wire, deletes_wire)
 
@@ -51,6 +52,8 @@ def readable_object(data: bytes, name: str) -> dict[str, Any]:
     }
     if kind is FrameKind.SEGMENT:
         return {**form, "rows": rows_of(frame.attachments)}
+    if kind is FrameKind.DELETES:
+        return {**form, "attachments": bytes(frame.attachments).hex()}
     pieces = [
         {"offset": offset, "length": length, "rows": rows_of(frame.attachments[offset:][:length])}
         for offset, length in _pieces(message, frame.attachments)
