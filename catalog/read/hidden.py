@@ -110,8 +110,9 @@ def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarr
     files = facts.files.table(facts.table)
     ruled_out = files.column("path").filter(pa.array(~kept_files(facts, wanted)))
     alike = pc.is_in(rows.column("schema_fingerprint"), column(sound, pa.binary(16)))
-    spared = numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
-    return np.logical_and(numbers(alike), spared)
+    found = numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
+    spared: np.ndarray = np.logical_and(numbers(alike), found)
+    return spared
 
 
 def _as_filter(tombstone: Tombstone) -> RowFilter | None:

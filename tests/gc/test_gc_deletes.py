@@ -1,4 +1,4 @@
-"""Objects of row deletes: gc takes none that a retained revision needs, and those that none does."""
+"""Objects of row deletes: gc takes none that a retained revision needs, and all others."""
 
 from __future__ import annotations
 

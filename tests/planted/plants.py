@@ -10,6 +10,7 @@ import os
 import plants_blooms
 import plants_clocks
 import plants_commit
+import plants_deletes
 import plants_gc
 import plants_in_place
 import plants_read
@@ -24,6 +25,7 @@ PARTS = (
     plants_blooms,
     plants_clocks,
     plants_commit,
+    plants_deletes,
     plants_gc,
     plants_in_place,
     plants_read,
