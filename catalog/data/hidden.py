@@ -1,6 +1,6 @@
 """Rows of a file that deletes hide: by tests of its values, and by bitmaps of row numbers.
 
-Source: docs/format.md, sections 5.5 and 5.6.
+Source: docs/format.md, sections 5.6 and 5.7.
 """
 
 from __future__ import annotations

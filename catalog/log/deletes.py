@@ -3,7 +3,7 @@
 A tombstone says of all files of lower revisions which rows are gone; row deletes say it of one
 file, and go with it. Both are what a checkpoint says and what transactions have said since.
 
-Source: docs/format.md, sections 5.5, 5.6 and 6.8.
+Source: docs/format.md, sections 5.6, 5.7 and 6.8.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What hides rows of the live files of a table: the deletes of their log, as far as statistics
 leave them any row to hide.
 
-Source: docs/format.md, sections 5.5 and 5.6.
+Source: docs/format.md, sections 5.6 and 5.7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A predicate is decided on the file's own values, whatever the table's columns have become since:
 each of its columns has a name and a generation in the file, and a file that has none is null there.
 
-Source: docs/format.md, section 5.5.
+Source: docs/format.md, section 5.6.
 """
 
 from __future__ import annotations
