@@ -155,9 +155,9 @@ def _action(
     if kind == "schema":
         return [base | _schema(action.schema)]
     if kind in _OWN_FORM:
-        inner = getattr(action, kind)
-        fields = _OWN_FORM[kind](inner)
-        return [base | {"table": getattr(inner, "table", None), "fields": fields}]
+        item = getattr(action, kind)
+        table = getattr(item, "table", None)
+        return [base | {"table": table, "fields": _OWN_FORM[kind](item)}]
     from google.protobuf.json_format import MessageToDict
 
     inner = getattr(action, kind) if kind else None

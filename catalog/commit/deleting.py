@@ -1,7 +1,7 @@
 """Deleting rows within a transaction: files that go as a whole are removed, of others rows are
 hidden, by a tombstone or by their numbers.
 
-Source: docs/changing.md, "Deletes"; docs/format.md, sections 5.5 and 5.6.
+Source: docs/changing.md, "Deletes"; docs/format.md, sections 5.6 and 5.7.
 """
 
 from __future__ import annotations

@@ -1,35 +1,28 @@
-"""Rows of a file that deletes hide: by tombstones' predicates and by bitmaps of row numbers.
+"""Rows of a file that deletes hide: by tests of its values, and by bitmaps of row numbers.
 
-A predicate is decided on the file's own values, whatever the table's columns have become since:
-each of its columns has a name and a generation in the file, and a file that has none is null there.
-
-Source: docs/format.md, sections 5.5 and 5.6.
+Source: docs/format.md, sections 5.6 and 5.7.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-import pyarrow as pa
 
-from ...errors import CorruptObject, InvalidPredicate, ObjectNotFound, SchemaConflict
-from ..format.columns import array, numbers
+from ...errors import ObjectNotFound
+from ..format.columns import array
 from ..format.deletes import damaged, decode_bitmap
 from ..format.deletes_object import bitmaps_of
-from ..format.schema import decode_schema, generation
-from ..format.widening import plain, widen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
     from ...store import Store
-    from ..log.deletes import Tombstone
-    from ..where.tree import Predicate
 
 _KEPT_OBJECTS: Final = 4
 _NO_ROWS: Final = np.zeros(0, np.uint32)
@@ -53,22 +46,44 @@ class Bitmap:
     digest: bytes
 
 
+class BoundTest(Protocol):
+    """A test of rows of files of one schema."""
+
+    @property
+    def names(self) -> Sequence[str | None]:
+        """The columns of the file that it looks at; None for one that the file lacks."""
+
+    def true_of(self, batch: pa.RecordBatch, key: str) -> np.ndarray:
+        """Of which rows of a batch it is true.
+
+        Args:
+            key: The file, for errors.
+        """
+
+
+class RowTest(Protocol):
+    """A test of rows, which can be sent to another process."""
+
+    def bound(self, schema: pa.Schema, key: str) -> BoundTest:
+        """The same for files of a schema, with column identity."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hidden:
     """What hides rows of one file.
 
     Attributes:
-        tombstones: Those of which a row of it may be.
+        tests: Tombstones of which a row of it may be.
         bitmaps: All that hold of it.
     """
 
-    tombstones: tuple[Tombstone, ...] = ()
+    tests: tuple[RowTest, ...] = ()
     bitmaps: tuple[Bitmap, ...] = ()
 
     def __str__(self) -> str:
         words = []
-        if self.tombstones:
-            some = len(self.tombstones)
+        if self.tests:
+            some = len(self.tests)
             words.append(f"{some} tombstone{'s' if some > 1 else ''}")
         if self.bitmaps:
             most = sum(each.cardinality for each in self.bitmaps)
@@ -137,7 +152,7 @@ class Hiding:
     ) -> None:
         self._key = key
         self._rows = rows
-        self._filters = [_filter_of(each, schema, key) for each in hidden.tombstones]
+        self._filters = [test.bound(schema, key) for test in hidden.tests]
 
     @property
     def columns(self) -> list[str]:
@@ -176,126 +191,6 @@ class Hiding:
         return (
             (chosen.filter(array(~hidden)), places[~hidden]) if hidden.any() else (chosen, places)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class TombstoneFilter:
-    """A tombstone's predicate, bound to one schema of files.
-
-    Attributes:
-        predicate: Bound to `target`.
-        target: The columns that it looks at.
-        names: Per column its name in the file; None: the file has none.
-    """
-
-    predicate: Predicate
-    target: pa.Schema
-    names: tuple[str | None, ...]
-
-    def true_of(self, batch: pa.RecordBatch, key: str) -> np.ndarray:
-        """Of which rows of a batch the predicate is true."""
-        from ..where.arrow import mask
-
-        columns = []
-        try:
-            for name, field in zip(self.names, self.target, strict=True):
-                if name is None:
-                    columns.append(pa.nulls(batch.num_rows, field.type))
-                    continue
-                values = batch.column(batch.schema.get_field_index(name))
-                same = values.type.equals(field.type)
-                columns.append(values if same else values.cast(field.type))
-        except pa.ArrowInvalid as error:
-            raise SchemaConflict(
-                f"{key} holds a value that is beyond the type by which rows were deleted: {error}",
-                key=key,
-                hint="Read a point in time before the delete, or leave the writer's files out",
-            ) from error
-        if not columns:
-            return np.full(batch.num_rows, _constant(self.predicate))
-        found = mask(self.predicate, pa.RecordBatch.from_arrays(columns, schema=self.target))
-        return numbers(found.fill_null(False)).astype(np.bool_)
-
-
-def _constant(predicate: Any) -> bool:
-    """What a predicate that looks at no column is of every row."""
-    return getattr(predicate, "value", None) is True
-
-
-def _filter_of(tombstone: Tombstone, schema: pa.Schema, key: str) -> TombstoneFilter:
-    found = bound_filter(tombstone, schema)
-    if isinstance(found, TombstoneFilter):
-        return found
-    raise SchemaConflict(
-        f"Rows of table {tombstone.table!r} were deleted by column {found!r}, whose type in {key} "
-        "has no common type with the one it had then",
-        key=key,
-        hint="Read a point in time before the delete; the file can't be read since",
-    )
-
-
-def bound_filter(tombstone: Tombstone, schema: pa.Schema) -> TombstoneFilter | str:
-    """A tombstone's predicate for files of a schema; the name of a column if types forbid it.
-
-    Raises:
-        CorruptObject: The tombstone can't be understood.
-    """
-    fields: list[pa.Field] = []
-    names: list[str | None] = []
-    for place, field in enumerate(schema_of(tombstone)):
-        name = _source(tombstone, place, schema)
-        kind = plain(field.type)
-        if name is not None:
-            common = widen(kind, schema.field(name).type)
-            if common is None:
-                return str(field.name)
-            kind = common
-        fields.append(pa.field(field.name, kind))
-        names.append(name)
-    target = pa.schema(fields)
-    try:
-        predicate = _parsed(tombstone.predicate, target, tombstone.table)
-    except InvalidPredicate as error:
-        raise _not_understood(tombstone, str(error)) from error
-    return TombstoneFilter(predicate, target, tuple(names))
-
-
-@lru_cache(maxsize=256)
-def _parsed(text: str, target: pa.Schema, table: str) -> Predicate:
-    """Schemas that differ in metadata alone are equal: these have none."""
-    from ..where.parse import parse_where
-
-    return parse_where(text, target, table)
-
-
-def schema_of(tombstone: Tombstone) -> pa.Schema:
-    """The columns that a tombstone looks at, with the types that they had.
-
-    Raises:
-        CorruptObject: It can't be read.
-    """
-    try:
-        return decode_schema(tombstone.arrow_schema)
-    except ValueError as error:
-        raise _not_understood(tombstone, str(error)) from error
-
-
-def _not_understood(tombstone: Tombstone, problem: str) -> CorruptObject:
-    return CorruptObject(
-        f"{tombstone.where} deletes rows of table {tombstone.table!r} in a way that can't be "
-        f"understood: {problem}",
-        key=tombstone.where,
-        hint="Was it written by a newer lakelog? Points in time before it can be read",
-    )
-
-
-def _source(tombstone: Tombstone, place: int, schema: pa.Schema) -> str | None:
-    """The column of a file that gives the values of a column of a tombstone."""
-    for column, name, number in tombstone.sources:
-        at = schema.get_field_index(name)
-        if column == place and at >= 0 and generation(schema.field(at)) == number:
-            return name
-    return None
 
 
 def row_places(counts: Sequence[int], wanted: Sequence[int] | None) -> list[tuple[int, int]]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset
 
-    from ..log.state import State
     from ..read.cut_tables import CutTables
     from ..read.judged import JudgedFiles
     from .source import Source
@@ -62,14 +61,6 @@ class EngineReads(ABC):
         found = copy(self)
         found._tables = AgreeingTables(self._tables.database, self._tables.states)
         return found
-
-    def states_of(self, writer: str | None = None) -> Sequence[State]:
-        """The logs of the cut: of one writer, or of all.
-
-        Raises:
-            WriterNotFound: There is no such one in the cut.
-        """
-        return self._tables.of_writer(writer)
 
     def judged(
         self,

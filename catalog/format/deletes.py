@@ -1,6 +1,6 @@
 """Deletes as messages: what a tombstone and row deletes must say, and bitmaps of rows. Pure.
 
-Source: docs/format.md, sections 5.5 and 5.6.
+Source: docs/format.md, sections 5.6 and 5.7.
 """
 
 from __future__ import annotations

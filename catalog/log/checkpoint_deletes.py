@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..format import compute as pc
 from ..format.segments import ROWS_PER_SEGMENT
 from ..format.wire_kinds import ROW_DELETES, TOMBSTONES
-from .deletes import KINDS, Deletes, deletes_of
+from .deletes import KINDS, Deletes
 
 if TYPE_CHECKING:
     from .piece_sink import PieceSink
@@ -32,7 +32,7 @@ def write_deletes(state: State, sink: PieceSink) -> list[str]:
         for piece in old:
             sink.keep(piece)
         return []
-    found = deletes_of(state, exact=True)
+    found = state.load_deletes(exact=True)
     if "remove" in kinds:
         _drop_spent(state, found)
     for kind, rows in ((ROW_DELETES, found.row_rows()), (TOMBSTONES, found.tombstone_rows())):

@@ -3,7 +3,7 @@
 A tombstone says of all files of lower revisions which rows are gone; row deletes say it of one
 file, and go with it. Both are what a checkpoint says and what transactions have said since.
 
-Source: docs/format.md, sections 5.5, 5.6 and 6.8.
+Source: docs/format.md, sections 5.6, 5.7 and 6.8.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from ..format.wire_kinds import ROW_DELETES, TOMBSTONES
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
-    from .state import State
 
 KINDS: Final = (ROW_DELETES, TOMBSTONES)
 _GONE: Final = 1 << 62
@@ -279,20 +280,25 @@ def message_of(item: Tombstone) -> wire.Tombstone:
     )
 
 
-def deletes_of(state: State, *, exact: bool = False) -> Deletes:
-    """The deletes of a state, read anew; to be called within `State.sound`.
+def load_deletes(
+    pieces: Iterable[tuple[Piece, memoryview]],
+    tail: Iterable[DecodedTransaction],
+    newest: int,
+    *,
+    exact: bool = False,
+) -> Deletes:
+    """The deletes that pieces of a checkpoint and the transactions since say.
 
     Args:
+        newest: The revision of the checkpoint.
         exact: Refuse columns of a later version.
     Raises:
-        CorruptObject: A piece of the checkpoint isn't sound.
+        CorruptObject: A piece isn't sound.
     """
-    pieces = [piece for kind in KINDS for piece in state.of_kind(kind)]
-    newest = state.base.message.revision if state.base is not None else -1
     found = Deletes()
-    for piece, data in zip(pieces, state.bytes_of(pieces), strict=True):
+    for piece, data in pieces:
         found.load(piece, data, newest, exact=exact)
-    for transaction in state.tail:
+    for transaction in tail:
         found.apply(transaction)
     return found
 

@@ -22,7 +22,7 @@ from ..format.run import Run
 from ..format.wire_kinds import APPLICATIONS, DEFINITIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications, load_applications
 from .definitions import Definitions, load_definitions
-from .deletes import Deletes, deletes_of
+from .deletes import KINDS, Deletes, load_deletes
 from .files import Files
 from .history import History, check_history
 from .known_schemas import KnownSchemas, decode_schemas
@@ -129,8 +129,6 @@ class State:
         """Whether the log says that it is another one than its folder says."""
         return self.revision >= 0 and self.named != (self.writer, self.database)
 
-    # --- Parts ------------------------------------------------------------------------------------
-
     @property
     def loaded_files(self) -> Files | None:
         """All live files, if they were read already."""
@@ -207,7 +205,7 @@ class State:
     def deletes(self) -> Deletes:
         """Tombstones and row deletes of all tables."""
         if self._deletes is None:
-            self._deletes = self.sound(partial(deletes_of, self))
+            self._deletes = self.sound(self.load_deletes)
         return self._deletes
 
     @property
@@ -379,6 +377,13 @@ class State:
     def _load_applications(self) -> Applications:
         pieces = self.of_kind(APPLICATIONS)
         return load_applications(pieces, self.bytes_of(pieces), self.tail)
+
+    def load_deletes(self, *, exact: bool = False) -> Deletes:
+        """The deletes, read anew; to be called within `sound`."""
+        pieces = [piece for kind in KINDS for piece in self.of_kind(kind)]
+        newest = -1 if self.base is None else self.base.message.revision
+        read = zip(pieces, self.bytes_of(pieces), strict=True)
+        return load_deletes(read, self.tail, newest, exact=exact)
 
     def load_history(self) -> History:
         """The history, read anew; to be called within `sound`."""

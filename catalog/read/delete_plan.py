@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import UsageError
-from ..data.hidden import Bitmaps, bound_filter
+from ..data.hidden import Bitmaps
 from ..data.scan import read_file
 from ..format.columns import array
 from ..format.names import base_folder
@@ -26,10 +26,13 @@ from .file_order import by_commit
 from .file_parts import file_parts
 from .hidden import with_deletes
 from .in_place import keyed
-from .row_filter import row_filter
+from .row_filter import columns_of_text, row_filter
+from .tombstones import bound_filter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    import pyarrow as pa
 
     from ...store import Store
     from ..data.scan import FilePart
@@ -82,11 +85,12 @@ def plan_delete(
             hint='Give something like "temp > 30 AND hour < 6"',
         )
     tables = CutTables(state.database, [state])
-    found = row_filter(where, tables.file_schemas(table), table)
+    schemas = tables.file_schemas(table)
+    found = row_filter(where, schemas, table)
     facts = tables.facts_of(state, table)
     whole, touched = _judged(facts, found, gone)
     return DeletePlan(
-        tombstone=_tombstone(table, where, found),
+        tombstone=_tombstone(table, where, columns_of_text(where, schemas, table)),
         whole=whole,
         touched=touched,
         parts=_parts(tables, state, table, {*whole, *touched}),
@@ -95,9 +99,9 @@ def plan_delete(
     )
 
 
-def _tombstone(table: str, where: str, found: RowFilter) -> Tombstone:
-    sources = tuple((n, field.name, generation(field)) for n, field in enumerate(found.target))
-    return Tombstone(table, where, encode_schema(found.target).message, sources, 0, 0)
+def _tombstone(table: str, where: str, target: pa.Schema) -> Tombstone:
+    sources = tuple((n, field.name, generation(field)) for n, field in enumerate(target))
+    return Tombstone(table, where, encode_schema(target).message, sources, 0, 0)
 
 
 def _judged(

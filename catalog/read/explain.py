@@ -26,7 +26,7 @@ from ..where.tree import And, columns_of
 from .blooms import sifted, to_be_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence, Set
+    from collections.abc import Callable, Iterable, Sequence, Set
 
     from ...store import Store
     from ..data.scan import FilePart
@@ -92,7 +92,7 @@ def with_filters(
     found: pa.Table,
     store: Store,
     keys: Sequence[str],
-    parts: Iterator[FilePart],
+    parts: Iterable[FilePart],
     asked: Asked,
     *,
     read: bool,

@@ -1,7 +1,7 @@
 """What hides rows of the live files of a table: the deletes of their log, as far as statistics
 leave them any row to hide.
 
-Source: docs/format.md, sections 5.5 and 5.6.
+Source: docs/format.md, sections 5.6 and 5.7.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ..data.hidden import Bitmap, Hidden, bound_filter, schema_of
+from ..data.hidden import Bitmap, Hidden
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from ..format.names import base_folder
@@ -21,6 +21,7 @@ from ..format.widening import plain
 from .row_filter import RowFilter
 from .skipping import kept_files
 from .table_facts import TableFacts
+from .tombstones import TombstoneTest, bound_filter, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -74,7 +75,8 @@ def with_hidden(
         if not said and not found:
             yield part
             continue
-        yield replace(part, hidden=Hidden(tuple(found), tuple(_bitmap(e, folder) for e in said)))
+        tests = tuple(TombstoneTest(tombstone) for tombstone in found)
+        yield replace(part, hidden=Hidden(tests, tuple(_bitmap(e, folder) for e in said)))
 
 
 def _bitmap(entry: RowDeletes, folder: str) -> Bitmap:
@@ -110,8 +112,9 @@ def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarr
     files = facts.files.table(facts.table)
     ruled_out = files.column("path").filter(pa.array(~kept_files(facts, wanted)))
     alike = pc.is_in(rows.column("schema_fingerprint"), column(sound, pa.binary(16)))
-    spared = numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
-    return np.logical_and(numbers(alike), spared)
+    found = numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
+    spared: np.ndarray = np.logical_and(numbers(alike), found)
+    return spared
 
 
 def _as_filter(tombstone: Tombstone) -> RowFilter | None:

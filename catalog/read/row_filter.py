@@ -147,6 +147,14 @@ def _of_text(where: str, schemas: Sequence[FileSchema], table: str) -> RowFilter
     return RowFilter(predicate, _chosen(whole, predicate))
 
 
+def columns_of_text(where: str, schemas: Sequence[FileSchema], table: str) -> pa.Schema:
+    """The columns that a sound predicate names, as the cut has them."""
+    from ..where.parse import columns_in
+
+    whole, _ = agreed(schemas, table)
+    return only(whole, set(columns_in(where, whole, table)))
+
+
 def _raise_conflict(conflicts: Mapping[str, SchemaConflict], where: str) -> None:
     """Raise the conflict about a column that a filter names, if there is one."""
     for name, conflict in conflicts.items():

@@ -79,8 +79,17 @@ def bind(source: Source, schema: pa.Schema) -> Predicate:
         raise source.error("it is nested too deeply for Python's stack") from error
 
 
+def columns_named(source: Source, schema: pa.Schema) -> list[str]:
+    """The columns that a predicate names, in the order of the schema; also those that say nothing,
+    as in `a = 1 OR TRUE`."""
+    binder = _Binder(source, schema)
+    binder.condition(parse_expression(source))
+    return [name for name in schema.names if name in binder.used]
+
+
 class _Binder:
     def __init__(self, source: Source, schema: pa.Schema) -> None:
+        self.used: set[str] = set()
         self._source = source
         self._schema = schema
         self._names = schema.names
@@ -195,6 +204,7 @@ class _Binder:
             hint = "Use a column of the table, in double quotes if it is spelled unusually"
             raise self._source.error(found, node, hint)
         field = self._schema.field(found)
+        self.used.add(field.name)
         return _Operand(Column(field.name, field.type), field.type, node)
 
     def _bare_name(self, node: exp.Expr) -> exp.Identifier:

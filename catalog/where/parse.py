@@ -28,3 +28,11 @@ def parse_where(text: str, schema: pa.Schema, table: str) -> Predicate:
     from .grammar import Source
 
     return bind(Source(text, table), schema)
+
+
+def columns_in(text: str, schema: pa.Schema, table: str) -> list[str]:
+    """The columns that a sound predicate names, whether or not what it says depends on them."""
+    from .bind import columns_named
+    from .grammar import Source
+
+    return columns_named(Source(text, table), schema)

@@ -114,8 +114,7 @@ def _planned(catalog: Catalog, args: argparse.Namespace) -> dict[str, Any]:
     from ...catalog.commit.deleting import MOST_TOMBSTONES
     from ...catalog.read.delete_plan import plan_delete
 
-    snapshot = catalog.snapshot(args.database)
-    (state,) = snapshot.states_of(args.writer)
+    (state,) = catalog.snapshot(args.database)._tables.of_writer(args.writer)
     plan = plan_delete(state, args.table, args.where)
     by_rows = args.mode == "rows" or (args.mode == "auto" and plan.live >= MOST_TOMBSTONES)
     return _record(args) | {

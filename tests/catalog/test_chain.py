@@ -206,13 +206,6 @@ def test_unsupported_upgrade_for_writers_leaves_the_log_readable(longer):
         check_writer_features(longer.state)
 
 
-def test_delete_predicates_are_refused_by_type(longer):
-    """Soft deletes are reserved: a log that holds one must not be read as if it held none."""
-    tombstone = wire.Action(tombstone=wire.Tombstone(table="t", predicate="a > 1"))
-    with pytest.raises(UnsupportedFeature, match="tombstones"):
-        longer.decode(*longer.encode(tombstone))
-
-
 def test_an_unknown_action_is_refused(longer):
     with pytest.raises(UnsupportedFeature, match="kind"):
         longer.decode(*longer.encode(wire.Action()))
@@ -254,10 +247,6 @@ def test_an_unknown_field_that_is_no_kind_is_ignored(longer):
 def test_optional_means_nothing_on_a_known_kind(longer):
     longer.commit(wire.Action(optional=True, remove=wire.Remove(path=A, table="t")))
     assert longer.live() == {"t": [B]}
-    with pytest.raises(UnsupportedFeature, match="tombstones"):
-        longer.decode(
-            *longer.encode(wire.Action(optional=True, tombstone=wire.Tombstone(table="t")))
-        )
 
 
 def test_too_new_comes_before_damaged_in_one_message(longer):

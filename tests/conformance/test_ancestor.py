@@ -186,8 +186,8 @@ def test_kind_does_not_match_the_suffix(lake):
         assert len(lake.live({W: 1})) == 2
 
 
-def test_delete_predicates_are_refused_by_type(lake):
+def test_a_delete_without_a_predicate_is_damage(lake):
     lake.build(2)
-    soft = wire.Tombstone(table=T, predicate="n = 1")
+    soft = wire.Tombstone(table=T)
     key = lake.rewrite(1, lambda message: message.actions.add(tombstone=soft))
-    lake.refused(UnsupportedFeature, key)
+    lake.refused(CorruptObject, key)

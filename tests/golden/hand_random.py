@@ -137,7 +137,7 @@ class RandomLog:
         rng, log = self.rng, self.log
         what = rng.randrange(8)
         if what == 0:
-            log.features.add(name := rng.choice(["tombstones", "x", "é" * 64]))
+            log.features.add(name := rng.choice(["time-machine", "x", "é" * 64]))
             return [{"upgrade": {"required_writer_features": [name]}}]
         if what == 1:
             log.named = (rng.choice(["EWR", "LGA_1"]), rng.choice(["weather", "w2"]))

@@ -77,7 +77,7 @@ def other_value(rng: random.Random, kind: pa.DataType, old: Any) -> Any:
         return not old
     if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
         near = [(old or 0) + step for step in (-1, 1, -1, 1, -1, 1)]
-        wide = [0, -1, 7, 8, 9, 255, (1 << 31) - 1, (1 << 62) - 1, 1 << 62, -(1 << 62)]
+        wide = [0, -1, 7, 8, 12, 255, (1 << 31) - 1, (1 << 62) - 1, 1 << 62, -(1 << 62)]
         low, high = {"uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}.get(
             str(kind), (-(1 << 63), (1 << 63) - 1)
         )

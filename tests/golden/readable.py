@@ -12,6 +12,7 @@ from lakelog.catalog.format.frame import FrameKind, decode_frame
 from lakelog.catalog.format.schema import decode_schema
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_cut_pb2 as cut_wire
+from lakelog.catalog.wire import lakelog_deletes_pb2 as deletes_wire
 from lakelog.catalog.wire import lakelog_segment_pb2 as segment_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
@@ -23,8 +24,9 @@ MESSAGES = {
     "transaction": wire.Transaction,
     "checkpoint": checkpoint_wire.Checkpoint,
     "segment": segment_wire.Segment,
+    "deletes": deletes_wire.DeletesObject,
 }
-FILES = (wire, checkpoint_wire, segment_wire, cut_wire)
+FILES = (wire, checkpoint_wire, segment_wire, cut_wire, deletes_wire)
 
 
 def message_of(data: bytes, name: str) -> Message:
@@ -50,6 +52,8 @@ def readable_object(data: bytes, name: str) -> dict[str, Any]:
     }
     if kind is FrameKind.SEGMENT:
         return {**form, "rows": rows_of(frame.attachments)}
+    if kind is FrameKind.DELETES:
+        return {**form, "attachments": bytes(frame.attachments).hex()}
     pieces = [
         {"offset": offset, "length": length, "rows": rows_of(frame.attachments[offset:][:length])}
         for offset, length in _pieces(message, frame.attachments)

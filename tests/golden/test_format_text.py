@@ -12,6 +12,7 @@ from lakelog.catalog.format import (
     bound_keys,
     cut,
     definitions,
+    deletes,
     frame,
     ipc_sizes,
     locations,
@@ -104,10 +105,16 @@ def test_links_within_the_text_hold() -> None:
         ("the sum is more than 2 GiB", ipc_sizes.MAX_DECODED_BYTES == 2 << 30),
         ("1 MiB + row_count * (R + 128 * B)", ipc_sizes.SLACK_BYTES == 1 << 20),
         ("128 * B", ipc_sizes.BUFFER_BYTES == 128),
-        ("R is 16 KiB, but 8 MiB for SCHEMAS", ipc_sizes.ROW_BYTES == 16 << 10),
+        (
+            "R is 16 KiB, but 8 MiB for SCHEMAS, DEFINITIONS and TOMBSTONES",
+            ipc_sizes.ROW_BYTES == 16 << 10,
+        ),
         ("8 MiB for SCHEMAS", segment_bytes._ROW_BYTES[wire_kinds.SCHEMAS] == 8 << 20),
-        ("SCHEMAS and DEFINITIONS", segment_bytes._ROW_BYTES[wire_kinds.DEFINITIONS] == 8 << 20),
+        ("SCHEMAS, DEFINITIONS and", segment_bytes._ROW_BYTES[wire_kinds.DEFINITIONS] == 8 << 20),
         ("each `default` has at most 65,536 bytes", definitions.MAX_DEFAULT_BYTES == 65_536),
+        ("DEFINITIONS and TOMBSTONES", segment_bytes._ROW_BYTES[wire_kinds.TOMBSTONES] == 8 << 20),
+        ("of a tombstone | 65,536 bytes", deletes.MAX_PREDICATE_BYTES == 65_536),
+        ("deleted by number | 2^32", deletes.MAX_ROWS == 1 << 32),
         ("64 MiB for HISTORY", segment_bytes._ROW_BYTES[wire_kinds.HISTORY] == 64 << 20),
         ("64 KiB for REFERENCES", segment_bytes._ROW_BYTES[wire_kinds.REFERENCES] == 64 << 10),
         ("not compress a segment of up to 4 KiB", segment_bytes.PLAIN_BYTES == 4096),
@@ -126,8 +133,8 @@ def test_the_example_of_a_location_is_what_the_code_makes() -> None:
 
 
 def test_the_features_of_the_text_are_those_of_the_code() -> None:
-    said = FLAT[FLAT.index("Version 1 knows three features:") :].split("`tombstones`")[0]
-    named = set(re.findall(r"`(\w+)`", said))
+    said = FLAT[FLAT.index("Version 1 knows five features") :].split("A reader that lacks one")[0]
+    named = set(re.findall(r"`(\w+)`:", said))
     assert named == objects.READER_FEATURES == objects.WRITER_FEATURES
 
 

@@ -17,6 +17,8 @@ import pytest
 from fixture_catalog import told_of
 from lakelog.catalog.catalog import open_catalog
 from lakelog.catalog.format.cut import parse_token
+from lakelog.catalog.format.deletes import decode_bitmap
+from lakelog.catalog.format.deletes_object import bitmaps_of
 from lakelog.catalog.format.footer import FLOATS, decode_footer, encode_footer
 from lakelog.catalog.format.frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from lakelog.catalog.format.names import (
@@ -61,10 +63,11 @@ CHAIN = (
 )
 ASIDE = (
     "identity", "refused-action", "refused-feature", "second-incarnation", "location", "definition",
+    "deletes",
 )  # fmt: skip
 FRAMES = sorted(
     path
-    for pattern in ("*.transaction", "*.checkpoint", "*.segment")
+    for pattern in ("*.transaction", "*.checkpoint", "*.segment", "*.deletes")
     for path in OBJECTS.glob(f"*/{pattern}")
 )
 by_case = pytest.mark.parametrize("path", FRAMES, ids=lambda p: f"{p.parent.name}{p.suffix}")
@@ -130,16 +133,16 @@ def test_every_kind_of_object_is_there() -> None:
     assert {path.parent.name for path in FRAMES} == {
         *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled", "checkpoint-location",
         "checkpoint-definition",
+        "checkpoint-deletes",
     }  # fmt: skip
     kinds = {
         action.WhichOneof("kind")
         for case in (*CHAIN, *ASIDE)
         for action in message_of(one(case).read_bytes(), one(case).name).actions
     }
-    # Tombstone is kept for later: nothing writes one.
     assert kinds == {
         "add", "remove", "schema", "upgrade", "add_batch", "identity", "seal", "forget",
-        "location", "definition", None,
+        "location", "definition", "tombstone", "row_deletes", None,
     }  # fmt: skip
 
 
@@ -351,3 +354,22 @@ def test_the_first_slot_uuid_in_the_format_text_is_right() -> None:
 def test_plain_values_survive_json() -> None:
     values = {"a": [b"\x00\xff", 1, 1.5, None, "é"], "b": {"c": True}}
     assert json.loads(json.dumps(plain(values))) == plain(values)
+
+
+def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
+    state = loaded("second-incarnation")
+    apply(state, decoded("location"))
+    apply(state, decoded("deletes"))
+    kept = loaded("checkpoint-deletes")
+    for each in (state, kept):
+        (tombstone,) = each.deletes.of_table("hourly")
+        assert (tombstone.predicate, tombstone.revision) == ("temp > 30 OR name LIKE 'a%'", 2)
+        assert tombstone.sources == ((0, "temp", 0), (1, "name", 0))
+        ((path, (rows,)),) = each.deletes.rows_of("hourly").items()
+        assert path == "data/2013-01/hourly/part-003.parquet"
+        body = one("deletes", "deletes").read_bytes()
+        data = bitmaps_of(body, "x")[rows.offset : rows.offset + rows.length]
+        assert decode_bitmap(data, rows.digest, rows.cardinality, "x").tolist() == [0, 4, 9]
+    assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")
+    assert state.deletes.rows_of("hourly") == kept.deletes.rows_of("hourly")
+    assert {piece.kind for piece in kept.pieces} >= {9, 11}

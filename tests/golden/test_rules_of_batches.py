@@ -115,7 +115,7 @@ PLACES: dict[str, tuple[list[Any], dict[str, Any], list[Any], str]] = {
     "other sums": ([], {"total_rows": 7}, [], FILES_BAD),
     "absurd sums": ([], {"total_rows": BIG}, [], DAMAGED),
     "columns of files": ([], {"columns": ["a"]}, [], DAMAGED),
-    "kind 9": ([], {"kind": 9}, [], TOO_NEW),
+    "kind 12": ([], {"kind": 12}, [], TOO_NEW),
     "kind 5": ([], {"kind": SCHEMAS}, [], DAMAGED),
     "added just before": ([add("data/x")], {}, [], FILES_BAD),
     "added and removed just before": ([add("data/x"), remove("data/x")], {}, [], OK),

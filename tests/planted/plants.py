@@ -11,6 +11,7 @@ import plants_blooms
 import plants_clocks
 import plants_columns
 import plants_commit
+import plants_deletes
 import plants_gc
 import plants_in_place
 import plants_read
@@ -26,6 +27,7 @@ PARTS = (
     plants_clocks,
     plants_columns,
     plants_commit,
+    plants_deletes,
     plants_gc,
     plants_in_place,
     plants_read,
