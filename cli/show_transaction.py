@@ -233,12 +233,7 @@ def _location(location: wire.Location) -> dict[str, Any]:
 
 
 def _tombstone(item: wire.Tombstone) -> dict[str, Any]:
-    from ..catalog.format.schema import decode_schema
-
-    try:
-        columns = {field.name: str(field.type) for field in decode_schema(item.arrow_schema)}
-    except ValueError:
-        columns = {}
+    columns = definition_form(item.columns)["columns"] if item.HasField("columns") else []
     return {"table": item.table, "predicate": item.predicate, "columns": columns}
 
 

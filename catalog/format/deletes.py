@@ -6,12 +6,12 @@ Source: docs/format.md, sections 5.6 and 5.7.
 from __future__ import annotations
 
 import hashlib
-import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ...errors import CorruptObject, InvalidPath
+from .definitions import definition_problem
 from .names import check_path, fits_name, parse_deletes_file
 from .segments import MAX_NUMBER
 
@@ -23,24 +23,20 @@ ROW_DELETES: Final = "row_deletes"
 MAX_PREDICATE_BYTES: Final = 1 << 16
 MAX_ROWS: Final = 1 << 32  # of a file whose rows can be named by a bitmap
 MAX_BITMAP_BYTES: Final = 1 << 30
-_MAX_GENERATION: Final = 999_999_999
 
 
 def tombstone_problem(item: wire.Tombstone) -> str:
-    """What no tombstone can say; empty if nothing is wrong. Its schema and its predicate are looked
-    into when rows are read."""
+    """What no tombstone can say; empty if nothing is wrong. The schema of its columns and its
+    predicate are looked into when rows are read."""
     if not item.table or not fits_name(item.table):
         return "deletes rows of no table, or one of too long a name"
     if not 0 < len(item.predicate.encode()) <= MAX_PREDICATE_BYTES:
         return "deletes rows by a predicate of no size that can be"
-    columns = [source.column for source in item.sources]
-    if any(high not in (low, low + 1) for low, high in itertools.pairwise(columns)):
-        return "deletes rows by columns out of order"
-    if columns and columns[0]:
-        return "deletes rows by columns that don't begin with the first"
-    if not all(source.name and source.generation <= _MAX_GENERATION for source in item.sources):
-        return "deletes rows by a column that can't be"
-    return ""
+    if not item.HasField("columns"):
+        return ""
+    if item.columns.table != item.table or item.columns.dropped:
+        return "deletes rows by columns of another table, or by dropped ones"
+    return definition_problem(item.columns)
 
 
 def row_deletes_problem(item: wire.RowDeletes) -> str:

@@ -42,8 +42,7 @@ class Tombstone:
     Attributes:
         table: Whose files.
         predicate: In the language of `where=`.
-        arrow_schema: The columns it looks at, with the types that they had.
-        sources: Where files have them: place in the schema, name, generation.
+        columns: Those that it names, as they were: a `Definition` as a message; empty for none.
         revision: That committed it.
         number: Its place among the actions of that transaction.
         where: The object that says it, for errors.
@@ -51,8 +50,7 @@ class Tombstone:
 
     table: str
     predicate: str
-    arrow_schema: bytes
-    sources: tuple[tuple[int, str, int], ...]
+    columns: bytes
     revision: int
     number: int
     where: str = field(default="", compare=False)
@@ -260,24 +258,16 @@ def _entry(row: dict[str, object]) -> RowDeletes:
 
 def tombstone_of(item: wire.Tombstone, revision: int, number: int, where: str) -> Tombstone:
     """A tombstone of a message."""
-    sources = tuple((source.column, source.name, source.generation) for source in item.sources)
-    return Tombstone(
-        item.table, item.predicate, item.arrow_schema, sources, revision, number, where
-    )
+    columns = item.columns.SerializeToString(deterministic=True)
+    return Tombstone(item.table, item.predicate, columns, revision, number, where)
 
 
 def message_of(item: Tombstone) -> wire.Tombstone:
     """A tombstone as a message."""
-    sources = [
-        wire.ColumnSource(column=place, name=name, generation=generation)
-        for place, name, generation in item.sources
-    ]
-    return wire.Tombstone(
-        table=item.table,
-        predicate=item.predicate,
-        arrow_schema=item.arrow_schema,
-        sources=sources,
-    )
+    found = wire.Tombstone(table=item.table, predicate=item.predicate)
+    if item.columns:
+        found.columns.ParseFromString(item.columns)
+    return found
 
 
 def load_deletes(

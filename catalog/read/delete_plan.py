@@ -16,8 +16,9 @@ from ...errors import UsageError
 from ..data.hidden import Bitmaps
 from ..data.scan import read_file
 from ..format.columns import array
+from ..format.definitions import encode_definition
 from ..format.names import base_folder
-from ..format.schema import encode_schema, generation
+from ..format.schema import generation
 from ..log.deletes import Tombstone
 from ..parallel import parallel
 from .asked import Asked
@@ -90,7 +91,7 @@ def plan_delete(
     facts = tables.facts_of(state, table)
     whole, touched = _judged(facts, found, gone)
     return DeletePlan(
-        tombstone=_tombstone(table, where, columns_of_text(where, schemas, table)),
+        tombstone=_tombstone(state, table, where, columns_of_text(where, schemas, table)),
         whole=whole,
         touched=touched,
         parts=_parts(tables, state, table, {*whole, *touched}),
@@ -99,9 +100,20 @@ def plan_delete(
     )
 
 
-def _tombstone(table: str, where: str, target: pa.Schema) -> Tombstone:
-    sources = tuple((n, field.name, generation(field)) for n, field in enumerate(target))
-    return Tombstone(table, where, encode_schema(target).message, sources, 0, 0)
+def _tombstone(state: State, table: str, where: str, target: pa.Schema) -> Tombstone:
+    """A predicate with its columns as they are now."""
+    if not len(target):
+        return Tombstone(table, where, b"", 0, 0)
+    known = state.definitions.of(table)
+    sources = {
+        field.name: known.sources[field.name]
+        if known is not None and field.name in known.sources
+        else ((field.name, generation(field)),)
+        for field in target
+    }
+    defaults = {} if known is None else known.defaults
+    columns = encode_definition(table, target, sources, defaults, ())
+    return Tombstone(table, where, columns.SerializeToString(deterministic=True), 0, 0)
 
 
 def _judged(

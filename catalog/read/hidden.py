@@ -16,12 +16,11 @@ from ..data.hidden import Bitmap, Hidden
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from ..format.names import base_folder
-from ..format.schema import GENERATION
 from ..format.widening import plain
 from .row_filter import RowFilter
 from .skipping import kept_files
 from .table_facts import TableFacts
-from .tombstones import TombstoneTest, bound_filter, schema_of
+from .tombstones import TombstoneTest, bound_filter, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,14 +118,10 @@ def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarr
 
 def _as_filter(tombstone: Tombstone) -> RowFilter | None:
     """A tombstone as a filter of a cut, where each of its columns has one source of its name."""
-    fields = []
-    schema = schema_of(tombstone)
-    if [(place, name) for place, name, _ in tombstone.sources] != list(enumerate(schema.names)):
+    columns = columns_of(tombstone)
+    if columns is None or columns.defaults or any(len(s) > 1 for s in columns.sources.values()):
         return None
-    for field, (_, _, number) in zip(schema, tombstone.sources, strict=True):
-        told = {GENERATION: str(number)} if number else None
-        fields.append(pa.field(field.name, plain(field.type), metadata=told))
-    target = pa.schema(fields)
+    target = pa.schema([field.with_type(plain(field.type)) for field in columns.schema])
     found = bound_filter(tombstone, target)
     return None if isinstance(found, str) else RowFilter(found.predicate, target)
 

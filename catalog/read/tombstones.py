@@ -1,7 +1,7 @@
 """Tombstones as tests of rows.
 
-A predicate is decided on the file's own values, whatever the table's columns have become since:
-each of its columns has a name and a generation in the file, and a file that has none is null there.
+A predicate is decided on the file's own values, whatever the table's columns have become since: a
+tombstone knows what files called its columns, and which value those have that lack one.
 
 Source: docs/format.md, section 5.6.
 """
@@ -16,11 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptObject, InvalidPredicate, SchemaConflict
+from ..data.shown import shown
 from ..format.columns import numbers
-from ..format.schema import decode_schema, generation
+from ..format.definitions import decode_definition
 from ..format.widening import plain, widen
+from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..format.definitions import Definition
     from ..log.deletes import Tombstone
     from ..where.tree import Predicate
 
@@ -49,11 +54,13 @@ class TombstoneFilter:
         predicate: Bound to `target`.
         target: The columns that it looks at.
         names: Per column its name in the file; None: the file has none.
+        defaults: By column that the file has not its one value, where that isn't null.
     """
 
     predicate: Predicate
     target: pa.Schema
     names: tuple[str | None, ...]
+    defaults: Mapping[str, pa.Scalar]
 
     def true_of(self, batch: pa.RecordBatch, key: str) -> np.ndarray:
         """Of which rows of a batch the predicate is true."""
@@ -63,7 +70,8 @@ class TombstoneFilter:
         try:
             for name, field in zip(self.names, self.target, strict=True):
                 if name is None:
-                    columns.append(pa.nulls(batch.num_rows, field.type))
+                    default = self.defaults.get(field.name, pa.scalar(None, field.type))
+                    columns.append(pa.repeat(default.cast(field.type), batch.num_rows))
                     continue
                 values = batch.column(batch.schema.get_field_index(name))
                 same = values.type.equals(field.type)
@@ -105,8 +113,10 @@ def bound_filter(tombstone: Tombstone, schema: pa.Schema) -> TombstoneFilter | s
     """
     fields: list[pa.Field] = []
     names: list[str | None] = []
-    for place, field in enumerate(schema_of(tombstone)):
-        name = _source(tombstone, place, schema)
+    columns = columns_of(tombstone)
+    form = shown(schema, columns) if columns is not None else None
+    for field in columns.schema if columns is not None else ():
+        name = form.stored.get(field.name) if form is not None else None
         kind = plain(field.type)
         if name is not None:
             common = widen(kind, schema.field(name).type)
@@ -120,7 +130,7 @@ def bound_filter(tombstone: Tombstone, schema: pa.Schema) -> TombstoneFilter | s
         predicate = _parsed(tombstone.predicate, target, tombstone.table)
     except InvalidPredicate as error:
         raise _not_understood(tombstone, str(error)) from error
-    return TombstoneFilter(predicate, target, tuple(names))
+    return TombstoneFilter(predicate, target, tuple(names), {} if form is None else form.defaults)
 
 
 @lru_cache(maxsize=256)
@@ -131,16 +141,18 @@ def _parsed(text: str, target: pa.Schema, table: str) -> Predicate:
     return parse_where(text, target, table)
 
 
-def schema_of(tombstone: Tombstone) -> pa.Schema:
-    """The columns that a tombstone looks at, with the types that they had.
+def columns_of(tombstone: Tombstone) -> Definition | None:
+    """The columns that a tombstone names, as they were; None if it names none.
 
     Raises:
-        CorruptObject: It can't be read.
+        CorruptObject: They can't be read.
     """
-    try:
-        return decode_schema(tombstone.arrow_schema)
-    except ValueError as error:
-        raise _not_understood(tombstone, str(error)) from error
+    return _decoded(tombstone.columns, tombstone.where) if tombstone.columns else None
+
+
+@lru_cache(maxsize=256)
+def _decoded(columns: bytes, where: str) -> Definition:
+    return decode_definition(wire.Definition.FromString(columns), where)
 
 
 def _not_understood(tombstone: Tombstone, problem: str) -> CorruptObject:
@@ -150,12 +162,3 @@ def _not_understood(tombstone: Tombstone, problem: str) -> CorruptObject:
         key=tombstone.where,
         hint="Was it written by a newer lakelog? Points in time before it can be read",
     )
-
-
-def _source(tombstone: Tombstone, place: int, schema: pa.Schema) -> str | None:
-    """The column of a file that gives the values of a column of a tombstone."""
-    for column, name, number in tombstone.sources:
-        at = schema.get_field_index(name)
-        if column == place and at >= 0 and generation(schema.field(at)) == number:
-            return name
-    return None

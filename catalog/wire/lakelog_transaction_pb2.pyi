@@ -128,26 +128,14 @@ class Remove(_message.Message):
     def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
 
 class Tombstone(_message.Message):
-    __slots__ = ("table", "predicate", "arrow_schema", "sources")
+    __slots__ = ("table", "predicate", "columns")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PREDICATE_FIELD_NUMBER: _ClassVar[int]
-    ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
-    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     table: str
     predicate: str
-    arrow_schema: bytes
-    sources: _containers.RepeatedCompositeFieldContainer[ColumnSource]
-    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., sources: _Optional[_Iterable[_Union[ColumnSource, _Mapping]]] = ...) -> None: ...
-
-class ColumnSource(_message.Message):
-    __slots__ = ("column", "name", "generation")
-    COLUMN_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
-    column: int
-    name: str
-    generation: int
-    def __init__(self, column: _Optional[int] = ..., name: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+    columns: Definition
+    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., columns: _Optional[_Union[Definition, _Mapping]] = ...) -> None: ...
 
 class RowDeletes(_message.Message):
     __slots__ = ("table", "path", "object", "offset", "length", "cardinality", "digest", "covers_below")

@@ -318,14 +318,11 @@ def make_deletes(log: Objects) -> None:
     names = [TOMBSTONES, ROW_DELETES]
     upgrade = wire.Upgrade(required_reader_features=names, required_writer_features=names)
     columns = pa.schema([TYPED.field("temp"), TYPED.field("name")])
+    sources = {"temp": (("temp", 0), ("degrees", 0)), "name": (("name", 0),)}
     tombstone = wire.Tombstone(
         table="hourly",
         predicate="temp > 30 OR name LIKE 'a%'",
-        arrow_schema=encode_schema(columns).message,
-        sources=[
-            wire.ColumnSource(column=0, name="temp"),
-            wire.ColumnSource(column=1, name="name"),
-        ],
+        columns=encode_definition("hourly", columns, sources, {"name": pa.scalar("none")}, ()),
     )
     intent = log.intent(wire.Action(upgrade=upgrade), wire.Action(tombstone=tombstone))
     path = add_action(3, TYPED).add.path

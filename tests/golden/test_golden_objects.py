@@ -40,6 +40,7 @@ from lakelog.catalog.log.features import check_writer_features
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import State, empty_state
 from lakelog.catalog.read.statistics import table_statistics
+from lakelog.catalog.read.tombstones import columns_of
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import BrokenChain, UnsupportedFeature
 from make_fixtures import make
@@ -364,7 +365,10 @@ def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
     for each in (state, kept):
         (tombstone,) = each.deletes.of_table("hourly")
         assert (tombstone.predicate, tombstone.revision) == ("temp > 30 OR name LIKE 'a%'", 2)
-        assert tombstone.sources == ((0, "temp", 0), (1, "name", 0))
+        columns = columns_of(tombstone)
+        assert columns is not None
+        assert columns.sources == {"temp": (("temp", 0), ("degrees", 0)), "name": (("name", 0),)}
+        assert columns.defaults == {"name": pa.scalar("none")}
         ((path, (rows,)),) = each.deletes.rows_of("hourly").items()
         assert path == "data/2013-01/hourly/part-003.parquet"
         body = one("deletes", "deletes").read_bytes()
