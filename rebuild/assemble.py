@@ -56,6 +56,7 @@ class Assembled:
         schemas: tuple[SchemaName, ...] = (),
         applications: tuple[tuple[str, int], ...] = (),
         forgotten: tuple[SchemaName, ...] = (),
+        deletes: tuple[bytes, ...] = (),
     ) -> None:
         """One more transaction at the end, that no footer tells of."""
         revision = len(self.transactions)
@@ -78,6 +79,7 @@ class Assembled:
                 schemas=schemas,
                 applications=applications,
                 forgotten=forgotten,
+                deletes=deletes,
             )
         )
         self.live.difference_update(removed)

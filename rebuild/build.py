@@ -107,6 +107,7 @@ def _intent(
             intent.actions += _schema(schemas[name])
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
+    intent.actions += map(wire.Action.FromString, item.deletes)
     if item.forgotten:
         lost = [wire.SchemaName(table=table, fingerprint=name) for table, name in item.forgotten]
         intent.actions.append(wire.Action(forget=wire.Forget(schemas=lost)))
@@ -164,7 +165,7 @@ def content_of(plan: RebuildPlan) -> str:
         said = (
             item.transaction_id, item.proof, item.original_revision, item.operation,
             item.committed_at_us, item.app_id, item.app_version, item.removed, item.schemas,
-            item.applications, item.forgotten,
+            item.applications, item.forgotten, *item.deletes,
         )  # fmt: skip
         digest.update(repr(said).encode())
         for file in item.files:

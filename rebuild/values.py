@@ -69,6 +69,7 @@ class RebuiltTransaction:
         schemas: Tables and fingerprints of schemas that it names beside those of its files.
         applications: Versions of applications that it sets beside its own.
         forgotten: Tables and fingerprints of schemas that the log knows no more after it.
+        deletes: Deletes of rows that it names, as actions.
     """
 
     revision: int
@@ -87,6 +88,7 @@ class RebuiltTransaction:
     schemas: tuple[SchemaName, ...] = ()
     applications: tuple[tuple[str, int], ...] = ()
     forgotten: tuple[SchemaName, ...] = ()
+    deletes: tuple[bytes, ...] = ()
 
     @property
     def removes(self) -> tuple[FileName, ...]:

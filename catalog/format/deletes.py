@@ -38,6 +38,12 @@ def tombstone_problem(item: wire.Tombstone) -> str:
         return "deletes rows by columns out of order"
     if columns and columns[0]:
         return "deletes rows by columns that don't begin with the first"
+    try:
+        paths = [check_path(path).encode() for path in item.paths]
+    except InvalidPath as error:
+        return f"names a path that no log may hold: {error.message}"
+    if not all(low < high for low, high in itertools.pairwise(paths)):
+        return "deletes rows of files out of order"
     if not all(source.name and source.generation <= _MAX_GENERATION for source in item.sources):
         return "deletes rows by a column that can't be"
     return ""

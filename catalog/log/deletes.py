@@ -44,6 +44,7 @@ class Tombstone:
         predicate: In the language of `where=`.
         arrow_schema: The columns it looks at, with the types that they had.
         sources: Where files have them: place in the schema, name, generation.
+        paths: Of which files alone; none: of all.
         revision: That committed it.
         number: Its place among the actions of that transaction.
         where: The object that says it, for errors.
@@ -56,6 +57,7 @@ class Tombstone:
     revision: int
     number: int
     where: str = field(default="", compare=False)
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +264,9 @@ def tombstone_of(item: wire.Tombstone, revision: int, number: int, where: str) -
     """A tombstone of a message."""
     sources = tuple((source.column, source.name, source.generation) for source in item.sources)
     return Tombstone(
-        item.table, item.predicate, item.arrow_schema, sources, revision, number, where
-    )
+        item.table, item.predicate, item.arrow_schema, sources, revision, number, where,
+        tuple(item.paths),
+    )  # fmt: skip
 
 
 def message_of(item: Tombstone) -> wire.Tombstone:
@@ -277,6 +280,7 @@ def message_of(item: Tombstone) -> wire.Tombstone:
         predicate=item.predicate,
         arrow_schema=item.arrow_schema,
         sources=sources,
+        paths=item.paths,
     )
 
 

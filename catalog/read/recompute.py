@@ -101,7 +101,7 @@ def _base(log: LogReader, listing: Listing, revision: int, found: list[Finding])
 
 
 def _whole(state: State) -> State:
-    _ = state.files, state.schemas, state.applications, state.history.table()
+    _ = state.files, state.schemas, state.applications, state.history.table(), state.deletes
     return state
 
 

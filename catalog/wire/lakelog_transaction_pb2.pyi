@@ -126,16 +126,18 @@ class Remove(_message.Message):
     def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
 
 class Tombstone(_message.Message):
-    __slots__ = ("table", "predicate", "arrow_schema", "sources")
+    __slots__ = ("table", "predicate", "arrow_schema", "sources", "paths")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PREDICATE_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
     table: str
     predicate: str
     arrow_schema: bytes
     sources: _containers.RepeatedCompositeFieldContainer[ColumnSource]
-    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., sources: _Optional[_Iterable[_Union[ColumnSource, _Mapping]]] = ...) -> None: ...
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., sources: _Optional[_Iterable[_Union[ColumnSource, _Mapping]]] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ColumnSource(_message.Message):
     __slots__ = ("column", "name", "generation")
