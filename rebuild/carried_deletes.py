@@ -1,7 +1,7 @@
 """Deletes of the old log in the rebuilt one: at its end, of the very files that they held of, for
 revisions are other ones. Pure, but for the pieces of the state.
 
-Source: docs/format.md, sections 5.5, 5.6 and 10.6.
+Source: docs/format.md, sections 5.6, 5.7 and 10.6.
 """
 
 from __future__ import annotations
