@@ -57,6 +57,7 @@ class Assembled:
         applications: tuple[tuple[str, int], ...] = (),
         forgotten: tuple[SchemaName, ...] = (),
         definitions: tuple[bytes, ...] = (),
+        deletes: tuple[bytes, ...] = (),
     ) -> None:
         """One more transaction at the end, that no footer tells of."""
         revision = len(self.transactions)
@@ -80,6 +81,7 @@ class Assembled:
                 applications=applications,
                 forgotten=forgotten,
                 definitions=definitions,
+                deletes=deletes,
             )
         )
         self.live.difference_update(removed)

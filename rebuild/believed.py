@@ -82,7 +82,8 @@ def _replayed(
 
 def _read_all(state: State) -> None:
     """Read every part, so that nothing comes to light later."""
-    _ = state.schemas, state.definitions, state.applications.rows(), state.history.table()
+    _ = state.schemas, state.definitions, state.applications.rows()
+    _ = state.history.table(), state.deletes
     for table in state.files.tables():
         state.files.check(table)
     for error in (*state.files.broken.values(), *(error for _, error in state.files.broken_ranges)):

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ..catalog.format.objects import generations_of
 from ..catalog.log.applications import Applications
+from ..catalog.log.deletes import Deletes
 from ..catalog.log.known_schemas import SchemaEntry
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import locations_of
@@ -55,6 +56,7 @@ class KnownLog:
         has_applications: Whether all that the state says of them can be read.
         latest_us: The latest commit time.
         locations: Below which files lie that are elsewhere.
+        deletes: Rows that were deleted.
     """
 
     is_whole: bool
@@ -72,6 +74,7 @@ class KnownLog:
     has_applications: bool = True
     latest_us: int = 0
     locations: frozenset[str] = frozenset()
+    deletes: Deletes = field(default_factory=Deletes)
 
 
 def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
@@ -124,6 +127,7 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
         has_applications=applications is not None,
         latest_us=state.committed_at_us,
         locations=state.locations,
+        deletes=state.deletes.copy(),
     )
 
 
@@ -183,6 +187,7 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
     for member in message.commit.members:
         known.committed[member.transaction_id] = revision, time
     known.applications.apply(transaction)
+    known.deletes.apply(transaction)
     for place, action in enumerate(message.actions):
         kind = action.WhichOneof("kind")
         if kind == "add":

@@ -21,6 +21,7 @@ from ..plans import Source, open_source, refuse_refs
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import as_begun
 from .carried import carry_over
+from .carried_deletes import carry_deletes
 from .elsewhere import read_elsewhere
 from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, live_paths, read_whole
@@ -193,6 +194,7 @@ def _weigh(
     )
     if known is not None and assembled.transactions:  # else there is nothing to rebuild
         carry_over(assembled, known, scan.schemas, rebuild_id)
+        carry_deletes(assembled, known, rebuild_id)
     found = [*scan.left_out, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}

@@ -70,6 +70,7 @@ class RebuiltTransaction:
         applications: Versions of applications that it sets beside its own.
         forgotten: Tables and fingerprints of schemas that the log knows no more after it.
         definitions: What it says of the columns of tables, as messages.
+        deletes: Deletes of rows that it names, as actions.
     """
 
     revision: int
@@ -89,6 +90,7 @@ class RebuiltTransaction:
     applications: tuple[tuple[str, int], ...] = ()
     forgotten: tuple[SchemaName, ...] = ()
     definitions: tuple[bytes, ...] = field(default=(), repr=False)
+    deletes: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
     def removes(self) -> tuple[FileName, ...]:

@@ -6,6 +6,7 @@ Source: docs/format.md, sections 5.6 and 5.7.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -32,6 +33,12 @@ def tombstone_problem(item: wire.Tombstone) -> str:
         return "deletes rows of no table, or one of too long a name"
     if not 0 < len(item.predicate.encode()) <= MAX_PREDICATE_BYTES:
         return "deletes rows by a predicate of no size that can be"
+    try:
+        paths = [check_path(path).encode() for path in item.paths]
+    except InvalidPath as error:
+        return f"names a path that no log may hold: {error.message}"
+    if not all(low < high for low, high in itertools.pairwise(paths)):
+        return "deletes rows of files out of order"
     if not item.HasField("columns"):
         return ""
     if item.columns.table != item.table or item.columns.dropped:

@@ -43,6 +43,7 @@ class Tombstone:
         table: Whose files.
         predicate: In the language of `where=`.
         columns: Those that it names, as they were: a `Definition` as a message; empty for none.
+        paths: Of which files alone; none: of all.
         revision: That committed it.
         number: Its place among the actions of that transaction.
         where: The object that says it, for errors.
@@ -54,6 +55,7 @@ class Tombstone:
     revision: int
     number: int
     where: str = field(default="", compare=False)
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +261,14 @@ def _entry(row: dict[str, object]) -> RowDeletes:
 def tombstone_of(item: wire.Tombstone, revision: int, number: int, where: str) -> Tombstone:
     """A tombstone of a message."""
     columns = item.columns.SerializeToString(deterministic=True)
-    return Tombstone(item.table, item.predicate, columns, revision, number, where)
+    return Tombstone(
+        item.table, item.predicate, columns, revision, number, where, tuple(item.paths)
+    )
 
 
 def message_of(item: Tombstone) -> wire.Tombstone:
     """A tombstone as a message."""
-    found = wire.Tombstone(table=item.table, predicate=item.predicate)
+    found = wire.Tombstone(table=item.table, predicate=item.predicate, paths=item.paths)
     if item.columns:
         found.columns.ParseFromString(item.columns)
     return found

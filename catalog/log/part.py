@@ -6,7 +6,7 @@ Source: docs/format.md, section 6.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,13 @@ import pyarrow as pa
 from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
 from ..format.columns import array, column
-from ..format.pieces import partitions_of
+from ..format.pieces import OF_A_PART, partitions_of
 from ..format.run import Run
 from ..format.segments import MAX_NUMBER, total
 from ..format.wire_kinds import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..format.pieces import Piece
 
@@ -91,6 +91,43 @@ def batch_parts(pieces: Iterable[Piece]) -> Iterator[tuple[Part | CorruptError, 
             yield Part(run, tuple(pieces[start + 1 : end])), piece
         except CorruptError as error:
             yield error, piece
+
+
+def read_parts(
+    wanted: Sequence[Piece],
+    bodies: list[Any],
+    beside: Iterable[Piece],
+    newest: int,
+    fetch: Callable[[Sequence[Piece]], list[memoryview]],
+    at_once: Any = map,
+) -> list[Part]:
+    """FILES pieces of a checkpoint, decoded.
+
+    Args:
+        bodies: Their Arrow IPC bytes, each of which is let go once it is decoded.
+        beside: All pieces of that checkpoint, some of which describe their rows.
+        newest: Its revision.
+        fetch: Reads pieces again, for columns that are not held.
+        at_once: Applies a function to many places.
+    Raises:
+        CorruptObject: One is damaged, or isn't what its reference says.
+    """
+    described: dict[int, list[Piece]] = {}
+    for piece in beside:
+        if piece.kind in OF_A_PART:
+            described.setdefault(piece.part, []).append(piece)
+
+    def part(place: int) -> Part:
+        piece, data = wanted[place], bodies[place]
+        bodies[place] = None
+        again = None if piece.inline is not None else lambda: fetch([piece])[0]
+        run = Run.of_segment(data, piece.rows, piece.where, again)
+        check_range(run, piece)
+        check_revisions(run, newest)
+        dead = dead_rows(piece)
+        return Part(run, tuple(described.get(piece.part, ())), dead, piece.run, dead)
+
+    return list(at_once(part, range(len(wanted))))
 
 
 def check_range(run: Run, piece: Piece) -> None:

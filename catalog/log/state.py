@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ...errors import CorruptError, UnsupportedFeature
 from ..format.locations import Places
 from ..format.names import first_slot_uuid, segments_folder
-from ..format.pieces import OF_A_PART
 from ..format.references import check_live_rows, decode_references
-from ..format.run import Run
 from ..format.wire_kinds import APPLICATIONS, DEFINITIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications, load_applications
 from .definitions import Definitions, load_definitions
@@ -27,7 +25,7 @@ from .files import Files
 from .history import History, check_history
 from .known_schemas import KnownSchemas, decode_schemas
 from .looked_up import LookedUp
-from .part import Part, check_range, check_revisions, dead_rows
+from .part import Part, read_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -324,27 +322,10 @@ class State:
         Raises:
             CorruptObject: One is damaged, or isn't what its reference says.
         """
-        described: dict[int, list[Piece]] = {}
-        for piece in self._pieces or ():
-            if piece.kind in OF_A_PART:
-                described.setdefault(piece.part, []).append(piece)
-
-        held: list[memoryview | None] = [*self.bytes_of(wanted)]
-
-        def part(place: int) -> Part:
-            piece, data = wanted[place], held[place]
-            assert data is not None
-            held[place] = None  # what is decoded needs the bytes no more
-            again = None if piece.inline is not None else lambda: self.bytes_of([piece])[0]
-            run = Run.of_segment(data, piece.rows, piece.where, again)
-            check_range(run, piece)
-            assert self.base is not None
-            check_revisions(run, self.base.message.revision)
-            dead = dead_rows(piece)
-            return Part(run, tuple(described.get(piece.part, ())), dead, piece.run, dead)
-
-        large = sum(len(data) for data in held if data is not None) > SMALL_BYTES
-        return list((self.map_large if large else map)(part, range(len(wanted))))
+        newest = -1 if self.base is None else self.base.message.revision
+        bodies = self.bytes_of(wanted)
+        at_once = self.map_large if sum(map(len, bodies)) > SMALL_BYTES else map
+        return read_parts(wanted, bodies, self._pieces or (), newest, self.bytes_of, at_once)
 
     def load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         """The schemas (of some tables), read anew; to be called within `sound`."""

@@ -33,7 +33,8 @@ _AT_ONCE: Final = 10_000
 def examine_data_files(
     store: Store, state: State, infos: Iterable[ObjectInfo], *, deep: bool
 ) -> list[Finding]:
-    """Live files that are not there, or not as long as the log says: problems, one for each table.
+    """Live files that are not there, or not as long as the log says: problems, one for each table;
+    and objects of row deletes that are not there.
 
     Args:
         store: A `WideStore`, where files lie elsewhere.
@@ -52,7 +53,9 @@ def examine_data_files(
         return []
     try:
         folder = base_folder(state.writer, state.database)
-        return _look(store, folder, tables, _listed(infos, len(folder)), state.places, deep=deep)
+        there = _listed(infos, len(folder))
+        found = _look(store, folder, tables, there, state.places, deep=deep)
+        return found + _without_objects(store, folder, state, there)
     except LakelogError as error:
         return [Finding("problem", error.message, error.key, error.hint)]
 
@@ -87,6 +90,19 @@ def _look(
             to_do = "Restore them from a copy; else remove them from the table: their rows are lost"
             found.append(Finding("problem", what, wrong[0][0], to_do))
     return found
+
+
+def _without_objects(store: Store, folder: str, state: State, there: pa.Table) -> list[Finding]:
+    """Objects of row deletes that are not there: without them rows are refused."""
+    wanted = {path for paths in state.deletes.objects() for path in paths.to_pylist()}
+    left = sorted(wanted.difference(there.column("path").to_pylist()) if wanted else ())
+    gone = [path for path in left[:_ASKED] if _size(store, folder + path) is None]
+    if not gone:
+        return []
+    more = f", and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+    what = f"{folder}{gone[0]}{more}, which says which rows of files were deleted, is not there"
+    to_do = "Restore it from a copy: rows of these files can't be read; else remove the files"
+    return [Finding("problem", what, folder + gone[0], to_do)]
 
 
 def _listed(infos: Iterable[ObjectInfo], prefix: int) -> pa.Table:

@@ -217,6 +217,7 @@ def _judge_parts(state: State) -> list[Finding]:
                 tell(error)
         state.applications.versions()
         state.history.table()
+        state.deletes.tables()
     except LakelogError as error:
         tell(error)
         return list(found.values())

@@ -92,6 +92,8 @@ def _by_path(
     revisions = numbers(rows.column("revision"))
     for tombstone in tombstones:
         older = revisions < tombstone.revision
+        if tombstone.paths:
+            older &= numbers(pc.is_in(rows.column("path"), column(tombstone.paths, pa.string())))
         if older.any():
             paths = rows.column("path").filter(pa.array(older & ~_spared(tombstone, rows, facts)))
             for path in paths.to_pylist():

@@ -101,7 +101,8 @@ def _base(log: LogReader, listing: Listing, revision: int, found: list[Finding])
 
 
 def _whole(state: State) -> State:
-    _ = state.files, state.schemas, state.definitions, state.applications, state.history.table()
+    _ = state.files, state.schemas, state.definitions, state.deletes
+    _ = state.applications, state.history.table()
     return state
 
 

@@ -128,14 +128,16 @@ class Remove(_message.Message):
     def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
 
 class Tombstone(_message.Message):
-    __slots__ = ("table", "predicate", "columns")
+    __slots__ = ("table", "predicate", "columns", "paths")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PREDICATE_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
     table: str
     predicate: str
     columns: Definition
-    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., columns: _Optional[_Union[Definition, _Mapping]] = ...) -> None: ...
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., columns: _Optional[_Union[Definition, _Mapping]] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RowDeletes(_message.Message):
     __slots__ = ("table", "path", "object", "offset", "length", "cardinality", "digest", "covers_below")

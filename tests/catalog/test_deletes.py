@@ -11,6 +11,7 @@ from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import deleting
 from lakelog.catalog.format.schema import GENERATION
+from lakelog.catalog.read.health import examine_log
 from lakelog.errors import (
     CorruptObject,
     FileNotLive,
@@ -291,6 +292,17 @@ def test_rows_are_refused_without_their_bitmap(lake) -> None:
             rows(lake)
     path.write_bytes(body)
     assert len(rows(lake)) == 9
+
+
+def test_doctor_misses_an_object(lake) -> None:
+    delete(lake, "n = 10", mode="rows")
+    assert examine_log(lake.store, "w", "db").sound
+    path = the_object(lake)
+    path.unlink()
+    health = examine_log(lake.store, "w", "db")
+    assert not health.sound
+    (what,) = [finding.what for finding in health.findings if path.name in finding.what]
+    assert "which rows of files were deleted" in what
 
 
 def test_one_object_is_read_once(lake) -> None:

@@ -15,19 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from lakelog.catalog.data.parquet import encode_files
 from lakelog.catalog.format.cut import Cut, Position
 from lakelog.catalog.format.definitions import FEATURE as DEFINITIONS
 from lakelog.catalog.format.definitions import encode_definition
-from lakelog.catalog.format.deletes import ROW_DELETES, TOMBSTONES, encode_bitmap
-from lakelog.catalog.format.deletes_object import encode_deletes
 from lakelog.catalog.format.footer import FooterMetadata, decode_footer, encode_footer
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.locations import FEATURE, path_at
-from lakelog.catalog.format.names import LogObject, deletes_path, rebuilt_slot_uuid
+from lakelog.catalog.format.names import LogObject, rebuilt_slot_uuid
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.format.schema import GENERATION, encode_schema
 from lakelog.catalog.format.statistics import bound_type, encode_bound
@@ -41,6 +38,7 @@ from lakelog.store.memory import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fixture_catalog import START_US, Counted, dump, make_catalog
+from fixture_deletes import make_deletes
 from readable import descriptor_lines, readable_object
 
 if TYPE_CHECKING:
@@ -291,7 +289,7 @@ def make_objects(folder: Path) -> None:
     actions = [wire.Action(upgrade=upgrade), wire.Action(definition=definition())]
     log.commit("definition", log.intent(*actions, operation="maintenance"), epoch=3)
     log.checkpoint("checkpoint-definition")
-    make_deletes(log)
+    make_deletes(log, TYPED, add_action(3, TYPED).add.path)
 
 
 def definition() -> wire.Definition:
@@ -311,47 +309,6 @@ def definition() -> wire.Definition:
     }
     gone = [("name", 0), ("raw", 0)]
     return encode_definition("hourly", schema, sources, {"note": pa.scalar("none")}, gone)
-
-
-def make_deletes(log: Objects) -> None:
-    """Deletes of both kinds, with the object that one points to."""
-    names = [TOMBSTONES, ROW_DELETES]
-    upgrade = wire.Upgrade(required_reader_features=names, required_writer_features=names)
-    columns = pa.schema([TYPED.field("temp"), TYPED.field("name")])
-    sources = {"temp": (("temp", 0), ("degrees", 0)), "name": (("name", 0),)}
-    tombstone = wire.Tombstone(
-        table="hourly",
-        predicate="temp > 30 OR name LIKE 'a%'",
-        columns=encode_definition("hourly", columns, sources, {"name": pa.scalar("none")}, ()),
-    )
-    intent = log.intent(wire.Action(upgrade=upgrade), wire.Action(tombstone=tombstone))
-    path = add_action(3, TYPED).add.path
-    item = wire.RowDeletes(table="hourly", path=path, cardinality=3, covers_below=2)
-    item.object = deletes_path("hourly", 3, intent.transaction_id, 0)
-    meta = FooterMetadata(
-        writer="EWR",
-        database="weather",
-        table="hourly",
-        partition="",
-        transaction_id=intent.transaction_id,
-        number=0,
-        base_revision=1,
-        base_transaction_id=log.state.transaction_id,
-        epoch=3,
-        first_clock=0,
-        last_clock=0,
-        schema=pa.schema([]),
-        log_id=log.log.log_id,
-        incarnation=2,
-        slot_seed=log.slot_seed,
-    )
-    inner = wire.RowDeletes(table="hourly", path=path, cardinality=3, covers_below=2)
-    body = encode_deletes(meta, [(inner, encode_bitmap(np.array([0, 4, 9])))])
-    item.offset, item.length, item.digest = inner.offset, inner.length, inner.digest
-    intent.actions.append(wire.Action(row_deletes=item))
-    log.commit("deletes", intent, epoch=3)
-    log.put("deletes", item.object.rsplit("/", 1)[-1], body)
-    log.checkpoint("checkpoint-deletes")
 
 
 def make_token(folder: Path, state: State) -> None:
