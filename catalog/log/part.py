@@ -98,6 +98,7 @@ def read_parts(
     bodies: list[Any],
     beside: Iterable[Piece],
     newest: int,
+    *,
     fetch: Callable[[Sequence[Piece]], list[memoryview]],
     at_once: Any = map,
 ) -> list[Part]:

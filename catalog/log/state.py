@@ -325,7 +325,9 @@ class State:
         newest = -1 if self.base is None else self.base.message.revision
         bodies = self.bytes_of(wanted)
         at_once = self.map_large if sum(map(len, bodies)) > SMALL_BYTES else map
-        return read_parts(wanted, bodies, self._pieces or (), newest, self.bytes_of, at_once)
+        return read_parts(
+            wanted, bodies, self._pieces or (), newest, fetch=self.bytes_of, at_once=at_once
+        )
 
     def load_schemas(self, only: frozenset[str] | None = None) -> KnownSchemas:
         """The schemas (of some tables), read anew; to be called within `sound`."""
