@@ -23,16 +23,19 @@ from ...errors import CorruptObject, SchemaConflict, UsageError
 from ..data.unify import FileSchema, unify
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.schema import decode_schema
+from ..format.schema import decode_schema, generation
 from ..log.files import Files
 from ..log.lookup import schemas_with
+from .times import refuse_misfits, time_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence, Set
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 
     from ..format.schema import EncodedSchema
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
+
+    _Ask = Callable[[Callable[["Readable", State], Any]], Any]
 
 ON_CONFLICT: Final = ("raise", "allow")
 _HINT: Final = (
@@ -89,7 +92,9 @@ class _Live:
 
 
 class Readable:
-    """What one log has for each table, united, kept from write to write.
+    """The schemas that one log has for each table, as far as they unite, kept from write to write.
+
+    They are held against new ones as they are: united ones have lost what types were united.
 
     Args:
         writer: Whose log, for messages.
@@ -97,7 +102,7 @@ class Readable:
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
-        self._united: dict[str, tuple[frozenset[bytes], pa.Schema | None]] = {}
+        self._uniting: dict[str, tuple[frozenset[bytes], list[FileSchema] | None]] = {}
         self._live_in: dict[str, _Live] = {}
 
     def check(
@@ -107,36 +112,68 @@ class Readable:
         fingerprint: bytes,
         schema: pa.Schema,
         *,
-        beside: pa.Schema | None,
+        beside: Sequence[pa.Schema],
         removed: Collection[tuple[str, str]],
         empty: bool,
     ) -> None:
         """Refuse a schema that makes its table unreadable.
 
         Args:
-            beside: What the same transaction has written to the table, united.
+            beside: What the same transaction has written to the table, as far as it unites.
             removed: Tables and paths that the same transaction removes.
             empty: No file will have this schema.
         Raises:
             SchemaConflict: Two types of one column have no common type.
         """
         used = self._used(state, table, all_known=empty)
-        united = self._unite(state, table, used)
-        if beside is None and united is not None and fingerprint in used:
+        known = self._known(state, table, used)
+        if not beside and known is not None and fingerprint in used:
             return
-        alone = beside is None and not empty and not removed
+        alone = not beside and not empty and not removed
         if alone and table in self._live_in and fingerprint in self._live_in[table].passed:
             return
         own = FileSchema(schema, self._writer, words="the data to be written")
-        held = [FileSchema(one, self._writer) for one in (united, beside) if one is not None]
-        if (united is not None or not used) and _unites([*held, own], table):
+        others = [FileSchema(one, self._writer, words="this transaction") for one in beside]
+        if (known is not None or not used) and _unites([*(known or ()), *others, own], table):
             return
-        entries = self._live(state, table, removed, empty=empty and beside is None)
-        if beside is not None:
-            entries.append(FileSchema(beside, self._writer, words="this transaction"))
-        _refuse_new_conflict(entries, own, table)
+        entries = self._live(state, table, removed, empty=empty and not beside)
+        _refuse_new_conflict([*entries, *others], own, table)
         if alone:
             self._live_in[table].passed.add(fingerprint)
+
+    def read_as(
+        self,
+        state: State,
+        table: str,
+        schema: pa.Schema,
+        *,
+        beside: Sequence[pa.Schema],
+        removed: Collection[tuple[str, str]],
+        live: bool,
+    ) -> pa.Schema:
+        """What readers make of the columns of a schema, as far as it isn't their own type.
+
+        Args:
+            beside, removed: As for `check`.
+            live: By the schemas of live files alone; else perhaps by more.
+        """
+        if live:
+            held = self._live(state, table, removed, empty=False)
+        else:
+            used = self._used(state, table, all_known=False)
+            held = self._known(state, table, used)
+            if held is None:
+                held = self._decoded(e for e in schemas_with(state, [table]).of_table(table))
+        found = []
+        others = [*held, *(FileSchema(one, self._writer) for one in beside)]
+        for own in schema:
+            items = [_only(item, own.name) for item in others if own.name in item.schema.names]
+            items.append(FileSchema(pa.schema([own]), self._writer))
+            with suppress(SchemaConflict):  # it can't be read as it is
+                read = unify(items, table).field(own.name)
+                if not read.type.equals(own.type) and generation(read) == generation(own):
+                    found.append(read)
+        return pa.schema(found)
 
     def _used(self, state: State, table: str, *, all_known: bool) -> Set[bytes]:
         """Fingerprints of the schemas that live files may have, or of all."""
@@ -147,17 +184,15 @@ class Readable:
             live = None
         return names if live is None or all_known else names & live.fingerprints
 
-    def _unite(self, state: State, table: str, used: Set[bytes]) -> pa.Schema | None:
-        """Some schemas of a table as one; None if there are none, or they don't unite."""
-        known = self._united.get(table)
-        if known is None or known[0] != used:
+    def _known(self, state: State, table: str, used: Set[bytes]) -> list[FileSchema] | None:
+        """Some schemas of a table, if they unite; None if there are none, or they don't."""
+        kept = self._uniting.get(table)
+        if kept is None or kept[0] != used:
             entries = schemas_with(state, [table]).of_table(table)
-            schemas = self._decoded(entry for entry in entries if entry.fingerprint in used)
-            united = None
-            with suppress(SchemaConflict):
-                united = unify(schemas, table) if schemas else None
-            known = self._united[table] = (frozenset(used), united)
-        return known[1]
+            found = self._decoded(entry for entry in entries if entry.fingerprint in used)
+            uniting = _telling(found) if found and _unites(found, table) else None
+            kept = self._uniting[table] = (frozenset(used), uniting)
+        return kept[1]
 
     def _live(
         self, state: State, table: str, removed: Collection[tuple[str, str]], *, empty: bool
@@ -197,21 +232,21 @@ class OwnSchemas:
     """What one transaction has written to its tables, and whether they can still be read.
 
     Args:
-        check: `Session.check_readable`.
+        ask: `Session.ask_readable`.
         removed: Tables and paths that the transaction removes, kept up to date by it.
     """
 
-    def __init__(self, check: Callable[..., None], removed: Collection[tuple[str, str]]) -> None:
-        self._check, self._removed = check, removed
+    def __init__(self, ask: _Ask, removed: Collection[tuple[str, str]]) -> None:
+        self._ask, self._removed = ask, removed
         self._sound: set[tuple[str, bytes]] = set()
         self._learnt: set[tuple[str, bytes]] = set()
-        self._united: dict[str, pa.Schema] = {}
+        self._uniting: dict[str, list[FileSchema]] = {}
 
     def copy(self) -> OwnSchemas:
         """What may be learnt more of it is not learnt here."""
-        found = OwnSchemas(self._check, self._removed)
+        found = OwnSchemas(self._ask, self._removed)
         found._sound, found._learnt = set(self._sound), set(self._learnt)
-        found._united = dict(self._united)
+        found._uniting = dict(self._uniting)
         return found
 
     def refuse_conflict(self, table: str, encoded: EncodedSchema, *, empty: bool = False) -> None:
@@ -225,21 +260,55 @@ class OwnSchemas:
         identity = (table, encoded.fingerprint)
         if identity in self._sound and not empty:
             return
-        beside, removed = self._united.get(table), self._removed
-        schema = _as_read(encoded)
-        self._check(*identity, schema, beside=beside, removed=removed, empty=empty)
+        told = (table, encoded.fingerprint, _as_read(encoded))
+        more = {"beside": self._beside(table), "removed": self._removed, "empty": empty}
+        self._ask(lambda readable, state: readable.check(state, *told, **more))
         if not empty:
             self._sound.add(identity)
+
+    def refuse_unreadable(
+        self, table: str, encoded: EncodedSchema, data: Any, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Refuse data that makes its table unreadable: by its schema, and by times that don't fit.
+
+        Args:
+            data: What was given, as far as it can be looked at before it is written.
+            batches: The same, to be read once.
+        Returns:
+            The batches.
+        Raises:
+            SchemaConflict: It does; of a stream perhaps only while its batches are read.
+        """
+        self.refuse_conflict(table, encoded)
+        schema = _as_read(encoded)
+        names = time_columns(schema)
+        if not names:
+            return batches
+        own = pa.schema([schema.field(name) for name in names])
+        more = {"beside": self._beside(table), "removed": self._removed}
+
+        def read_as(live: bool) -> pa.Schema:
+            return self._ask(lambda one, state: one.read_as(state, table, own, live=live, **more))
+
+        if not isinstance(data, pa.Table | pa.RecordBatch):
+            return refuse_misfits(batches, read_as, table)
+        from ..data.dataframes import to_batches
+
+        for _ in refuse_misfits(to_batches(data.select(names))[1], read_as, table):
+            pass
+        return batches
+
+    def _beside(self, table: str) -> list[pa.Schema]:
+        return [one.schema for one in self._uniting.get(table, ())]
 
     def learn(self, table: str, encoded: EncodedSchema) -> None:
         """Remember what was written to a table; as much of it as unites."""
         if (table, encoded.fingerprint) in self._learnt:
             return
         self._learnt.add((table, encoded.fingerprint))
-        known, schema = self._united.get(table), _as_read(encoded)
-        with suppress(SchemaConflict):
-            items = [FileSchema(one, "") for one in (known, schema) if one is not None]
-            self._united[table] = unify(items, table)
+        items = [*self._uniting.get(table, ()), FileSchema(_as_read(encoded), "")]
+        if _unites(items, table):
+            self._uniting[table] = _telling(items)
 
 
 def _as_read(encoded: EncodedSchema) -> pa.Schema:
@@ -253,6 +322,18 @@ def _unites(schemas: Sequence[FileSchema], table: str) -> bool:
     except SchemaConflict:
         return False
     return True
+
+
+def _telling(schemas: Sequence[FileSchema]) -> list[FileSchema]:
+    """Those that have a column, or a type of one, that none before them has."""
+    seen: set[tuple[str, int, pa.DataType]] = set()
+    found = []
+    for item in schemas:
+        columns = {(field.name, generation(field), field.type) for field in item.schema}
+        if not columns <= seen:
+            seen |= columns
+            found.append(item)
+    return found
 
 
 def _refuse_new_conflict(held: Sequence[FileSchema], own: FileSchema, table: str) -> None:

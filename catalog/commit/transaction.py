@@ -62,7 +62,7 @@ class Transaction:
         self._named = 0  # how many of them stand in the footer of a file written before
         self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
-        self._own = OwnSchemas(session.check_readable, self._removed.keys())
+        self._own = OwnSchemas(session.ask_readable, self._removed.keys())
         self._room = Room(intent.member())
         self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
@@ -109,7 +109,7 @@ class Transaction:
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
-            SchemaConflict: The table could not be read any more. Nothing was written.
+            SchemaConflict: The table could not be read any more: nothing of it becomes visible.
             UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
                 what can't be partitioned so: nothing of this write becomes visible.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
@@ -131,7 +131,7 @@ class Transaction:
         by = check_partition_by(partition_by, schema, partition)
         encoded_schema = encode_schema(schema)
         if check_on_conflict(on_conflict):
-            self._own.refuse_conflict(table, encoded_schema)
+            batches = self._own.refuse_unreadable(table, encoded_schema, data, batches)
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
