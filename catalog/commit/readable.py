@@ -160,10 +160,8 @@ class Readable:
         if live:
             held = self._live(state, table, removed, empty=False)
         else:
-            used = self._used(state, table, all_known=False)
-            held = self._known(state, table, used)
-            if held is None:
-                held = self._decoded(e for e in schemas_with(state, [table]).of_table(table))
+            known = self._known(state, table, self._used(state, table, all_known=False))
+            held = known or self._decoded(schemas_with(state, [table]).of_table(table))
         found = []
         others = [*held, *(FileSchema(one, self._writer) for one in beside)]
         for own in schema:
@@ -260,9 +258,12 @@ class OwnSchemas:
         identity = (table, encoded.fingerprint)
         if identity in self._sound and not empty:
             return
-        told = (table, encoded.fingerprint, _as_read(encoded))
-        more = {"beside": self._beside(table), "removed": self._removed, "empty": empty}
-        self._ask(lambda readable, state: readable.check(state, *told, **more))
+        schema, beside, removed = _as_read(encoded), self._beside(table), self._removed
+        self._ask(
+            lambda readable, state: readable.check(
+                state, *identity, schema, beside=beside, removed=removed, empty=empty
+            )
+        )
         if not empty:
             self._sound.add(identity)
 
@@ -285,10 +286,14 @@ class OwnSchemas:
         if not names:
             return batches
         own = pa.schema([schema.field(name) for name in names])
-        more = {"beside": self._beside(table), "removed": self._removed}
+        beside, removed = self._beside(table), self._removed
 
         def read_as(live: bool) -> pa.Schema:
-            return self._ask(lambda one, state: one.read_as(state, table, own, live=live, **more))
+            return self._ask(
+                lambda readable, state: readable.read_as(
+                    state, table, own, beside=beside, removed=removed, live=live
+                )
+            )
 
         if not isinstance(data, pa.Table | pa.RecordBatch):
             return refuse_misfits(batches, read_as, table)

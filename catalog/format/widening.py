@@ -129,7 +129,7 @@ def _common_time(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def _finest(kinds: Sequence[pa.DataType]) -> str:
-    return max((kind.unit for kind in kinds), key=_UNITS.index)
+    return max((str(kind.unit) for kind in kinds), key=_UNITS.index)
 
 
 def _common_list(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
