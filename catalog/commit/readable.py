@@ -267,10 +267,10 @@ class OwnSchemas:
         if not empty:
             self._sound.add(identity)
 
-    def refuse_unreadable(
-        self, table: str, encoded: EncodedSchema, data: Any, batches: Iterator[pa.RecordBatch]
+    def refuse_misfits(
+        self, table: str, schema: pa.Schema, data: Any, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Refuse data that makes its table unreadable: by its schema, and by times that don't fit.
+        """Refuse times that its readers could not read.
 
         Args:
             data: What was given, as far as it can be looked at before it is written.
@@ -278,10 +278,8 @@ class OwnSchemas:
         Returns:
             The batches.
         Raises:
-            SchemaConflict: It does; of a stream perhaps only while its batches are read.
+            SchemaConflict: There are some; of a stream perhaps only while its batches are read.
         """
-        self.refuse_conflict(table, encoded)
-        schema = _as_read(encoded)
         names = time_columns(schema)
         if not names:
             return batches

@@ -131,14 +131,14 @@ class Transaction:
         by = check_partition_by(partition_by, schema, partition)
         encoded_schema = encode_schema(schema)
         if check_on_conflict(on_conflict):
-            batches = self._own.refuse_unreadable(table, encoded_schema, data, batches)
+            self._own.refuse_conflict(table, encoded_schema)
+            batches = self._own.refuse_misfits(table, schema, data, batches)
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
         self._path(meta)  # a bad name is refused before the first byte is written
         schemas = self._unknown(table, encoded_schema)
-        paths: list[str] = []
-        adds: list[wire.Action] = []
+        paths, adds = list[str](), list[wire.Action]()
         for name, rows in partitions(batches, by) if by else [(partition, batches)]:
             meta = replace(meta, partition=name, number=self._files, **self._removals())
             for encoded in encode_files(
