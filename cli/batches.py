@@ -30,7 +30,7 @@ def print_batches(
     Returns:
         The number of rows printed.
     Raises:
-        UsageError: Parquet can't be written; see `parquet`.
+        UsageError: The form can't be written; see `typed`.
     """
     printer = _printer(form, reader.schema, head)
     done = 0
@@ -64,9 +64,9 @@ class _Plain:
 
 
 def _printer(form: str, schema: pa.Schema, head: Mapping[str, Any] | None) -> Any:
-    if form == "parquet":
-        from .parquet import ParquetStream
+    if form in output.TYPED:
+        from .typed import TypedStream
 
-        return ParquetStream(schema)
+        return TypedStream(form, schema)
     right = [is_number(field.type) for field in schema]
     return _Plain(output.Stream(form, schema.names, right, head))

@@ -28,9 +28,9 @@ usage: lakelog COMMAND URL [DATABASE [TABLE]] [options]
        lakelog --version
 """
 _OUTRO: Final = """\
-Results go to stdout (--output text, json, jsonl, csv or parquet), progress and warnings to stderr
-(--quiet: errors only). LAKELOG_URL stands for a URL that is left out. `lakelog completion` gives
-the completion of your shell.
+Results go to stdout (--output text, json, jsonl, csv, parquet or arrow), progress and warnings to
+stderr (--quiet: errors only). LAKELOG_URL stands for a URL that is left out. `lakelog completion`
+gives the completion of your shell.
 Exit codes: 0 done, 1 a check found problems, 2 usage, 3 not found, 4 conflict, 5 corrupt,
 6 storage, 7 outcome unknown.
 """

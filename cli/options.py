@@ -38,7 +38,7 @@ def add_url(parser: argparse.ArgumentParser) -> None:
         "--output",
         choices=FORMS,
         default="text",
-        help="text for people (default), json, jsonl, csv or parquet for programs",
+        help="text for people (default), json, jsonl, csv, parquet or arrow for programs",
     )
     parser.add_argument(
         "--option",

@@ -1,4 +1,4 @@
-"""Results on stdout, in one of five forms.
+"""Results on stdout, in one of six forms.
 
 text     for people: aligned columns, grouped numbers, sizes in KiB and MiB. May change at any time.
 json     for programs: one object, in which rows are an array, a row a line; where rows are all
@@ -6,6 +6,7 @@ json     for programs: one object, in which rows are an array, a row a line; whe
 jsonl    a JSON object a row, and nothing else.
 csv      a header, then rows. An empty field is null; an empty text is "".
 parquet  the rows, typed.
+arrow    the same as a stream of Arrow IPC.
 
 In json, jsonl and csv times are ISO-8601 in UTC with a Z; sizes are bytes.
 """
@@ -27,7 +28,8 @@ from . import text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-FORMS: Final = ("text", "json", "jsonl", "csv", "parquet")
+TYPED: Final = ("parquet", "arrow")
+FORMS: Final = ("text", "json", "jsonl", "csv", *TYPED)
 _SAMPLE_ROWS: Final = 1_000
 _NARROWEST: Final = 40
 _CSV_SPECIAL = re.compile(r'[",\r\n]')
@@ -42,7 +44,7 @@ class Column:
         title: Heading in text; the name if empty.
         style: How text shows a value: as it is, as a count, as a size, as yes or no.
         shown: Whether text shows it at all.
-        number: Whether values shown as they are are whole numbers; parquet wants to know.
+        number: Whether values shown as they are are whole numbers; typed forms want to know.
         whole: Whether text shows even a long value to its end.
     """
 
@@ -104,8 +106,8 @@ def rows(
         for record in records:
             line(to_json({n: record[n] for n in names}))
         return
-    if form == "parquet":
-        _parquet(columns, list(records))
+    if form in TYPED:
+        _typed(form, columns, list(records))
         return
     if form == "csv":
         csv_line(names)
@@ -124,10 +126,10 @@ def rows(
     )
 
 
-def _parquet(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> None:
+def _typed(form: str, columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> None:
     """Counts, sizes and numbers are int64, yes and no bool, all else text, lists and objects as
     JSON."""
-    from .parquet import write_columns
+    from .typed import write_columns
 
     found = []
     for column in columns:
@@ -139,7 +141,7 @@ def _parquet(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) ->
         else:
             texts = [v if v is None or isinstance(v, str) else to_json(v) for v in values]
             found.append((column.name, "string", texts))
-    write_columns(found)
+    write_columns(form, found)
 
 
 def table(

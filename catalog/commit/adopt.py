@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..data.footers.parse import ParsedFooter
     from ..format.schema import EncodedSchema
-    from .readable import OwnSchemas
+    from .own_schemas import OwnSchemas
     from .session import Session
     from .spots import Spot
 

@@ -24,7 +24,7 @@ from ..data.shown import shown
 from ..data.unify import FileSchema, unify
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.schema import decode_schema
+from ..format.schema import generation
 from ..log.files import Files
 from ..log.lookup import schemas_with
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence, Set
 
     from ..format.definitions import Definition
-    from ..format.schema import EncodedSchema
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
+
+    _Ask = Callable[[Callable[["Readable", State], Any]], Any]
 
 ON_CONFLICT: Final = ("raise", "allow")
 _HINT: Final = (
@@ -91,7 +92,9 @@ class _Live:
 
 
 class Readable:
-    """What one log has for each table, united, kept from write to write.
+    """The schemas that one log has for each table, as far as they unite, kept from write to write.
+
+    They are held against new ones as they are: united ones have lost what types were united.
 
     Args:
         writer: Whose log, for messages.
@@ -99,7 +102,7 @@ class Readable:
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
-        self._united: dict[str, tuple[frozenset[bytes], pa.Schema | None]] = {}
+        self._uniting: dict[str, tuple[frozenset[bytes], list[FileSchema] | None]] = {}
         self._live_in: dict[str, _Live] = {}
         self._defined: dict[str, bytes] = {}  # what the two go by
 
@@ -110,7 +113,7 @@ class Readable:
         fingerprint: bytes,
         schema: pa.Schema,
         *,
-        beside: pa.Schema | None,
+        beside: Sequence[pa.Schema],
         definition: Definition | None,
         removed: Collection[tuple[str, str]],
         empty: bool,
@@ -119,35 +122,74 @@ class Readable:
 
         Args:
             schema: As readers see it.
-            beside: What the same transaction has written to the table, united.
+            beside: What the same transaction has written to the table, likewise, as far as it
+                unites.
             definition: Of the table, by which readers see its files.
             removed: Tables and paths that the same transaction removes.
             empty: No file will have this schema.
         Raises:
             SchemaConflict: Two types of one column have no common type.
         """
-        name = b"" if definition is None else definition.name
-        if self._defined.setdefault(table, name) != name:
-            self._defined[table] = name
-            self._united.pop(table, None)
-            self._live_in.pop(table, None)
+        self._go_by(table, definition)
         used = self._used(state, table, all_known=empty)
-        united = self._unite(state, table, used, definition)
-        if beside is None and united is not None and fingerprint in used:
+        known = self._known(state, table, used, definition)
+        if not beside and known is not None and fingerprint in used:
             return
-        alone = beside is None and not empty and not removed
+        alone = not beside and not empty and not removed
         if alone and table in self._live_in and fingerprint in self._live_in[table].passed:
             return
         own = FileSchema(schema, self._writer, words="the data to be written")
-        held = [FileSchema(one, self._writer) for one in (united, beside) if one is not None]
-        if (united is not None or not used) and _unites([*held, own], table):
+        others = [FileSchema(one, self._writer, words="this transaction") for one in beside]
+        if (known is not None or not used) and unites([*(known or ()), *others, own], table):
             return
-        entries = self._live(state, table, removed, definition, empty=empty and beside is None)
-        if beside is not None:
-            entries.append(FileSchema(beside, self._writer, words="this transaction"))
-        _refuse_new_conflict(entries, own, table)
+        entries = self._live(state, table, removed, definition, empty=empty and not beside)
+        _refuse_new_conflict([*entries, *others], own, table)
         if alone:
             self._live_in[table].passed.add(fingerprint)
+
+    def read_as(
+        self,
+        state: State,
+        table: str,
+        schema: pa.Schema,
+        *,
+        beside: Sequence[pa.Schema],
+        definition: Definition | None,
+        removed: Collection[tuple[str, str]],
+        live: bool,
+    ) -> pa.Schema:
+        """What readers make of the columns of a schema, as far as it isn't their own type.
+
+        Args:
+            schema: As files will have it.
+            beside, definition, removed: As for `check`.
+            live: By the schemas of live files alone; else perhaps by more.
+        """
+        self._go_by(table, definition)
+        if live:
+            held = self._live(state, table, removed, definition, empty=False)
+        else:
+            used = self._used(state, table, all_known=False)
+            known = self._known(state, table, used, definition)
+            held = known or self._decoded(schemas_with(state, [table]).of_table(table), definition)
+        found = []
+        others = [*held, *(FileSchema(one, self._writer) for one in beside)]
+        for own in schema:
+            items = [_only(item, own.name) for item in others if own.name in item.schema.names]
+            items.append(FileSchema(_shown_alone(own, definition), self._writer))
+            with suppress(SchemaConflict):  # it can't be read as it is
+                read = unify(items, table).field(own.name)
+                if not read.type.equals(own.type) and generation(read) == generation(own):
+                    found.append(read)
+        return pa.schema(found)
+
+    def _go_by(self, table: str, definition: Definition | None) -> None:
+        """What was known by another definition isn't known any more."""
+        name = name_of(definition)
+        if self._defined.setdefault(table, name) != name:
+            self._defined[table] = name
+            self._uniting.pop(table, None)
+            self._live_in.pop(table, None)
 
     def _used(self, state: State, table: str, *, all_known: bool) -> Set[bytes]:
         """Fingerprints of the schemas that live files may have, or of all."""
@@ -158,20 +200,18 @@ class Readable:
             live = None
         return names if live is None or all_known else names & live.fingerprints
 
-    def _unite(
+    def _known(
         self, state: State, table: str, used: Set[bytes], definition: Definition | None
-    ) -> pa.Schema | None:
-        """Some schemas of a table as one; None if there are none, or they don't unite."""
-        known = self._united.get(table)
-        if known is None or known[0] != used:
+    ) -> list[FileSchema] | None:
+        """Some schemas of a table, if they unite; None if there are none, or they don't."""
+        kept = self._uniting.get(table)
+        if kept is None or kept[0] != used:
             entries = schemas_with(state, [table]).of_table(table)
-            wanted = [entry for entry in entries if entry.fingerprint in used]
-            schemas = self._decoded(wanted, definition)
-            united = None
-            with suppress(SchemaConflict):
-                united = unify(schemas, table) if schemas else None
-            known = self._united[table] = (frozenset(used), united)
-        return known[1]
+            wanted = (entry for entry in entries if entry.fingerprint in used)
+            found = self._decoded(wanted, definition)
+            uniting = telling(found) if found and unites(found, table) else None
+            kept = self._uniting[table] = (frozenset(used), uniting)
+        return kept[1]
 
     def _live(
         self,
@@ -216,81 +256,36 @@ class Readable:
         return found
 
 
-class OwnSchemas:
-    """What one transaction has written to its tables, and whether they can still be read.
-
-    Args:
-        check: `Session.check_readable`.
-        removed: Tables and paths that the transaction removes, kept up to date by it.
-        definition_of: The definition that the transaction goes by.
-    """
-
-    def __init__(
-        self,
-        check: Callable[..., None],
-        removed: Collection[tuple[str, str]],
-        definition_of: Callable[[str], Definition | None],
-    ) -> None:
-        self._check, self._removed, self._definition_of = check, removed, definition_of
-        self._sound: set[tuple[str, bytes, bytes]] = set()
-        self._written: dict[str, dict[bytes, pa.Schema]] = {}
-
-    def copy(self) -> OwnSchemas:
-        """What may be learnt more of it is not learnt here."""
-        found = OwnSchemas(self._check, self._removed, self._definition_of)
-        found._sound = set(self._sound)
-        found._written = {table: dict(known) for table, known in self._written.items()}
-        return found
-
-    def refuse_conflict(self, table: str, encoded: EncodedSchema, *, empty: bool = False) -> None:
-        """Refuse a schema that makes its table unreadable.
-
-        Args:
-            empty: There are no rows, so no file will have it.
-        Raises:
-            SchemaConflict: It does.
-        """
-        definition = self._definition_of(table)
-        identity = (table, encoded.fingerprint, b"" if definition is None else definition.name)
-        if identity in self._sound and not empty:
-            return
-        self._check(
-            table,
-            encoded.fingerprint,
-            shown(_as_read(encoded), definition).schema,
-            beside=self._united(table, definition),
-            definition=definition,
-            removed=self._removed,
-            empty=empty,
-        )
-        if not empty:
-            self._sound.add(identity)
-
-    def learn(self, table: str, encoded: EncodedSchema) -> None:
-        """Remember what was written to a table."""
-        self._written.setdefault(table, {}).setdefault(encoded.fingerprint, _as_read(encoded))
-
-    def _united(self, table: str, definition: Definition | None) -> pa.Schema | None:
-        """What was written to a table, as much of it as unites."""
-        united: pa.Schema | None = None
-        for schema in self._written.get(table, {}).values():
-            with suppress(SchemaConflict):
-                items = (united, shown(schema, definition).schema)
-                united = unify([FileSchema(one, "") for one in items if one is not None], table)
-        return united
+def name_of(definition: Definition | None) -> bytes:
+    """What tells a definition from others, and from none."""
+    return b"" if definition is None else definition.name
 
 
-def _as_read(encoded: EncodedSchema) -> pa.Schema:
-    """As readers have it: an extension type that nobody knows here is its storage."""
-    return decode_schema(encoded.message, encoded.generations)
+def _shown_alone(field: pa.Field, definition: Definition | None) -> pa.Schema:
+    """A column of a file to be written as readers see it: it is written under its own name."""
+    found = shown(pa.schema([field]), definition).schema
+    return pa.schema([found.field(field.name)]) if field.name in found.names else pa.schema([field])
 
 
-def _unites(schemas: Sequence[FileSchema], table: str) -> bool:
+def unites(schemas: Sequence[FileSchema], table: str) -> bool:
+    """Whether a table can be read with some schemas."""
     try:
         unify(schemas, table)
     except SchemaConflict:
         return False
     return True
+
+
+def telling(schemas: Sequence[FileSchema]) -> list[FileSchema]:
+    """Those that have a column, or a type of one, that none before them has."""
+    seen: set[tuple[str, int, pa.DataType]] = set()
+    found = []
+    for item in schemas:
+        columns = {(field.name, generation(field), field.type) for field in item.schema}
+        if not columns <= seen:
+            seen |= columns
+            found.append(item)
+    return found
 
 
 def _refuse_new_conflict(held: Sequence[FileSchema], own: FileSchema, table: str) -> None:
@@ -301,7 +296,7 @@ def _refuse_new_conflict(held: Sequence[FileSchema], own: FileSchema, table: str
     """
     for name in own.schema.names:
         before = [_only(item, name) for item in held if name in item.schema.names]
-        if not _unites(before, table):
+        if not unites(before, table):
             continue  # this column can't be read as it is
         try:
             unify([*before, _only(own, name)], table)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...errors import (
     CapabilityMissing,
@@ -36,8 +36,6 @@ from .readable import Readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import pyarrow as pa
 
     from ..ambient import Ambient
     from ..format.frame import LogIdentity
@@ -338,12 +336,9 @@ class Session:
         """Whether the log knows this schema of the table already."""
         return self.ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))
 
-    def check_readable(
-        self, table: str, fingerprint: bytes, schema: pa.Schema, **more: Any
-    ) -> None:
-        """Refuse a schema that makes its table unreadable; see `Readable.check`."""
-        readable = self._readable
-        self.ask(lambda state: readable.check(state, table, fingerprint, schema, **more))
+    def ask_readable(self, asked: Callable[[Readable, State], _T]) -> _T:
+        """What is asked of the tables of the newest state that is known; see `Readable`."""
+        return self.ask(lambda state: asked(self._readable, state))
 
     def ask(self, asked: Callable[[State], _T]) -> _T:
         """What the newest state that is known says. If it can't be read, others may have gone on

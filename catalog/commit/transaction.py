@@ -26,7 +26,8 @@ from .deleting import Deleting
 from .dropped import warn_dropped
 from .evolving import Evolving
 from .file_footer import footer_of, removals
-from .readable import OwnSchemas, check_on_conflict
+from .own_schemas import OwnSchemas
+from .readable import check_on_conflict
 from .room import Room
 from .spots import Added, NewFile, Spots, new_spots
 from .uploads import Uploads
@@ -66,7 +67,7 @@ class Transaction(Evolving, Deleting):
         self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
         self._columns = Columns(session, intent)
-        self._own = OwnSchemas(session.check_readable, self._removed.keys(), self._columns.of)
+        self._own = OwnSchemas(session.ask_readable, self._removed.keys(), self._columns.of)
         self._room = Room(intent.member())
         self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
@@ -113,7 +114,7 @@ class Transaction(Evolving, Deleting):
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
-            SchemaConflict: It wouldn't fit the table's columns. Nothing was written.
+            SchemaConflict: It wouldn't fit the table's columns: nothing of it becomes visible.
             UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
                 what can't be partitioned so: nothing of this write becomes visible.
             StorageError: Files written so far are orphans; gc takes them. From the transaction's
@@ -138,13 +139,13 @@ class Transaction(Evolving, Deleting):
         encoded_schema = encode_schema(schema)
         if refuses:
             self._own.refuse_conflict(table, encoded_schema)
+            batches = self._own.refuse_misfits(table, schema, data, batches)
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
         _path(meta)  # a bad name is refused before the first byte is written
         schemas = self._unknown(table, encoded_schema)
-        paths: list[str] = []
-        adds: list[wire.Action] = []
+        paths, adds = list[str](), list[wire.Action]()
         for name, rows in partitions(batches, by) if by else [(partition, batches)]:
             meta = replace(meta, partition=name, number=self._files, **self._removals())
             for encoded in encode_files(

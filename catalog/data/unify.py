@@ -1,4 +1,4 @@
-"""The one schema that a cut is read with: the widest type of each column, and files conformed to
+"""The one schema that a cut is read with: the common type of each column, and files conformed to
 it. Pure.
 
 Source: docs/format.md, section 5.3.
@@ -7,6 +7,7 @@ Source: docs/format.md, section 5.3.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,10 @@ import pyarrow as pa
 
 from ...errors import SchemaConflict
 from ..format.schema import GENERATION, encode_schema, generation
-from ..format.widening import plain, widen
+from ..format.widening import common_type, plain, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class FileSchema:
 def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     """The one schema that a cut's files of a table are read with.
 
-    Columns come in the order in which they are first seen; each has the widest of its types; a
+    Columns come in the order in which they are first seen; each has the common type of its types; a
     column whose name has several generations counts in its newest only. All columns are nullable.
 
     Raises:
@@ -58,32 +59,31 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     for item in schemas:
         for field in item.schema:
             newest[field.name] = max(newest.get(field.name, 0), generation(field))
-    types: dict[str, pa.DataType] = {}
-    source: dict[str, FileSchema] = {}
+    found: dict[str, dict[pa.DataType, FileSchema]] = {}
     for item in schemas:
         for field in item.schema:
-            if generation(field) != newest[field.name]:
-                continue
-            known = types.get(field.name)
-            if known is None:
-                types[field.name], source[field.name] = plain(field.type), item
-                continue
-            wider = widen(known, field.type)
-            if wider is None:
-                raise SchemaConflict(
-                    f"Column {field.name!r} of table {table!r} is {known} in "
-                    f"{source[field.name]} and {field.type} in {item}",
-                    key=field.name,
-                    writers=(source[field.name].writer, item.writer),
-                    hint="No safe common type exists. Rewrite one side with the other's type",
-                )
-            if wider != known:
-                types[field.name], source[field.name] = wider, item
+            if generation(field) == newest[field.name]:
+                found.setdefault(field.name, {}).setdefault(field.type, item)
+    types = {name: _common(name, table, seen) for name, seen in found.items()}
     return pa.schema(
         [
             pa.field(name, kind, metadata={GENERATION: str(newest[name])} if newest[name] else None)
             for name, kind in types.items()
         ]
+    )
+
+
+def _common(name: str, table: str, seen: Mapping[pa.DataType, FileSchema]) -> pa.DataType:
+    """The type of a column by those that files have."""
+    kind = common_type(seen)
+    if kind is not None:
+        return plain(kind)
+    one, other = next(pair for pair in itertools.combinations(seen, 2) if widen(*pair) is None)
+    raise SchemaConflict(
+        f"Column {name!r} of table {table!r} is {one} in {seen[one]} and {other} in {seen[other]}",
+        key=name,
+        writers=(seen[one].writer, seen[other].writer),
+        hint="No safe common type exists. Rewrite one side with the other's type",
     )
 
 

@@ -86,22 +86,33 @@ def _of_keys(keys: np.ndarray, wanted: np.ndarray) -> pa.Array:
 
 def _big_endian(keys: np.ndarray) -> np.ndarray:
     """The 8 bytes that each key stands for."""
-    bits = keys.astype(np.int64).view(np.uint64) ^ np.uint64(1 << 63)
-    return bits.astype(">u8").view(np.uint8).reshape(-1, _KEY_BYTES)
+    return _unsigned(keys).astype(">u8").view(np.uint8).reshape(-1, _KEY_BYTES)
+
+
+def _unsigned(keys: np.ndarray) -> np.ndarray:
+    """The same as numbers."""
+    return keys.astype(np.int64).view(np.uint64) ^ np.uint64(1 << 63)
 
 
 def _begin_with(whole: pa.Array, keys: np.ndarray) -> np.ndarray:
     """Whether each whole bound has the key that stands beside it."""
     _, offsets, data = whole.buffers()
-    starts = np.frombuffer(offsets, np.int32, len(whole) + 1, whole.offset * 4).astype(np.int64)
-    lengths = np.diff(starts)
-    body = (
-        np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    )
-    places = starts[:-1, None] + np.arange(_KEY_BYTES)
-    inside = np.arange(_KEY_BYTES) < lengths[:, None]
-    first = np.where(inside, body[np.where(inside, places, 0)], 0)
-    return (first == _big_endian(keys)).all(axis=1)  # type: ignore[no-any-return]
+    starts = np.frombuffer(offsets, np.int32, len(whole) + 1, whole.offset * 4)
+    starts, lengths = starts[:-1], np.diff(starts)
+    body = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    is_long = lengths >= _KEY_BYTES
+    words = np.ndarray(max(0, len(body) - _KEY_BYTES + 1), ">u8", body, strides=(1,))
+    if is_long.all():
+        return words[starts] == _unsigned(keys)  # type: ignore[no-any-return]
+    found = np.zeros(len(whole), np.bool_)
+    found[is_long] = words[starts[is_long]] == _unsigned(keys[is_long])
+    rest = np.flatnonzero(~is_long)
+    places = starts[rest, None] + np.arange(_KEY_BYTES)
+    inside = np.arange(_KEY_BYTES) < lengths[rest, None]
+    padded = np.append(body, np.uint8(0))
+    first = np.where(inside, padded[np.where(inside, places, -1)], 0)
+    found[rest] = (first == _big_endian(keys[rest])).all(axis=1)
+    return found
 
 
 def _is_utf8(bounds: pa.Array) -> bool:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from . import compute as pc
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -93,6 +95,44 @@ def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
         return np.zeros(0, form)
     size = np.dtype(form).itemsize
     return np.frombuffer(data, form, count, start * size)
+
+
+def distinct(values: pa.ChunkedArray) -> list[Any]:
+    """The values of a column of text or fixed-size binary without nulls, each once. Most such
+    columns of a log hold one, which is seen sooner than counted."""
+    if not len(values):
+        return []
+    if is_constant(values):
+        return [values[0].as_py()]
+    return pc.unique(values).to_pylist()  # type: ignore[no-any-return]
+
+
+def is_constant(values: pa.ChunkedArray) -> bool:
+    """Whether a column of text or fixed-size binary, without nulls and in one piece, is the same
+    value throughout; False may be wrong."""
+    return values.num_chunks == 1 and len(values) > 0 and _repeats(values.chunk(0))
+
+
+def _repeats(values: pa.Array) -> bool:
+    buffers, first, count = values.buffers(), values.offset, len(values)
+    if values.null_count:
+        return False
+    if values.type.id == _FIXED:
+        width, begin = values.type.byte_width, first * values.type.byte_width
+    else:
+        offsets = np.frombuffer(buffers[1], np.int32, count + 1, 4 * first)
+        width, begin = int(offsets[1] - offsets[0]), int(offsets[0])
+        if (np.diff(offsets) != width).any():
+            return False
+    if not width:
+        return True
+    raw = np.frombuffer(buffers[-1], np.uint8, count * width, begin)
+    return np.array_equal(raw[width:], raw[:-width])
+
+
+def one_chunk(values: pa.ChunkedArray) -> pa.Array:
+    """A column as one array; not copied, where it is one already."""
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 
 
 def is_null(values: pa.Array) -> np.ndarray:

@@ -20,14 +20,18 @@ _PLAIN: Final = {
     "count_distinct": "count_distinct",
     "equal": "equal",
     "filter": "filter",
+    "greater": "greater",
+    "greater_equal": "greater_equal",
     "is_nan": "is_nan",
     "less": "less",
+    "less_equal": "less_equal",
     "list_flatten": "list_flatten",
     "max": "max",
     "min_max": "min_max",
     "not_equal": "not_equal",
     "or_": "or",
     "run_end_encode": "run_end_encode",
+    "take": "take",
     "unique": "unique",
 }
 

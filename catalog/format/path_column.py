@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import CorruptObject, InvalidPath
 from . import compute as pc
+from .columns import distinct
 from .names import MAX_PATH_BYTES, MAX_SEGMENT_BYTES, check_path, fits_name
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def check_tables(tables: pa.ChunkedArray, key: str) -> None:
     Raises:
         CorruptObject: One of them is empty, or too long once it is encoded.
     """
-    for name in pc.unique(tables).to_pylist():
+    for name in distinct(tables):
         if not name or not fits_name(name):
             raise CorruptObject(f"{key} names a table {name[:60]!r} that can't be", key=key)
 
@@ -55,7 +56,7 @@ def check_partitions(partitions: pa.ChunkedArray, key: str) -> None:
     Raises:
         CorruptObject: One of them is too long once it is encoded.
     """
-    for name in pc.unique(partitions).to_pylist():
+    for name in distinct(partitions):
         if not fits_name(name):
             raise CorruptObject(f"{key} names a partition {name[:60]!r} that can't be", key=key)
 

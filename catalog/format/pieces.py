@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import CorruptObject, UnsupportedFeature
 from ..wire import lakelog_segment_pb2 as wire
 from . import compute as pc
+from .columns import is_constant
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message
 from .names import segment_name
@@ -135,7 +136,10 @@ def describe(kind: int, rows: pa.Table, columns: Sequence[str] = ()) -> wire.Seg
 
 def partitions_of(rows: pa.Table) -> tuple[str, str]:
     """The least and the greatest partition of some files, in UTF-8 order."""
-    found = pc.min_max(rows.column("partition")).as_py()
+    partitions = rows.column("partition")
+    if is_constant(partitions):
+        return (first := partitions[0].as_py()), first
+    found = pc.min_max(partitions).as_py()
     return found["min"], found["max"]
 
 

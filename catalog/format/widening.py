@@ -1,35 +1,62 @@
-"""Which types unite, as what: the widest of a column's types holds the values of all. Pure.
+"""Which types unite, as what: a column's type holds the values of all types that files give it.
+Pure.
 
 Source: docs/format.md, section 5.3.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence, Set
+
 _INTS: Final = ("int8", "int16", "int32", "int64")
 _UINTS: Final = ("uint8", "uint16", "uint32", "uint64")
+_REALS: Final = ("halffloat", "float", "double")
+_DIGITS: Final = dict(zip((*_INTS, *_UINTS), (3, 5, 10, 19, 3, 5, 10, 20), strict=True))
+_MOST_DIGITS: Final = 76
 _UNITS: Final = ("s", "ms", "us", "ns")
 
 
 def widen(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type that holds every value of both without loss, or None if there is none."""
-    if left.equals(right):
-        return left
-    left, right = plain(left), plain(right)
-    if left.equals(right):
-        return left
-    if pa.types.is_null(left):
-        return right
-    if pa.types.is_null(right):
-        return left
-    for rule in (_widen_numbers, _widen_decimals, _widen_times, _widen_nested):
-        found = rule(left, right)
+    return common_type((left, right))
+
+
+def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
+    """The type that holds every value of all of some types without loss; None if two of them have
+    no such type.
+
+    It is found of all at once: step by step, what comes out would depend on their order, and with
+    it whether a table can be read. (int8 and uint64 have no common type, though each has one with a
+    decimal.) Only the order of a struct's fields is that in which they are first met.
+
+    Args:
+        kinds: One at least.
+    """
+    own = _distinct(kinds)
+    if len(own) == 1:
+        return own[0]
+    own = _distinct(map(plain, own))
+    own = [kind for kind in own if not pa.types.is_null(kind)] or own
+    if len(own) == 1:
+        return own[0]
+    for rule in (_common_number, _common_time, _common_list, _common_struct):
+        found = rule(own)
         if found is not None:
             return found
     return None
+
+
+def _distinct(kinds: Iterable[pa.DataType]) -> list[pa.DataType]:
+    found: list[pa.DataType] = []
+    for kind in kinds:
+        if not any(kind.equals(other) for other in found):
+            found.append(kind)
+    return found
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -45,93 +72,83 @@ def plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _widen_numbers(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    a, b = str(left), str(right)
-    for family in (_INTS, _UINTS, ("halffloat", "float", "double")):
-        if a in family and b in family:
-            return left if family.index(a) > family.index(b) else right
-    for small, big in ((a, b), (b, a)):
-        if small in _UINTS[:3] and big in _INTS:
-            need = _INTS[_UINTS.index(small) + 1]
-            return pa.type_for_alias(max(need, big, key=_INTS.index))
-        if small in (*_INTS[:3], *_UINTS[:3]) and big == "double":
-            return pa.float64()
-        if small in (*_INTS[:2], *_UINTS[:2]) and big == "float":
-            return pa.float32()
-        if small in (_INTS[2], _UINTS[2]) and big == "float":
-            return pa.float64()
-    return None
-
-
-def _widen_decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    shapes = [_decimal_shape(left), _decimal_shape(right)]
-    if None in shapes or not (pa.types.is_decimal(left) or pa.types.is_decimal(right)):
+def _common_number(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    decimals = [kind for kind in kinds if pa.types.is_decimal(kind)]
+    names = {str(kind) for kind in kinds if not pa.types.is_decimal(kind)}
+    signed, unsigned, reals = (names.intersection(of) for of in (_INTS, _UINTS, _REALS))
+    if len(signed) + len(unsigned) + len(reals) < len(names):
         return None
-    scale = max(shape[1] for shape in shapes if shape)
-    digits = max(shape[0] - shape[1] for shape in shapes if shape)
-    if digits + scale > 76:
+    if signed and "uint64" in unsigned:
         return None
-    return (
-        pa.decimal128(digits + scale, scale)
-        if digits + scale <= 38
-        else pa.decimal256(digits + scale, scale)
-    )
+    if decimals:
+        return None if reals else _common_decimal([*decimals, *map(_as_decimal, signed | unsigned)])
+    if reals:
+        return _common_real(signed | unsigned, reals)
+    if not signed:
+        return pa.type_for_alias(max(unsigned, key=_UINTS.index))
+    widths = [*map(_INTS.index, signed), *(_UINTS.index(name) + 1 for name in unsigned)]
+    return pa.type_for_alias(_INTS[max(widths)])
 
 
-def _decimal_shape(kind: pa.DataType) -> tuple[int, int] | None:
-    if pa.types.is_decimal(kind):
-        return kind.precision, kind.scale
-    digits = {
-        "int8": 3,
-        "int16": 5,
-        "int32": 10,
-        "int64": 19,
-        "uint8": 3,
-        "uint16": 5,
-        "uint32": 10,
-        "uint64": 20,
-    }
-    found = digits.get(str(kind))
-    return (found, 0) if found else None
+def _common_real(wholes: Set[str], reals: Set[str]) -> pa.DataType | None:
+    if not wholes.isdisjoint((_INTS[3], _UINTS[3])):
+        return None
+    if "double" in reals or not wholes.isdisjoint((_INTS[2], _UINTS[2])):
+        return pa.float64()
+    return pa.float32() if wholes or "float" in reals else pa.float16()
 
 
-def _widen_times(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    if pa.types.is_timestamp(left) and pa.types.is_timestamp(right):
-        if (left.tz is None) != (right.tz is None):
-            return None
-        zone = left.tz if left.tz == right.tz else "UTC"
-        return pa.timestamp(max(left.unit, right.unit, key=_UNITS.index), zone)
-    if pa.types.is_date(left) and pa.types.is_date(right):
+def _as_decimal(whole: str) -> pa.DataType:
+    return pa.decimal128(_DIGITS[whole], 0)
+
+
+def _common_decimal(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    scale = max(kind.scale for kind in kinds)
+    digits = max(kind.precision - kind.scale for kind in kinds) + scale
+    if digits > _MOST_DIGITS:
+        return None
+    return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
+
+
+def _common_time(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    types = pa.types
+    if all(map(types.is_date, kinds)):
         return pa.date64()
-    for day, stamp in ((left, right), (right, left)):
-        if pa.types.is_date32(day) and pa.types.is_timestamp(stamp) and stamp.tz is None:
-            return stamp
-    if pa.types.is_time(left) and pa.types.is_time(right):
-        unit = max(left.unit, right.unit, key=_UNITS.index)
+    stamps = [kind for kind in kinds if types.is_timestamp(kind)]
+    if stamps and all(types.is_timestamp(kind) or types.is_date32(kind) for kind in kinds):
+        zones = {kind.tz for kind in stamps}
+        if zones != {None} and (None in zones or len(stamps) < len(kinds)):
+            return None
+        return pa.timestamp(_finest(stamps), zones.pop() if len(zones) == 1 else "UTC")
+    if all(map(types.is_time, kinds)):
+        unit = _finest(kinds)
         return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
-    if pa.types.is_duration(left) and pa.types.is_duration(right):
-        return pa.duration(max(left.unit, right.unit, key=_UNITS.index))
+    if all(map(types.is_duration, kinds)):
+        return pa.duration(_finest(kinds))
     return None
 
 
-def _widen_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    if pa.types.is_list(left) and pa.types.is_list(right):
-        inner = widen(left.value_type, right.value_type)
-        return None if inner is None else pa.list_(inner)
-    if pa.types.is_struct(left) and pa.types.is_struct(right):
-        ours, theirs = left.names, right.names
-        if len(set(ours)) < len(ours) or len(set(theirs)) < len(theirs):
+def _finest(kinds: Sequence[pa.DataType]) -> str:
+    return max((str(kind.unit) for kind in kinds), key=_UNITS.index)
+
+
+def _common_list(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    if not all(map(pa.types.is_list, kinds)):
+        return None
+    inner = common_type(kind.value_type for kind in kinds)
+    return None if inner is None else pa.list_(inner)
+
+
+def _common_struct(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    if not all(map(pa.types.is_struct, kinds)):
+        return None
+    types: dict[str, list[pa.DataType]] = {}
+    for kind in kinds:
+        if len(set(kind.names)) < len(kind.names):
             return None  # a name that stands twice names nothing
-        names = [*ours, *(name for name in theirs if name not in ours)]
-        fields = []
-        for name in names:
-            a, b = left.get_field_index(name), right.get_field_index(name)
-            if a < 0 or b < 0:
-                kind = left.field(a).type if a >= 0 else right.field(b).type
-            else:
-                kind = widen(left.field(a).type, right.field(b).type)
-            if kind is None:
-                return None
-            fields.append(pa.field(name, kind))
-        return pa.struct(fields)
-    return None
+        for field in kind:
+            types.setdefault(field.name, []).append(field.type)
+    found = {name: common_type(own) for name, own in types.items()}
+    if None in found.values():
+        return None
+    return pa.struct([pa.field(name, kind) for name, kind in found.items()])

@@ -16,7 +16,7 @@ from ...errors import CorruptObject
 from ..format.run import Run, files_rows
 from ..format.segment_bytes import decode_segment
 from ..format.segments import total
-from ..format.statistics_form import unpack_statistics
+from ..format.statistics_form import statistics_by_column, unpack_statistics
 from ..format.statistics_rows import statistics_rows
 from ..format.wire_kinds import FILES, ROW_GROUPS
 from ..wire import lakelog_checkpoint_pb2 as wire
@@ -192,6 +192,16 @@ def decode_describing(data: memoryview, piece: Piece, *, exact: bool = False) ->
         return decode_segment(data, ROW_GROUPS, piece.rows, piece.where, exact=exact)
     names = list(piece.segment.columns)
     return unpack_statistics(data, piece.kind, piece.rows, names, piece.where, exact=exact)
+
+
+def decode_statistics(data: memoryview, piece: Piece) -> dict[str, tuple[np.ndarray, pa.Table]]:
+    """Statistics of a piece column by column; see `statistics_by_column`.
+
+    Raises:
+        CorruptObject: Not sound.
+    """
+    names = list(piece.segment.columns)
+    return statistics_by_column(data, piece.kind, piece.rows, names, piece.where)
 
 
 def _fresh_rows(state: State, fresh: Files) -> list[Rows]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
-from ..format.columns import column, numbers
+from ..format.columns import column, distinct, numbers
 from ..format.run import CORE_COLUMNS, Run, files_rows
 from .part import MANY_TABLES, Part, batch_parts, in_partition, share_a_path, tables_with
 
@@ -105,7 +105,7 @@ class Files:
         ]
         known = self.known_in_base.get(table, (self.known or {}).get(table, set()))
         for part in based if self.known is not None else ():
-            for fingerprint in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
+            for fingerprint in distinct(part.rows(table).column("schema_fingerprint")):
                 if fingerprint not in known:
                     raise CorruptObject(
                         f"{part.run.key} holds a file of table {table!r} with the schema "
@@ -179,7 +179,7 @@ class Files:
         found = {add.schema_fingerprint for add, _ in self.added.get(table, {}).values()}
         for part in self.parts:
             if table in part.run.ranges:
-                found.update(pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist())
+                found.update(distinct(part.rows(table).column("schema_fingerprint")))
         return found
 
     def is_live(self, table: str, path: str) -> bool:
@@ -343,7 +343,7 @@ class Files:
             problem = f"{transaction.key} holds a batch of another revision"
             self.broken_ranges.append((piece, CorruptObject(problem, key=transaction.key)))
             return
-        fingerprints = pc.unique(part.run.core.column("schema_fingerprint")).to_pylist()
+        fingerprints = distinct(part.run.core.column("schema_fingerprint"))
         is_new = is_new or self._all_new(part.run)
         for table, (start, end) in part.run.ranges.items():
             if not self._wants(table):
@@ -351,7 +351,7 @@ class Files:
             if self.known is not None and not all(
                 self._knows(table, fingerprint) for fingerprint in fingerprints
             ):
-                for own in pc.unique(part.rows(table).column("schema_fingerprint")).to_pylist():
+                for own in distinct(part.rows(table).column("schema_fingerprint")):
                     self._check_known(table, own, transaction.key)
             if is_new:
                 continue

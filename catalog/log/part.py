@@ -66,7 +66,7 @@ class Part:
             start, end = self.run.ranges.get(table, (0, 0))
             rows = rows.slice(start, end - start)
         mask = self.live(table)
-        return rows if mask is None else rows.filter(mask)
+        return rows if mask is None else pc.filter(rows, mask)
 
     def find(self, table: str, path: str) -> int:
         """Row of a live file, or -1."""

@@ -41,7 +41,7 @@ def asked_rows(files: Files, asked: Asked, facts: TableFacts | None, *, whole: b
     if asked.found is not None and facts is not None:
         from .skipping import kept_files
 
-        rows = rows.filter(array(kept_files(facts, asked.found)))
+        rows = pc.filter(rows, array(kept_files(facts, asked.found)))
     if asked.partition is None:
         return rows
     return pc.filter(rows, in_partition(rows, asked.partition))

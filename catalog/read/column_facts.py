@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.bound_arrays import is_text_kind, known_keys, text_bounds
-from ..format.columns import array, column, is_null, numbers
+from ..format.columns import array, is_null, numbers, one_chunk
 from ..format.segments import NO_NAN
 from ..format.statistics import bound_type, encode_float, value_statistics
 from ..where.outcomes import Bounds, Facts, Outcomes, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..data.shown import Shown
     from .row_filter import RowFilter
@@ -44,21 +44,21 @@ class Units:
     _said: dict[str, list[tuple[pa.Table, np.ndarray]]] = field(default_factory=dict)
     _groups: list[UnitsOfSchema] | None = None
 
-    def take(self, said: pa.Table, places: np.ndarray, columns: Iterable[str]) -> None:
-        """Take in what statistics say of some columns.
+    def take(self, name: str, said: pa.Table, places: np.ndarray) -> None:
+        """Take in what statistics say of a column.
 
         Args:
-            said: Rows of STATISTICS or ROW_GROUP_STATISTICS as they are worked with.
+            said: Rows of STATISTICS or ROW_GROUP_STATISTICS, of this column alone.
             places: Per row the unit that it speaks of; -1: none of these.
         """
-        for name in columns:
-            of_column = numbers(pc.equal(said.column("column"), column([name], pa.string())[0]))
-            at = np.flatnonzero(of_column & (places >= 0))
-            if len(at):
-                more = (said.take(array(at)), places[at])
-                self._said[name] = [*self._said.get(name, ()), more]  # others may be reading
-                for group in self._groups or ():
-                    group.forget(name)
+        if not len(places):
+            return
+        if places.min() < 0:
+            at = np.flatnonzero(places >= 0)
+            said, places = said.take(array(at)), places[at]
+        self._said[name] = [*self._said.get(name, ()), (said, places)]  # others may be reading
+        for group in self._groups or ():
+            group.forget(name)
 
     def forget(self) -> None:
         """Let go of what was taken in."""
@@ -69,6 +69,8 @@ class Units:
         true, false, null = (np.zeros(len(self.rows), np.bool_) for _ in range(3))
         for members, facts in self.by_schema(wanted.target):
             found = outcomes(wanted.predicate, facts)
+            if len(members) == len(true):
+                return found
             true[members], false[members], null[members] = found.true, found.false, found.null
         return Outcomes(true, false, null)
 
@@ -93,11 +95,21 @@ class Units:
         if parts is None:
             return None
         said = parts[0][0] if len(parts) == 1 else pa.concat_tables([rows for rows, _ in parts])
-        places = np.concatenate([places for _, places in parts])
+        places = parts[0][1] if len(parts) == 1 else np.concatenate([where for _, where in parts])
+        everyone = np.arange(len(self.rows))
+        if np.array_equal(places, everyone):
+            return said, everyone
         row_of = np.full(len(self.rows), -1, np.int64)
         row_of[places] = np.arange(len(places))
         row_of[np.bincount(places, minlength=len(self.rows)) != 1] = -1
         return said, row_of
+
+
+def within(places: np.ndarray, count: int) -> np.ndarray:
+    """The places; -1 for those that are not below a count."""
+    if len(places) and (places.min() < 0 or places.max() >= count):
+        return np.where((places < 0) | (places >= count), -1, places)
+    return places
 
 
 class UnitsOfSchema:
@@ -138,9 +150,12 @@ class UnitsOfSchema:
     def _facts(self, name: str) -> Facts:
         kind = self._shown.own.field(name).type
         found = self._units.row_of(name)
-        if found is None or (found[1][self.members] < 0).all():
+        if found is None:
             return Facts(kind, self._rows, np.full(len(self._rows), -1, np.int64))
-        return _read(found[0], found[1][self.members], self._rows, kind)
+        said, row_of = found
+        if len(self.members) < len(row_of):
+            row_of = row_of[self.members]
+        return _read(said, row_of, self._rows, kind)
 
 
 def of_constant(value: pa.Scalar, rows: np.ndarray) -> Facts:
@@ -162,11 +177,12 @@ def of_constant(value: pa.Scalar, rows: np.ndarray) -> Facts:
 def _read(said: pa.Table, row_of: np.ndarray, rows: np.ndarray, kind: pa.DataType) -> Facts:
     """Facts from rows of statistics; -1 for a unit of which none speaks."""
     there = row_of >= 0
-    at = array(np.where(there, row_of, 0))
-    taken = {
-        name: said.column(name).take(at).combine_chunks()
-        for name in ("null_count", "min", "max", "min_bytes", "max_bytes", "exact")
-    }
+    if not there.any():
+        return Facts(kind, rows, np.full(len(rows), -1, np.int64))
+    facts = said.select(["null_count", "min", "max", "min_bytes", "max_bytes", "exact"])
+    if not np.array_equal(row_of, np.arange(facts.num_rows)):
+        facts = pc.take(facts, array(np.where(there, row_of, 0)))
+    taken = dict(zip(facts.schema.names, map(one_chunk, facts.columns), strict=True))
     nulls = np.where(there & ~is_null(taken["null_count"]), numbers(taken["null_count"]), -1)
     nulls = np.where((nulls < 0) | (nulls > rows), -1, nulls)
     bounds = bound_type(kind)
@@ -195,4 +211,4 @@ def _bounds(keys: pa.Array, whole: pa.Array, kind: pa.DataType, there: np.ndarra
     if is_text_kind(kind):
         values = text_bounds(keys, whole, kind)
         return Bounds(values, there & ~is_null(values))
-    return Bounds(numbers(keys).astype(np.int64), there & known_keys(keys, whole, kind))
+    return Bounds(numbers(keys).astype(np.int64, copy=False), there & known_keys(keys, whole, kind))

@@ -34,11 +34,10 @@ class RowGroups:
     numbers: np.ndarray
     units: Units
 
-    def places_of(self, said: pa.Table) -> np.ndarray:
-        """Per row of ROW_GROUP_STATISTICS the row group that it speaks of; -1: none of these."""
+    def places_of(self, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Which of these some row groups are, by file and number; -1: none."""
         keys = (self.places << _SHIFT) + self.numbers
-        rows, order = (numbers(said.column(n)).astype(np.int64) for n in ("row", "row_group"))
-        spoken = (rows << _SHIFT) + order
+        spoken = (rows << _SHIFT) + order.astype(np.int64)
         found = np.searchsorted(keys, spoken)
         hit = (found < len(keys)) & (rows >= 0)
         hit[hit] = keys[found[hit]] == spoken[hit]

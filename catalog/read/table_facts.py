@@ -19,18 +19,20 @@ import pyarrow as pa
 
 from ...errors import CorruptError
 from ..data.shown import shown, stored_names
-from ..format.columns import array, empty_table, numbers
+from ..format import compute as pc
+from ..format.columns import array, column, distinct, empty_table, numbers
 from ..format.run import files_rows
 from ..format.statistics_rows import StatisticsRows, statistics_rows
 from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
-from ..log.checkpoint_files import decode_describing
+from ..log.checkpoint_files import decode_describing, decode_statistics
 from ..log.merge import rows_schema
-from .column_facts import Units
+from ..log.state import SMALL_BYTES
+from .column_facts import Units, within
 from .row_groups import RowGroups, known_row_groups
 from .statistics import StatisticsWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..data.shown import Shown
     from ..format.pieces import Piece
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from ..log.part import Part
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
+
+    _ByColumn = dict[str, tuple[np.ndarray, pa.Table]]
 
 KEPT_FACTS: Final = 1 << 24  # of one table, in files times columns; beyond, all are read anew
 
@@ -152,9 +156,14 @@ class TableFacts:
         return {name: shown(schema, definition) for name, schema in self.schemas.items()}
 
     def _units(self, rows: pa.Table) -> Units:
-        coded = rows.column("schema_fingerprint").combine_chunks().dictionary_encode()
-        schemas = [self._shown_of[name] for name in coded.dictionary.to_pylist()]
-        return Units(numbers(rows.column("row_count")), numbers(coded.indices), schemas)
+        fingerprints = rows.column("schema_fingerprint")
+        found = distinct(fingerprints)
+        if len(found) == 1:
+            codes = np.zeros(rows.num_rows, np.int32)
+        else:
+            codes = numbers(pc.index_in(fingerprints, column(found, fingerprints.type)))
+        schemas = [self._shown_of[name] for name in found]
+        return Units(numbers(rows.column("row_count")), codes, schemas)
 
     def _row_groups(self, source: Source) -> RowGroups:
         count = len(source.live)
@@ -165,7 +174,7 @@ class TableFacts:
             pieces = [piece for piece in source.part.described_by if piece.kind == ROW_GROUPS]
             if not pieces:
                 return known_row_groups(source.units, source.live, np.zeros(count, np.int64), None)
-            said = _decoded(pieces, ROW_GROUPS, self._fetched(pieces), source.first)
+            said = _row_groups(pieces, self._fetched(pieces), source.first)
             whole = source.part.run.full().column("row_groups").slice(source.first, count)
             stated = numbers(whole).astype(np.int64)
         return known_row_groups(source.units, source.live, stated, said)
@@ -180,21 +189,46 @@ class TableFacts:
         if held > KEPT_FACTS:
             self._forget()
             new = list(columns)
-        wanted = [(source, _of_columns(source.part, kind, new)) for source in self._sources]
-        bodies = self._fetched([piece for _, pieces in wanted for piece in pieces])
-        for source, pieces in wanted:
-            if source.part is None:
-                found = self._said_of_adds
-                said = found.files if kind == STATISTICS else found.groups
-            else:
-                said = _decoded(pieces, kind, bodies, source.first)
-            if kind == STATISTICS:
-                places = numbers(said.column("row")).astype(np.int64)
-                places[(places < 0) | (places >= len(source.live))] = -1
-                source.units.take(said, places, new)
-            elif source.row_groups is not None:
-                source.row_groups.units.take(said, source.row_groups.places_of(said), new)
+        for source, found in self._said(kind, new):
+            for name in found.keys() & set(new):
+                rows, said = found[name]
+                if kind == STATISTICS:
+                    source.units.take(name, said, within(rows, len(source.live)))
+                elif source.row_groups is not None:
+                    places = source.row_groups.places_of(rows, numbers(said.column("row_group")))
+                    source.row_groups.units.take(name, said, places)
         self._loaded.update((kind, name) for name in new)
+
+    def _said(self, kind: int, columns: Sequence[str]) -> Iterator[tuple[Source, _ByColumn]]:
+        """What is said of some columns, perhaps beside others, with rows counted from the first
+        file of the table."""
+        wanted = [
+            (source, piece)
+            for source in self._sources
+            for piece in _of_columns(source.part, kind, columns)
+        ]
+        bodies = self._fetched([piece for _, piece in wanted])
+        wanted = [(source, piece) for source, piece in wanted if id(piece) in bodies]
+
+        def decoded(one: tuple[Source, Piece]) -> _ByColumn | CorruptError:
+            source, piece = one
+            try:
+                found = decode_statistics(bodies[id(piece)], piece)
+            except CorruptError as error:
+                return error
+            return {name: (rows - source.first, said) for name, (rows, said) in found.items()}
+
+        is_large = sum(piece.length for _, piece in wanted) > SMALL_BYTES
+        several = (self.state.map_large if is_large else map)(decoded, wanted)
+        for (source, _), result in zip(wanted, several, strict=True):
+            if isinstance(result, CorruptError):
+                _warn(result)
+            else:
+                yield source, result
+        last = self._sources[-1] if self._sources else None
+        if last is not None and last.part is None:
+            said = self._said_of_adds
+            yield last, _by_column(said.files if kind == STATISTICS else said.groups, columns)
 
     def _forget(self) -> None:
         self._loaded.clear()
@@ -225,11 +259,21 @@ def _of_columns(part: Part | None, kind: int, columns: Iterable[str]) -> list[Pi
     return [p for p in pieces if p.kind == kind and not wanted.isdisjoint(p.segment.columns)]
 
 
-def _decoded(
-    pieces: Sequence[Piece], kind: int, bodies: dict[int, memoryview], first: int
-) -> pa.Table:
-    """What pieces of one kind say, with rows counted from the first file of the table."""
-    found = [empty_table(rows_schema(kind))]
+def _by_column(said: pa.Table, columns: Sequence[str]) -> _ByColumn:
+    """Rows of statistics as they are worked with, of some columns, column by column."""
+    if not said.num_rows:
+        return {}
+    rows = numbers(said.column("row")).astype(np.int64)
+    found = {}
+    for name in columns:
+        own = numbers(pc.equal(said.column("column"), column([name], pa.string())[0]))
+        found[name] = (rows[own], pc.filter(said, array(own)))
+    return found
+
+
+def _row_groups(pieces: Sequence[Piece], bodies: dict[int, memoryview], first: int) -> pa.Table:
+    """What pieces of ROW_GROUPS say, with rows counted from the first file of the table."""
+    found = [empty_table(rows_schema(ROW_GROUPS))]
     for piece in pieces:
         if id(piece) in bodies:
             try:

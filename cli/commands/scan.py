@@ -18,15 +18,15 @@ that can't hold any are not read.
 
 jsonl is an object a line; json is one object with the token of what was read and the rows, a row a
 line. In csv an empty field is null and "" is an empty text. Times with a zone are printed in UTC,
-binary values in base64, NaN and infinities as the texts NaN, Infinity and -Infinity. parquet has
-all of that in its own types. `lakelog write` takes each of these back, value by value, into a table
-that has the same types."""
+binary values in base64, NaN and infinities as the texts NaN, Infinity and -Infinity. parquet and
+arrow (a stream of Arrow IPC) have all of that in their own types. `lakelog write` takes each of
+these back, value by value, into a table that has the same types."""
 EXAMPLES: Final = """
 lakelog scan s3://lake/catalog weather hourly --limit 10
 lakelog scan ./catalog weather hourly --columns time_hour,temp --output csv > temp.csv
 lakelog scan ./catalog weather hourly --where "origin = 'JFK' and temp < 15" --output jsonl
 lakelog scan ./catalog weather hourly --as-of 2013-06-30T00:00Z --output parquet > june.parquet
-lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jsonl --writer x
+lakelog scan ./a db orders -o arrow | lakelog write ./b db orders - --format arrow --writer x
 """
 
 

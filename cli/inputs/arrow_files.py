@@ -21,7 +21,7 @@ def read_schema(source: Source) -> pa.Schema:
         InvalidParquet, UsageError: It is no such file, or has a column twice.
     """
     try:
-        with _open(source) as file:
+        with _open(source, _Read(source)) as file:
             schema = file.schema_arrow if source.form == "parquet" else file.schema
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(source, error) from error
@@ -43,21 +43,62 @@ def read_batches(source: Source, columns: list[str] | None = None) -> Iterator[p
         InvalidParquet, UsageError: It is damaged.
     """
     try:
-        with _open(source) as file:
+        read = _Read(source)
+        with _open(source, read) as file:
             if source.form == "parquet":
                 yield from file.iter_batches(columns=columns)
                 return
-            batches = file
-            if isinstance(file, pa.RecordBatchFileReader):
-                batches = (file.get_batch(place) for place in range(file.num_record_batches))
-            for batch in batches:
+            is_file = isinstance(file, pa.RecordBatchFileReader)
+            for batch in _of_file(file) if is_file else _of_stream(file, read):
                 batch.validate(full=True)
                 yield batch if columns is None else batch.select(columns)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(source, error) from error
 
 
-def _open(source: Source) -> Any:
+def _of_file(file: pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
+    for place in range(file.num_record_batches):
+        yield file.get_batch(place)
+
+
+def _of_stream(file: pa.RecordBatchStreamReader, read: _Read) -> Iterator[pa.RecordBatch]:
+    """The batches up to the mark at the end. Arrow takes a stream without one for whole, though
+    whoever wrote it may have failed.
+
+    Raises:
+        ValueError: There is none.
+    """
+    while True:
+        before = read.count
+        try:
+            yield file.read_next_batch()
+        except StopIteration:
+            break
+    if read.count == before:
+        raise ValueError("it breaks off, without the mark at the end; was it written in whole?")
+
+
+class _Read:
+    """The bytes of a file as they are read, counted."""
+
+    closed = False
+
+    def __init__(self, source: Source) -> None:
+        self._file = source.open()
+        self.count = 0
+
+    def read(self, size: int | None = None) -> bytes:
+        """Some more."""
+        found: bytes = self._file.read(size)
+        self.count += len(found)
+        return found
+
+    def close(self) -> None:
+        """Read no more."""
+        self._file.close()
+
+
+def _open(source: Source, read: _Read) -> Any:
     if source.form == "parquet":
         import pyarrow.parquet as pq
 
@@ -65,7 +106,7 @@ def _open(source: Source) -> Any:
     try:
         return pa.ipc.open_file(pa.memory_map(source.path))
     except pa.ArrowInvalid:
-        return pa.ipc.open_stream(source.open())
+        return pa.ipc.open_stream(read)
 
 
 def _unreadable(source: Source, error: Exception) -> UsageError:

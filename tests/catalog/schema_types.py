@@ -55,6 +55,7 @@ NESTED = [
     pa.struct([("x", pa.int64()), ("y", pa.string())]),
     pa.struct([("y", pa.large_string()), ("x", pa.int16())]),
     pa.struct([("z", pa.list_(pa.int32()))]),
+    pa.struct([("x", pa.decimal128(5, 2))]),
     pa.map_(pa.string(), pa.int32()),
 ]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 
+import lakelog
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -50,6 +52,26 @@ def test_what_can_be_united_goes_through(catalog, store):
         write(writer, small, pa.table({"a": [2.5]}), pa.table({"b": ["x"]}))
         write(writer, pa.table({"a": pa.nulls(1)}))
     assert sorted(read(store)["a"].drop_null().to_pylist()) == [1.0, 2.5]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_each_two_types_must_unite(catalog, store, at_once):
+    """A decimal holds the values of int8 and of uint64; without it they have no common type, and
+    its files may go."""
+    tables = [pa.table({"a": pa.array([1], kind)}) for kind in (pa.decimal128(5, 2), pa.int8())]
+    last = pa.table({"a": pa.array([2**64 - 1], pa.uint64())})
+    with catalog.writer("w", "db") as writer:
+        if at_once:
+            with writer.transaction() as tx:
+                for table in tables:
+                    tx.write("t", table)
+                with pytest.raises(SchemaConflict, match="int8 in this transaction and uint64"):
+                    tx.write("t", last)
+        else:
+            write(writer, *tables)
+            with pytest.raises(SchemaConflict, match="is int8 in files of 'w'"):
+                write(writer, last)
+    assert read(store)["a"].type == pa.decimal128(5, 2)
 
 
 def test_it_can_be_allowed(catalog, store):
@@ -250,3 +272,85 @@ def test_a_conflict_that_was_mended_stays_mended(catalog, store):
         with pytest.raises(SchemaConflict, match="'a'"):
             write(writer, TEXTS)
         assert read(store).num_rows == 1
+
+
+# --- Times that don't fit -------------------------------------------------------------------------
+
+FINE = pa.table({"at": pa.array([1], pa.timestamp("ns"))})
+LATE = dt.datetime(9999, 12, 31)
+BEYOND = [
+    pa.array([dt.datetime(2000, 1, 1), LATE], pa.timestamp("us")),
+    pa.array([None, LATE], pa.timestamp("ms")),
+    pa.array([None, LATE.date()], pa.date32()),
+]
+
+
+@pytest.mark.parametrize("values", BEYOND, ids=lambda values: str(values.type))
+def test_a_time_beyond_the_tables_unit_is_refused_before_anything_is_uploaded(
+    catalog, store, values
+):
+    late = pa.table({"at": values})
+    with catalog.writer("w", "db") as writer:
+        write(writer, FINE)
+        before = data_keys(store)
+        with pytest.raises(SchemaConflict, match=r"'at' of table 't' is read as timestamp\[ns\]"):
+            write(writer, late, file_bytes=1)
+        with pytest.raises(SchemaConflict):
+            write(writer, pa.table({"at": values.slice(1)}).to_batches()[0])
+        assert data_keys(store) == before
+        assert read(store).num_rows == 1
+        write(writer, late, on_conflict="allow")
+    with pytest.raises(lakelog.LakelogError):
+        read(store)
+
+
+def test_times_that_fit_go_through(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        write(writer, FINE)
+        write(writer, pa.table({"at": pa.array([dt.datetime(2262, 1, 1)], pa.timestamp("us"))}))
+        write(writer, pa.table({"at": pa.array([LATE], pa.timestamp("us"))}), name="other")
+    assert read(store).num_rows == 2
+
+
+def test_times_inside_of_lists_and_structs(catalog):
+    kinds = [pa.struct([("at", pa.list_(pa.timestamp(unit)))]) for unit in ("ns", "us")]
+    fine, late = (
+        pa.table({"s": pa.array([{"at": [at]}], kind)})
+        for at, kind in zip((dt.datetime(2000, 1, 1), LATE), kinds, strict=True)
+    )
+    with catalog.writer("w", "db") as writer:
+        write(writer, fine)
+        with pytest.raises(SchemaConflict, match="'s'"):
+            write(writer, late)
+
+
+def test_times_of_one_transaction(catalog, store):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        coarse = pa.table({"at": pa.array([1], pa.timestamp("us"))})
+        tx.write("t", coarse)
+        tx.write("t", FINE)
+        with pytest.raises(SchemaConflict):
+            tx.write("t", pa.table({"at": BEYOND[0]}))
+    assert read(store).num_rows == 2
+
+
+def test_times_of_a_stream_are_looked_at_as_they_come(catalog, store):
+    late = pa.table({"at": BEYOND[0]})
+    reader = pa.RecordBatchReader.from_batches(late.schema, late.to_batches(max_chunksize=1))
+    with catalog.writer("w", "db") as writer:
+        write(writer, FINE)
+        with writer.transaction() as tx, pytest.raises(SchemaConflict):
+            tx.write("t", reader, file_bytes=1)
+    assert read(store).num_rows == 1
+
+
+def test_files_that_are_gone_make_no_unit(catalog, store):
+    with catalog.writer("w", "db") as writer:
+        (path,) = write(writer, FINE)
+        with writer.transaction() as tx:
+            with pytest.raises(SchemaConflict):
+                tx.write("t", pa.table({"at": BEYOND[0]}))
+            tx.remove(path)
+            tx.write("t", pa.table({"at": BEYOND[0]}))
+        write(writer, pa.table({"at": BEYOND[1]}))
+    assert read(store)["at"].to_pylist().count(LATE) == 2

@@ -15,8 +15,8 @@ from lakelog.catalog.data.unify import conform
 from lakelog.catalog.format.schema import (
     GENERATION,
 )
-from lakelog.catalog.format.widening import widen
-from schema_types import INTS, TYPES, UINTS
+from lakelog.catalog.format.widening import common_type, widen
+from schema_types import TYPES
 
 PAIRS = list(itertools.combinations_with_replacement(TYPES, 2))
 
@@ -54,20 +54,51 @@ def test_what_is_wider_than_both_stays_so():
             assert widen(both, right) == both, (left, right)
 
 
-@given(st.permutations([*INTS, *UINTS[:3], pa.float64()]), st.integers(2, 4))
-def test_the_order_of_files_doesnt_matter_for_numbers(kinds, count):
-    """As far as they unite at all: a pair in the middle may already have no common type. (With
-    decimals it does: int16 and uint16 make an int32, which has more digits than either. So the
-    format fixes the order.)
-    """
-    chosen = kinds[:count]
-    results = set()
-    for order in itertools.permutations(chosen):
-        found = order[0]
-        for kind in order[1:]:
-            found = None if found is None else widen(found, kind)
-        results.add(found)
-    assert len(results - {None}) <= 1
+def test_types_unite_in_any_order_if_each_two_do():
+    """So a table that can be read can be read without some of its files, too."""
+    pairs = {(a, b): widen(a, b) is not None for a, b in itertools.product(TYPES, repeat=2)}
+    for kinds in itertools.combinations(TYPES, 3):
+        found = {unordered(common_type(order)) for order in itertools.permutations(kinds)}
+        assert len(found) == 1, (kinds, found)
+        assert (None not in found) == all(map(pairs.get, itertools.combinations(kinds, 2))), kinds
+        for kind in kinds if None not in found else ():
+            both = found.copy().pop()
+            assert unordered(widen(both, kind)) == both, (kinds, both)
+
+
+@given(st.permutations(TYPES), st.integers(4, 7))
+def test_many_types_unite_in_any_order_if_each_two_do(kinds, count):
+    chosen: list[pa.DataType] = []  # drawn so that many unite
+    for kind in kinds:
+        if len(chosen) < count and all(widen(kind, other) is not None for other in chosen):
+            chosen.append(kind)
+    found = {
+        unordered(common_type(order)) for order in (chosen, chosen[::-1], sorted(chosen, key=str))
+    }
+    assert len(found) == 1
+    assert None not in found
+
+
+@pytest.mark.parametrize(
+    ("kinds", "common"),
+    [
+        ((pa.decimal128(5, 2), pa.uint64(), pa.int8()), None),
+        ((pa.decimal128(5, 2), pa.uint16(), pa.int16()), pa.decimal128(7, 2)),
+        ((pa.uint16(), pa.int16(), pa.float32()), pa.float32()),
+        ((pa.uint32(), pa.int8(), pa.float64()), pa.float64()),
+        ((pa.float16(), pa.int8(), pa.int8()), pa.float32()),
+        ((pa.float16(), pa.float32(), pa.int32()), pa.float64()),
+        ((pa.null(), pa.null()), pa.null()),
+        ((pa.date32(), pa.timestamp("s"), pa.timestamp("ms")), pa.timestamp("ms")),
+        (
+            (pa.list_(pa.uint32()), pa.list_(pa.int8()), pa.list_(pa.float64())),
+            pa.list_(pa.float64()),
+        ),
+    ],
+)
+def test_types_that_unite_at_once(kinds, common):
+    for order in itertools.permutations(kinds):
+        assert common_type(order) == common
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_commands(tab):
 
 def test_options_and_their_values(tab, weather):
     assert set(tab("scan", "--o")) == {"--output", "--option"}
-    forms = ["text", "json", "jsonl", "csv", "parquet"]
+    forms = ["text", "json", "jsonl", "csv", "parquet", "arrow"]
     assert tab("scan", weather, "weather", "hourly", "--output", "") == forms
     assert tab("explain", weather, "weather", "hourly", "--where", "") == []
     assert set(tab("completion", "")) == {"bash", "zsh", "fish"}

@@ -69,13 +69,17 @@ def test_jsonl_and_csv_are_the_rows_of_json(cli, weather, command):
     assert len(cli(*line, "-o", "csv").out.splitlines()) == len(rows) + 1
 
 
+READ = {"parquet": pq.read_table, "arrow": lambda file: pa.ipc.open_stream(file).read_all()}
+
+
+@pytest.mark.parametrize("form", READ)
 @pytest.mark.parametrize("command", [*OF_A_CUT, *OTHERS])
-def test_parquet_holds_the_rows_of_jsonl(capsysbinary, weather, command):
+def test_typed_forms_hold_the_rows_of_jsonl(capsysbinary, weather, command, form):
     line = words(command, weather, {**OF_A_CUT, **OTHERS}[command])
     assert main([*line, "-o", "jsonl"]) == 0
     wanted = [json.loads(text) for text in capsysbinary.readouterr().out.splitlines()]
-    assert main([*line, "-o", "parquet"]) == 0
-    found = pq.read_table(io.BytesIO(capsysbinary.readouterr().out))
+    assert main([*line, "-o", form]) == 0
+    found = READ[form](io.BytesIO(capsysbinary.readouterr().out))
     if command == "scan":
         library = lakelog.open_catalog(weather).snapshot("weather").to_arrow("hourly")
         assert found.equals(library)
@@ -95,20 +99,22 @@ def test_numbers_are_numbers_in_parquet_even_where_all_are_null(capsysbinary):
     assert found.types == [pa.int64(), pa.bool_(), pa.string()]
 
 
-def test_parquet_goes_through_a_pipe_in_many_batches(tmp_path):
+@pytest.mark.parametrize("form", READ)
+def test_typed_forms_go_through_a_pipe_in_many_batches(tmp_path, form):
     with lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer:
         for start in range(3):
             with writer.transaction() as tx:
                 tx.write("t", pa.table({"a": range(start * 100_000, (start + 1) * 100_000)}))
-    line = [sys.executable, "-m", "lakelog", "scan", str(tmp_path), "db", "t", "-o", "parquet"]
+    line = [sys.executable, "-m", "lakelog", "scan", str(tmp_path), "db", "t", "-o", form]
     done = subprocess.run(line, capture_output=True, check=True)
-    found = pq.read_table(io.BytesIO(done.stdout))
+    found = READ[form](io.BytesIO(done.stdout))
     assert found.column("a").to_pylist() == list(range(300_000))
 
 
-def test_parquet_is_not_for_terminals(weather):
+@pytest.mark.parametrize("form", READ)
+def test_typed_forms_are_not_for_terminals(weather, form):
     parent, child = os.openpty()
-    line = [sys.executable, "-m", "lakelog", "tables", weather, "weather", "-o", "parquet"]
+    line = [sys.executable, "-m", "lakelog", "tables", weather, "weather", "-o", form]
     done = subprocess.run(line, stdout=child, stderr=subprocess.PIPE, text=True, check=False)
     os.close(child)
     os.close(parent)
@@ -125,11 +131,11 @@ def test_a_stdout_that_takes_text_only_is_an_error_that_says_so(capsys, weather)
 
 
 def test_what_parquet_can_not_hold_is_an_error(capsys):
-    from lakelog.cli.parquet import ParquetStream
+    from lakelog.cli.typed import TypedStream
     from lakelog.errors import UsageError
 
     with pytest.raises(UsageError, match="can't be written as Parquet"):
-        ParquetStream(pa.schema([("a", pa.month_day_nano_interval())]))
+        TypedStream("parquet", pa.schema([("a", pa.month_day_nano_interval())]))
 
 
 def test_json_without_rows_is_whole(cli, weather):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import gzip
+import io
 import subprocess
 import sys
 
@@ -57,7 +59,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("form", ["jsonl", "json", "csv"])
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "arrow"])
 def test_scan_into_write_gives_the_same_table(tmp_path, form):
     rows = pa.table(COLUMNS)
     for url in ("one", "two"):
@@ -65,7 +67,7 @@ def test_scan_into_write_gives_the_same_table(tmp_path, form):
         with catalog.writer("w", "db") as writer, writer.transaction() as tx:
             tx.write("t", rows if url == "one" else rows.slice(0, 0))
     command = f"{sys.executable} -m lakelog"
-    given = "csv" if form == "csv" else "jsonl"
+    given = "jsonl" if form == "json" else form
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", f"{command} scan one db t -o {form} | "
          f"{command} write two db t - --format {given} --writer w"],
@@ -79,6 +81,34 @@ def test_scan_into_write_gives_the_same_table(tmp_path, form):
     assert after.schema == before.schema
     for name in COLUMNS:
         assert str(after[name].to_pylist()) == str(before[name].to_pylist()), name
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_an_arrow_stream_that_breaks_off_is_refused(cli, tmp_path, suffix):
+    """Also between two batches, where Arrow takes it for whole: `scan` may have failed there."""
+    sink = io.BytesIO()
+    rows = pa.table({"a": pa.array([-1, 0] * 4, pa.int32())})  # whose bytes look like the mark
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+        second = sink.tell()
+        stream.write_table(rows)
+    whole, mark = sink.getvalue(), 8
+    pack = gzip.compress if suffix else bytes
+
+    def write(stored):
+        (tmp_path / f"rows.arrows{suffix}").write_bytes(pack(stored))
+        file = tmp_path / f"rows.arrows{suffix}"
+        return cli("write", tmp_path / "two", "db", "t", file, "--writer", "W")
+
+    for end in (len(whole) - 1, len(whole) - mark, second, second + 1):
+        found = write(whole[:end])
+        assert found.code == 2
+        assert f"rows.arrows{suffix} can't be read as Arrow IPC" in found.err
+    assert "breaks off" in write(whole[:second]).err
+    assert not (tmp_path / "two" / "W" / "db" / "data").exists()
+    assert write(whole).code == 0
+    found = lakelog.open_catalog(str(tmp_path / "two")).snapshot("db").to_arrow("t")
+    assert found.num_rows == 16
 
 
 def test_jsonl_is_an_object_a_line(cli, weather):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,6 +40,33 @@ def plain(kind: pa.DataType) -> pa.DataType:
     return pa.list_(kind.value_field) if pa.types.is_large_list(kind) else kind
 
 
+def common_of(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The common type of some types, or None: if each two have one, then it is found step by step,
+    in an order in which no step forgets what the next one needs."""
+    if any(common(one, other) is None for one, other in itertools.combinations(kinds, 2)):
+        return None
+    found, *others = sorted(kinds, key=lambda kind: rank(plain(kind)))
+    if all(other == found for other in others):
+        return found
+    shapes = [plain(kind) for kind in kinds if not pa.types.is_null(plain(kind))]
+    if len(shapes) > 1 and all(map(pa.types.is_list, shapes)):
+        if all(shape == shapes[0] for shape in shapes):
+            return shapes[0]
+        return pa.list_(common_of([shape.value_type for shape in shapes]))
+    if len(shapes) > 1 and all(map(pa.types.is_struct, shapes)):
+        return shapes[0] if all(s == shapes[0] for s in shapes) else common_struct(shapes)
+    for other in others:
+        found = common(found, other)
+    return found
+
+
+def rank(kind: pa.DataType) -> int:
+    """Decimals know of digits and reals of precision; integers of one sign have the fewest."""
+    if pa.types.is_decimal(kind):
+        return 0
+    return 1 + ("double", "float", "halffloat", str(kind)).index(str(kind))
+
+
 def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The common type of two types, or None."""
     if one == other:
@@ -62,9 +90,9 @@ def directed(a: pa.DataType, b: pa.DataType, x: str, y: str) -> pa.DataType | No
         return pa.type_for_alias(SIGNED[max(UNSIGNED.index(x) + 1, SIGNED.index(y))])
     if x in (*SIGNED[:3], *UNSIGNED[:3]) and y == "double":
         return pa.float64()
-    if x in (*SIGNED[:2], *UNSIGNED[:2]) and y == "float":
+    if x in (*SIGNED[:2], *UNSIGNED[:2]) and y in REAL[:2]:
         return pa.float32()
-    if x in ("int32", "uint32") and y == "float":
+    if x in ("int32", "uint32") and y in REAL[:2]:
         return pa.float64()
     if types.is_date32(a) and types.is_date64(b):
         return b
@@ -90,7 +118,7 @@ def symmetric(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         inner = common(one.value_type, other.value_type)
         return None if inner is None else pa.list_(inner)
     if types.is_struct(one) and types.is_struct(other):
-        return common_struct(one, other)
+        return common_struct([one, other])
     for same in (types.is_timestamp, types.is_time, types.is_duration):
         if same(one) and same(other):
             break
@@ -106,19 +134,15 @@ def symmetric(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     return pa.timestamp(unit, one.tz if one.tz == other.tz else "UTC")
 
 
-def common_struct(one: pa.StructType, other: pa.StructType) -> pa.StructType | None:
-    sides = [[kind.field(i) for i in range(kind.num_fields)] for kind in (one, other)]
+def common_struct(kinds: Sequence[pa.StructType]) -> pa.StructType | None:
+    sides = [[kind.field(i) for i in range(kind.num_fields)] for kind in kinds]
     if any(len({f.name for f in side}) < len(side) for side in sides):
         return None
-    left, right = ({f.name: f.type for f in side} for side in sides)
-    fields = []
-    for name in {**left, **right}:
-        a, b = left.get(name), right.get(name)
-        kind = common(a, b) if a is not None and b is not None else a if b is None else b
-        if kind is None:
-            return None
-        fields.append((name, kind))
-    return pa.struct(fields)
+    types: dict[str, list[pa.DataType]] = {}
+    for field in itertools.chain(*sides):
+        types.setdefault(field.name, []).append(field.type)
+    fields = [(name, common_of(own)) for name, own in types.items()]
+    return None if any(kind is None for _, kind in fields) else pa.struct(fields)
 
 
 @dataclass(frozen=True)
@@ -184,14 +208,14 @@ def unify(parts: Sequence[Part]) -> pa.Schema:
     """The schema that a table of a cut is read with."""
     schemas = used_schemas(parts)
     newest = newest_generations(schemas)
-    found: dict[str, pa.DataType] = {}
+    types: dict[str, list[pa.DataType]] = {}
     for column in (column for schema in schemas for column in schema):
         if column.generation == newest[column.name]:
-            old = found.get(column.name)
-            wider = plain(column.kind) if old is None else common(old, column.kind)
-            need(wider is not None, f"column {column.name} has no common type")
-            found[column.name] = wider
-    return pa.schema(list(found.items()))
+            types.setdefault(column.name, []).append(column.kind)
+    found = {name: common_of(own) for name, own in types.items()}
+    for name, kind in found.items():
+        need(kind is not None, f"column {name} has no common type")
+    return pa.schema([(name, plain(kind)) for name, kind in found.items()])
 
 
 def rows(parts: Sequence[Part]) -> pa.Table:

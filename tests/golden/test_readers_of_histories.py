@@ -29,7 +29,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data.unify import FileSchema, unify
 from lakelog.catalog.format.cut import parse_token
 from lakelog.catalog.format.schema import encode_schema, generation
-from lakelog.catalog.format.widening import widen
+from lakelog.catalog.format.widening import common_type, widen
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import InvalidToken, LakelogError, NotFoundError
 from lakelog.store import open_store
@@ -228,6 +228,9 @@ WIDE_KINDS = [
 def test_the_text_widens_types_as_lakelog_does(left: pa.DataType) -> None:
     for right in WIDE_KINDS:
         assert independent_table.common(left, right) == widen(left, right), (left, right)
+        for third in WIDE_KINDS:
+            kinds = (left, right, third)
+            assert independent_table.common_of(kinds) == common_type(kinds), kinds
 
 
 def test_the_text_unifies_generations_as_lakelog_does() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from lakelog.catalog.format import wire_kinds
 from lakelog.catalog.format.schema import encode_schema
@@ -15,7 +16,7 @@ from lakelog.catalog.format.segments import (
     SCHEMAS_COLUMNS,
     STATISTICS_COLUMNS,
 )
-from lakelog.catalog.format.statistics_form import unpack_statistics
+from lakelog.catalog.format.statistics_form import statistics_by_column, unpack_statistics
 from lakelog.catalog.log.known_schemas import KnownSchemas, check_schemas
 from lakelog.errors import CorruptObject
 from lakelog.testing.logs import SCHEMA
@@ -172,6 +173,14 @@ def test_rows_of_statistics_are_told_by_their_distance() -> None:
     rows = unpack_statistics(data, wire_kinds.STATISTICS, 5, ["a", "ü"], "k")
     assert rows.column("column").to_pylist() == ["a", "a", "a", "ü", "ü"]
     assert rows.column("row").to_pylist() == [2, 3, 8, 0, 7]
+    found = statistics_by_column(data, wire_kinds.STATISTICS, 5, ["a", "ü"], "k")
+    assert {name: places.tolist() for name, (places, _) in found.items()} == {
+        "a": [2, 3, 8],
+        "ü": [0, 7],
+    }
+    for name, (_, facts) in found.items():
+        of_column = rows.filter(pc.equal(rows.column("column"), name))
+        assert facts.equals(of_column.drop_columns(["column", "row"]))
 
 
 @pytest.mark.parametrize(
@@ -194,3 +203,5 @@ def test_statistics_that_do_not_ascend_are_refused(
 ) -> None:
     with pytest.raises(CorruptObject):
         unpack_statistics(statistics(*entries), wire_kinds.STATISTICS, len(entries), names, "k")
+    with pytest.raises(CorruptObject):
+        statistics_by_column(statistics(*entries), wire_kinds.STATISTICS, len(entries), names, "k")

@@ -1,13 +1,14 @@
-"""Results as Parquet on stdout.
+"""Results with their types on stdout: as Parquet, or as a stream of Arrow IPC.
 
-A file only has an end if all of it was written: what a command that failed leaves behind is no
-Parquet file.
+Either has an end only if all of it was written. What a command that failed leaves behind is no
+Parquet file; most readers of Arrow take a stream without its end for whole, so whoever uses them
+looks at how the command ended (`lakelog write` refuses such a stream).
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UsageError
 
@@ -16,19 +17,27 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+FORMS: Final = {"parquet": "Parquet", "arrow": "Arrow IPC"}
 
-class ParquetStream:
-    """Rows of one schema, written to stdout as they come, a row group a batch.
 
+class TypedStream:
+    """Rows of one schema, written to stdout as they come, a row group or a message a batch.
+
+    Args:
+        form: One of `FORMS`.
     Raises:
         UsageError: Stdout is a terminal or takes no bytes, or Parquet has no such type.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, form: str, schema: pa.Schema) -> None:
         import pyarrow as pa
+
+        sink = pa.PythonFile(_Stdout(FORMS[form]), "w")
+        if form == "arrow":
+            self._writer = pa.ipc.new_stream(sink, schema)
+            return
         import pyarrow.parquet as pq
 
-        sink = pa.PythonFile(_Stdout(), "w")
         try:
             self._writer = pq.ParquetWriter(sink, schema, compression="zstd")
         except pa.ArrowNotImplementedError as error:
@@ -53,10 +62,11 @@ class _Stdout:
 
     closed = False
 
-    def __init__(self) -> None:
+    def __init__(self, shown: str) -> None:
         if sys.stdout.isatty():
             raise UsageError(
-                "A terminal can't show Parquet", hint="Lead it into a file: > rows.parquet"
+                f"A terminal can't show {shown}",
+                hint="Lead it into a file, as by > rows, or into another program",
             )
         raw = getattr(sys.stdout, "buffer", None)
         if raw is None:
@@ -93,16 +103,17 @@ class _Stdout:
         return False
 
 
-def write_columns(columns: Sequence[tuple[str, str, list[Any]]]) -> None:
+def write_columns(form: str, columns: Sequence[tuple[str, str, list[Any]]]) -> None:
     """Write a table at once.
 
     Args:
+        form: One of `FORMS`.
         columns: Name, type (`int64`, `bool` or `string`) and values of each.
     """
     import pyarrow as pa
 
     schema = pa.schema([(name, kind) for name, kind, _ in columns])
     values = [pa.array(found, field.type) for field, (_, _, found) in zip(schema, columns)]
-    stream = ParquetStream(schema)
+    stream = TypedStream(form, schema)
     stream.add(pa.RecordBatch.from_arrays(values, schema=schema))
     stream.close()
