@@ -359,12 +359,12 @@ def test_plain_values_survive_json() -> None:
 
 def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
     state = loaded("second-incarnation")
-    apply(state, decoded("location"))
-    apply(state, decoded("deletes"))
+    for case in ("location", "definition", "deletes"):
+        apply(state, decoded(case))
     kept = loaded("checkpoint-deletes")
     for each in (state, kept):
         (tombstone,) = each.deletes.of_table("hourly")
-        assert (tombstone.predicate, tombstone.revision) == ("temp > 30 OR name LIKE 'a%'", 2)
+        assert (tombstone.predicate, tombstone.revision) == ("temp > 30 OR name LIKE 'a%'", 3)
         columns = columns_of(tombstone)
         assert columns is not None
         assert columns.sources == {"temp": (("temp", 0), ("degrees", 0)), "name": (("name", 0),)}
