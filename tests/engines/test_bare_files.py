@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engine_lakes import KINDS, condition, value
+from lakelog.catalog.data import pages
 from lakelog.catalog.data.pages import check_pages
 from lakelog.catalog.engines import bare
 from lakelog.catalog.engines.session import SqlSession
@@ -321,3 +322,25 @@ def test_not_where_rows_were_deleted(catalog, mode):
             assert sorted(connection.sql("select n from t").fetchall()) == [(n,) for n in wanted]
             counted = connection.sql("select count(*), min(n), max(n) from t").fetchall()
             assert counted == [(len(wanted), 1, 11)]
+
+
+def test_pages_longer_than_what_is_read_at_a_time(catalog):
+    random_ = random.Random(8)
+    numbers = [random_.randrange(1 << 62) for _ in range(60_000)]
+    snapshot = write(catalog, pa.table({"a": numbers, "b": [b"x" * 100_000, *[b""] * 59_999]}))
+    (part,) = snapshot.file_parts("t")
+    (url,) = snapshot.files("t")["url"].to_pylist()
+    metadata = check_pages(snapshot._store, part, {"a", "b"})
+    with open(url, "rb") as file:
+        body = file.read()
+    chunk = metadata.row_group(0).column(0)
+    assert chunk.total_compressed_size > 4 * pages._BLOCK_BYTES
+    first = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+    for share in (0.1, 0.3, 0.5, 0.7, 0.9, 1):
+        wrong = bytearray(body)
+        wrong[first + int(chunk.total_compressed_size * share) - 1] ^= 1
+        with open(url, "wb") as file:
+            file.write(wrong)
+        with pytest.raises(CorruptObject, match="checksum"):
+            check_pages(snapshot._store, part, {"a"})
+        check_pages(snapshot._store, part, {"b"})

@@ -55,6 +55,25 @@ def opened(store):
     return counting, Catalog(counting).snapshot("db")
 
 
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_each_table_of_a_piece_is_judged_by_its_own_statistics(name):
+    found = MemoryStore("tables")
+    with (
+        mock.patch.object(parquet, "ROW_GROUP_ROWS", GROUP),
+        Catalog(found).writer("w", "db", checkpoint_every=0) as writer,
+    ):
+        for table, count in (("a", 2), ("b", 3), ("c", 4)):
+            for number in range(count):
+                with writer.transaction() as tx:
+                    tx.write(table, pa.table({"id": [10 * number + row for row in range(ROWS)]}))
+        writer.checkpoint()
+    snapshot = Catalog(found).snapshot("db")
+    (part,) = snapshot.file_parts(name, where="id = 13")
+    assert part.row_groups == (1,)
+    assert snapshot.files(name, where="id = 13").num_rows == 1
+    assert snapshot.to_arrow(name, where="id = 13")["id"].to_pylist() == [13]
+
+
 # --- Requests -------------------------------------------------------------------------------------
 
 
