@@ -45,6 +45,15 @@ def test_columns_can_swap_their_names(lake: Lake) -> None:
     assert lake.rows(where="a = 3") == [{"b": "new", "a": 3}]
 
 
+def test_statistics_go_with_their_columns_when_names_are_swapped() -> None:
+    lake = Lake()
+    lake.do(write(low=(INT, [1, 2]), high=(INT, [100, 200])))
+    lake.do(evolve(rename={"low": "high", "high": "low"}), checkpoint=True)
+    assert lake.rows(where="high = 2") == [{"high": 2, "low": 200}]
+    assert lake.rows(where="low > 150") == [{"high": 2, "low": 200}]
+    assert lake.now.files("t", where="high > 50").num_rows == 0
+
+
 def test_a_name_that_a_column_had_once_is_another_column_when_it_comes_back(lake: Lake) -> None:
     lake.do(evolve(rename={"b": "c"}))
     lake.do(evolve(add={"b": TEXT}, default={"b": "new"}))
