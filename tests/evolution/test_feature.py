@@ -1,5 +1,5 @@
-"""A log with definitions requires a feature: who doesn't know it refuses by its name, and reads what
-came before."""
+"""A log with definitions requires a feature: who doesn't know it refuses by its name, and reads
+what came before."""
 
 from __future__ import annotations
 
