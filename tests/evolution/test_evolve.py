@@ -253,6 +253,17 @@ def test_a_conflict_ends_where_its_column_is_dropped() -> None:
     same_in_every_engine(lake.now, [{"a": 1}, {"a": 2}])
 
 
+def test_a_conflict_with_a_default_ends_so_too(lake: Lake) -> None:
+    lake.do(evolve(add={"u": pa.uint64()}, default={"u": 1 << 63}))
+    signed = pa.table({"u": pa.array([-1], LONG)})
+    lake.do(lambda tx: tx.write("t", signed, on_conflict="allow"))
+    with pytest.raises(SchemaConflict):
+        lake.rows()
+    (first, *_) = lake.now.files("t").column("path").to_pylist()
+    lake.do(lambda tx: tx.remove(first), evolve(drop=["u"]))
+    assert lake.rows() == [{"a": None, "b": None}]
+
+
 def test_files_of_another_origin_have_the_columns_of_today(tmp_path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.do(write(a=(TEXT, ["x"]), b=(INT, [1])))
