@@ -16,6 +16,7 @@ from ..format.definitions import encode_definition, field_of
 from ..format.schema import MAX_GENERATION, check_writable, generation
 from ..format.widening import plain, widen
 from .dataframes import as_stored, check_zones
+from .shown import fits
 
 if TYPE_CHECKING:
     from ..format.definitions import Definition, Identity
@@ -141,6 +142,13 @@ def _column(shown: pa.Field, before: Definition | None, change: Change) -> _Colu
         return _Column(kind, ((name, generation(shown)),))
     # Of one that goes the type may be anybody's, as files may disagree about it.
     value = None if name in change.drop else before.defaults.get(name)
+    if value is not None and not fits(value.type, kind):
+        raise SchemaConflict(
+            f"Column {name!r} of table {before.table!r} has a default of type {value.type}, and "
+            f"its files have {kind}",
+            key=name,
+            hint="Drop the column, or remove these files first",
+        )
     return _Column(kind, before.sources[name], None if value is None else value.cast(kind))
 
 

@@ -338,3 +338,20 @@ def test_a_default_is_a_value_like_any_other(lake: Lake, kind, value, where) -> 
     if wider is not None:
         lake.do(evolve(widen={"c": wider}))
         assert [row["c"] for row in lake.rows()] == [value, value]
+
+
+def test_a_default_that_no_file_s_type_holds_is_told(lake: Lake) -> None:
+    lake.do(evolve(add={"day": pa.date32()}, default={"day": dt.date(2024, 2, 29)}))
+    texts = pa.table({"day": ["a text"]})
+    paths = lake.now.files("t").column("path").to_pylist()
+
+    def only_texts(tx):
+        for path in paths:
+            tx.remove(path)
+        tx.write("t", texts, on_conflict="allow")
+
+    lake.do(only_texts)
+    with pytest.raises(SchemaConflict, match=r"'day'.*default of type date32.*have string"):
+        lake.do(evolve(order=["day"]))
+    lake.do(evolve(drop=["day"]))
+    assert lake.rows() == [{"a": None, "b": None}]
