@@ -16,6 +16,7 @@ from ..format.definitions import encode_definition, field_of
 from ..format.schema import MAX_GENERATION, check_writable, generation
 from ..format.widening import plain, widen
 from .dataframes import as_stored, check_zones
+from .shown import fits
 
 if TYPE_CHECKING:
     from ..format.definitions import Definition, Identity
@@ -106,7 +107,7 @@ def evolved(
         SchemaConflict: A name is taken, or a type doesn't hold what the column holds.
         InvalidSchema: A default that is no value of its column; or no column would be left.
     """
-    columns = {each.name: _column(each, before) for each in visible}
+    columns = {each.name: _column(each, before, change) for each in visible}
     taken = set(known).union(change.gone)
     dropped = set(change.gone)
     if before is not None:
@@ -135,11 +136,19 @@ def evolved(
     return encode_definition(table, schema, sources, defaults, dropped - used)
 
 
-def _column(shown: pa.Field, before: Definition | None) -> _Column:
+def _column(shown: pa.Field, before: Definition | None, change: Change) -> _Column:
     name, kind = shown.name, _normal(plain(shown.type))
     if before is None or name not in before.sources:
         return _Column(kind, ((name, generation(shown)),))
-    value = before.defaults.get(name)
+    # Of one that goes the type may be anybody's, as files may disagree about it.
+    value = None if name in change.drop else before.defaults.get(name)
+    if value is not None and not fits(value.type, kind):
+        raise SchemaConflict(
+            f"Column {name!r} of table {before.table!r} has a default of type {value.type}, and "
+            f"its files have {kind}",
+            key=name,
+            hint="Drop the column, or remove these files first",
+        )
     return _Column(kind, before.sources[name], None if value is None else value.cast(kind))
 
 

@@ -6,7 +6,7 @@ Source: docs/format.md, sections 5.5 and 6.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptObject
 from ..format.columns import rows_to_table
@@ -17,13 +17,16 @@ from ..format.wire_kinds import DEFINITIONS
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
+    from collections.abc import Iterable, Iterator, Sequence, Set
 
     import pyarrow as pa
 
     from ..format.definitions import Definition
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
+
+
+_AT_ONCE: Final = 1_024  # rows as Python's objects take many times their bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class Definitions:
 
     def load(self, rows: pa.Table, where: str) -> None:
         """Take in a DEFINITIONS segment that was found sound."""
-        for row in rows.to_pylist():
+        for row in _rows(rows):
             self.entries[row["table"]] = DefinitionEntry(row["definition"], row["revision"], where)
 
     def apply(self, transaction: DecodedTransaction) -> None:
@@ -146,7 +149,7 @@ def decode_definitions(
         UnsupportedFeature: It holds more than this version knows (if `exact`).
     """
     rows = decode_segment(data, DEFINITIONS, piece.rows, piece.where, exact=exact)
-    for row in rows.to_pylist():
+    for row in _rows(rows):
         message = parse_definition(row["definition"], piece.where)
         if message.table != row["table"] or row["revision"] > newest:
             raise CorruptObject(
@@ -154,6 +157,11 @@ def decode_definitions(
                 key=piece.where,
             )
     return rows
+
+
+def _rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in rows.to_batches(max_chunksize=_AT_ONCE):
+        yield from batch.to_pylist()
 
 
 def definition_actions(features: Set[str], message: wire.Definition) -> list[wire.Action]:

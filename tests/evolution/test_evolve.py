@@ -45,6 +45,15 @@ def test_columns_can_swap_their_names(lake: Lake) -> None:
     assert lake.rows(where="a = 3") == [{"b": "new", "a": 3}]
 
 
+def test_statistics_go_with_their_columns_when_names_are_swapped() -> None:
+    lake = Lake()
+    lake.do(write(low=(INT, [1, 2]), high=(INT, [100, 200])))
+    lake.do(evolve(rename={"low": "high", "high": "low"}), checkpoint=True)
+    assert lake.rows(where="high = 2") == [{"high": 2, "low": 200}]
+    assert lake.rows(where="low > 150") == [{"high": 2, "low": 200}]
+    assert lake.now.files("t", where="high > 50").num_rows == 0
+
+
 def test_a_name_that_a_column_had_once_is_another_column_when_it_comes_back(lake: Lake) -> None:
     lake.do(evolve(rename={"b": "c"}))
     lake.do(evolve(add={"b": TEXT}, default={"b": "new"}))
@@ -244,6 +253,17 @@ def test_a_conflict_ends_where_its_column_is_dropped() -> None:
     same_in_every_engine(lake.now, [{"a": 1}, {"a": 2}])
 
 
+def test_a_conflict_with_a_default_ends_so_too(lake: Lake) -> None:
+    lake.do(evolve(add={"u": pa.uint64()}, default={"u": 1 << 63}))
+    signed = pa.table({"u": pa.array([-1], LONG)})
+    lake.do(lambda tx: tx.write("t", signed, on_conflict="allow"))
+    with pytest.raises(SchemaConflict):
+        lake.rows()
+    (first, *_) = lake.now.files("t").column("path").to_pylist()
+    lake.do(lambda tx: tx.remove(first), evolve(drop=["u"]))
+    assert lake.rows() == [{"a": None, "b": None}]
+
+
 def test_files_of_another_origin_have_the_columns_of_today(tmp_path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.do(write(a=(TEXT, ["x"]), b=(INT, [1])))
@@ -318,3 +338,20 @@ def test_a_default_is_a_value_like_any_other(lake: Lake, kind, value, where) -> 
     if wider is not None:
         lake.do(evolve(widen={"c": wider}))
         assert [row["c"] for row in lake.rows()] == [value, value]
+
+
+def test_a_default_that_no_file_s_type_holds_is_told(lake: Lake) -> None:
+    lake.do(evolve(add={"day": pa.date32()}, default={"day": dt.date(2024, 2, 29)}))
+    texts = pa.table({"day": ["a text"]})
+    paths = lake.now.files("t").column("path").to_pylist()
+
+    def only_texts(tx):
+        for path in paths:
+            tx.remove(path)
+        tx.write("t", texts, on_conflict="allow")
+
+    lake.do(only_texts)
+    with pytest.raises(SchemaConflict, match=r"'day'.*default of type date32.*have string"):
+        lake.do(evolve(order=["day"]))
+    lake.do(evolve(drop=["day"]))
+    assert lake.rows() == [{"a": None, "b": None}]

@@ -6,12 +6,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from independent_ipc import decode_schema, storage
+from independent_shown import Column, shown, value_of
 from independent_wire import need
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from independent_content import File, Schema
     from independent_state import State
+    from independent_wire import Message
 
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -147,35 +149,31 @@ def common_struct(kinds: Sequence[pa.StructType]) -> pa.StructType | None:
 
 @dataclass(frozen=True)
 class Part:
-    """A log in a cut: the table's files and schemas there."""
+    """A log in a cut: the table's files and schemas there, and what defines it."""
 
     writer: str
     folder: Path
     files: Mapping[str, File]
     schemas: Mapping[bytes, Schema]
+    definition: Message | None = None
 
 
 def part_of(state: State, writer: str, folder: Path, table: str) -> Part:
     """What a state says of a table; `folder` is that of the writer and database."""
     found = state.table(table)
-    return Part(writer, folder, found.files, found.schemas)
+    definition, _ = state.definitions().get(table, (None, 0))
+    return Part(writer, folder, found.files, found.schemas, definition)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a file's schema, with its generation."""
-
-    name: str
-    kind: pa.DataType
-    generation: int
-
-
-def columns_of(schema: Schema) -> list[Column]:
+def columns_of(part: Part, fingerprint: bytes) -> list[Column]:
+    """What files of a schema show."""
+    schema = part.schemas[fingerprint]
     generations = dict(schema.generations)
-    return [
-        Column(item.name, storage(item.type), generations.get(item.name, 0))
+    own = [
+        Column(item.name, storage(item.type), generations.get(item.name, 0), item.name)
         for item in decode_schema(schema.arrow_schema)
     ]
+    return own if part.definition is None else shown(own, part.definition, common)
 
 
 def used_schemas(parts: Sequence[Part]) -> list[list[Column]]:
@@ -190,7 +188,7 @@ def used_schemas(parts: Sequence[Part]) -> list[list[Column]]:
             if fingerprint in live or not any_live
         )
         for _, fingerprint in known:
-            columns = columns_of(part.schemas[fingerprint])
+            columns = [replace(c, stored=None, default=None) for c in columns_of(part, fingerprint)]
             if columns not in found:
                 found.append(columns)
     need(found, "no such table")
@@ -224,13 +222,17 @@ def rows(parts: Sequence[Part]) -> pa.Table:
     tables = [schema.empty_table()]
     for part in sorted(parts, key=lambda part: part.writer.encode()):
         for path, file in sorted(part.files.items(), key=place):
-            own = columns_of(part.schemas[file.facts["schema_fingerprint"]])
-            here = {c.name for c in own if c.generation == newest[c.name]}
+            own = columns_of(part, file.facts["schema_fingerprint"])
+            here = {c.name: c for c in own if c.generation == newest[c.name]}
             data = read_file(part.folder / path, file)
             columns = []
             for item in schema:
-                there = item.name in here
-                column = data.column(item.name) if there else pa.nulls(data.num_rows, item.type)
+                found = here.get(item.name)
+                column = pa.nulls(data.num_rows, item.type)
+                if found is not None and found.stored is not None:
+                    column = data.column(found.stored)
+                elif found is not None and found.default is not None:
+                    column = pa.repeat(value_of(found.default, found.kind), data.num_rows)
                 columns.append(column.cast(item.type))
             tables.append(pa.table(columns, schema=schema))
     return pa.concat_tables(tables)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import shutil
+from contextlib import suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +14,7 @@ from fixture_catalog import dump
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data import parquet
 from lakelog.catalog.log import build, piece_sink
+from lakelog.errors import SchemaConflict, TableNotFound, UsageError
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
@@ -75,6 +79,29 @@ def random_data(rng: random.Random, table: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
+def random_change(rng: random.Random) -> dict[str, Any]:
+    """What is to become of columns that may be there."""
+    name, other = rng.sample(["a", "b", "c", "d", "e"], 2)
+    kind, value = rng.choice(
+        [
+            (pa.int16(), 5), (pa.string(), "é"), (pa.float64(), -0.5), (pa.bool_(), True),
+            (pa.uint64(), 1 << 63), (pa.date32(), dt.date(2024, 2, 29)), (pa.binary(), b"\xff"),
+            (pa.decimal128(5, 2), Decimal("-1.25")), (pa.timestamp("us", "UTC"), None),
+        ]
+    )  # fmt: skip
+    return rng.choice(
+        [
+            {"drop": [name]},
+            {"rename": {name: other}},
+            {"rename": {name: other, other: name}},
+            {"drop": [name], "add": {name: kind}, "default": {name: value}},
+            {"add": {other: kind}, "default": {other: value}},
+            {"widen": {name: rng.choice([pa.int64(), pa.float64(), pa.timestamp("us", "UTC")])}},
+            {"order": [name]},
+        ]
+    )
+
+
 def random_commit(rng: random.Random, writer: Any, live: list[tuple[str, str]]) -> None:
     """One transaction of some writes and removes."""
     app = (
@@ -91,9 +118,13 @@ def random_commit(rng: random.Random, writer: Any, live: list[tuple[str, str]]) 
                 partition = rng.choice(["", "", "_", "2013/01", "..", "é"])
                 data = random_data(rng, table)
                 size = rng.choice([1, 1 << 20])  # some writes make several files
-                added += tx.write(
-                    table, data, partition=partition, file_bytes=size, on_conflict="allow"
-                )
+                with suppress(SchemaConflict):  # columns that were dropped or renamed
+                    added += tx.write(
+                        table, data, partition=partition, file_bytes=size, on_conflict="allow"
+                    )
+        if rng.random() < 0.35:
+            with suppress(SchemaConflict, UsageError, TableNotFound):  # what can't be
+                tx.evolve(rng.choice(["safe", "safe", "any"]), **random_change(rng))
     if tx.commit_info is not None and not tx.commit_info.skipped:
         live += added
 

@@ -40,7 +40,9 @@ def defaults_are_not_known_to_skipping() -> Any:
     return mock.patch.object(table_facts, "shown", without)
 
 
-@plant("tests/evolution/test_evolve.py::test_columns_can_swap_their_names")
+@plant(
+    "tests/evolution/test_evolve.py::test_statistics_go_with_their_columns_when_names_are_swapped"
+)
 def statistics_go_by_the_names_of_today() -> Any:
     """What is known of a column is looked up under its present name in older files."""
     from lakelog.catalog.read import table_facts
