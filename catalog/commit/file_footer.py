@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..format.footer import FooterMetadata
+from ..format.names import data_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,3 +52,12 @@ def footer_of(  # noqa: PLR0917 - as they come
         app_version=intent.app_version,
         base_app_version=base_app_version,
     )
+
+
+def path_of_data(meta: FooterMetadata) -> str:
+    """Where the file lies that says so.
+
+    Raises:
+        InvalidName: Its table or partition can't be called so.
+    """
+    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)

@@ -11,22 +11,24 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import FileNotLive, UsageError
-from ...store.places import is_absolute
+from ...errors import UsageError
 from ..data.parquet import FILE_BYTES, encode_files
-from ..format.names import base_folder, check_path, data_path, escape_name
+from ..format.names import base_folder, escape_name
 from ..format.schema import encode_schema
 from ..log.build import schema_actions
+from ..log.operations import as_written
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .adopt import name_locations, refuse_conflicts, take
 from .arguments import check_clock
 from .data_file import put_data
 from .dropped import warn_dropped
-from .file_footer import footer_of
+from .file_footer import footer_of, path_of_data
+from .meaning import Meaning
+from .operations import Operations
 from .readable import OwnSchemas, check_on_conflict
 from .room import Room
-from .spots import Added, NewFile, Spots, new_spots
+from .spots import Added, NewFile, new_spots, not_live, path_of
 from .uploads import Uploads
 
 if TYPE_CHECKING:
@@ -35,14 +37,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
     from .session import Session
 
 
-class Transaction:
+class Transaction(Operations):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A
@@ -57,6 +58,8 @@ class Transaction:
     def __init__(self, session: Session, intent: Intent) -> None:
         self._session = session
         self._intent = intent
+        self._folder = base_folder(session.writer_id, session.database)
+        self._meaning = Meaning(intent, session.operations)
         self._base = session.base(intent.app_id)
         self._removed: dict[tuple[str, str], None] = {}  # in order
         self._named = 0  # how many of them stand in the footer of a file written before
@@ -108,6 +111,7 @@ class Transaction:
             file, but its schema becomes the table's.
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
+            OperationNotAllowed, OperationInvalid: Data may not come here: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             SchemaConflict: The table could not be read any more. Nothing was written.
             UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
@@ -123,7 +127,7 @@ class Transaction:
         from ..data.dataframes import to_batches
         from ..data.partitioned import check_partition_by, partitions
 
-        self._check_open()
+        self._check_open("append")
         self._session.refuse_fenced()
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
@@ -135,7 +139,7 @@ class Transaction:
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
-        self._path(meta)  # a bad name is refused before the first byte is written
+        path_of_data(meta)  # a bad name is refused before the first byte is written
         schemas = self._unknown(table, encoded_schema)
         paths: list[str] = []
         adds: list[wire.Action] = []
@@ -144,10 +148,10 @@ class Transaction:
             for encoded in encode_files(
                 rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
             ):
-                path = self._path(replace(meta, number=self._files))
+                path = path_of_data(replace(meta, number=self._files))
                 self._files += 1
                 self._named = len(self._removed)
-                self._uploads.add(self._key(path), encoded.body.to_pybytes())
+                self._uploads.add(self._folder + path, encoded.body.to_pybytes())
                 add = encoded.facts
                 add.path, add.table, add.partition = path, table, name
                 add.first_clock, add.last_clock = first, last
@@ -223,7 +227,7 @@ class Transaction:
             step: Called for each footer.
         Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
         """
-        self._check_open()
+        self._check_open("append")
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
@@ -273,11 +277,8 @@ class Transaction:
             UsageError: The transaction has no room for it, and is as it was: about 130,000 removes
                 of files that lakelog wrote fit.
         """
-        self._check_open()
-        path = value_of(path)
-        if isinstance(path, str) and is_absolute(path):
-            path = Spots(self._session).of(NewFile(path)).path
-        path = check_path(path)
+        self._check_open("delete")
+        path = path_of(self._session, path)
         added_to = self._added.get(path)
         tables = (
             [added_to]
@@ -289,15 +290,16 @@ class Transaction:
             ]
         )
         if not tables:
-            raise FileNotLive(
-                f"{path} is not live in {self._session.writer_id}/{self._session.database}",
-                key=path,
-                hint="List the live files with `lakelog files`",
-            )
-        removes = [wire.Action(remove=wire.Remove(path=path, table=table)) for table in tables]
+            raise not_live(self._session, path)
+        self._take_out([(table, path) for table in tables])
+
+    def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
+        """Take live files, by table and path, out of their tables."""
+        removes = [wire.Action(remove=wire.Remove(path=path, table=table)) for table, path in files]
         self._room.take(removes)
-        self._added.pop(path, None)
-        self._removed.update(dict.fromkeys((table, path) for table in tables))
+        for _, path in files:
+            self._added.pop(path, None)
+        self._removed.update(dict.fromkeys(files))
         self._intent.actions.extend(removes)
 
     def commit(self) -> CommitInfo | None:
@@ -314,6 +316,7 @@ class Transaction:
         if self.commit_info is not None:
             return self.commit_info
         self._check_not_over()
+        self._meaning.check_whole()
         self._uploads.wait()
         self._sent = True
         if self._intent.actions or self._intent.app_id:
@@ -365,7 +368,8 @@ class Transaction:
         return {
             "replaces": tuple(islice(self._removed, self._named, None)),
             "replaced": len(self._removed),
-            "operation": self._intent.operation or ("overwrite" if self._removed else "append"),
+            "operation": self._intent.operation
+            or as_written(self._intent.asked, removes=bool(self._removed)),
         }
 
     def _learn(self, schemas: Sequence[wire.Action]) -> None:
@@ -375,13 +379,7 @@ class Transaction:
         self._schemas.update((schema.table, schema.fingerprint) for schema in named)
         self._intent.actions.extend(schemas)
 
-    def _path(self, meta: FooterMetadata) -> str:
-        return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
-
-    def _key(self, path: str) -> str:
-        return base_folder(self._session.writer_id, self._session.database) + path
-
-    def _check_open(self) -> None:
+    def _check_open(self, operation: str) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""
         self._check_not_over()
         if self._sent:
@@ -391,6 +389,7 @@ class Transaction:
                 hint="Call commit again to learn what became of it; put further changes into "
                 "another transaction",
             )
+        self._meaning.ask(operation)
 
     def _check_not_over(self) -> None:
         self._session.check_process()

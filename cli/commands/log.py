@@ -45,6 +45,8 @@ _COLUMNS: Final = (
     Column("transaction_ids", shown=False),
     Column("uuid", shown=False),
     Column("summary", shown=False),
+    Column("rows_rewritten", shown=False, number=True),
+    Column("replaced_where", shown=False),
 )
 _NAMED: Final = 3
 _RIGHT: Final = {"REVISION", "FILES", "ROWS"}
