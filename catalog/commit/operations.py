@@ -25,7 +25,7 @@ from .row_streams import Counted, columns_to_sort, digested, in_order, staying, 
 from .spots import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..log.build import Intent
     from .inputs import Group, Inputs
@@ -62,10 +62,7 @@ class Operations(ABC):
     _intent: Intent
     _meaning: Meaning
     _uploads: Uploads
-
-    @abstractmethod
-    def write(self, table: str, data: Any, partition: str = "", **options: Any) -> list[str]:
-        """Write data as Parquet files of a table."""
+    write: Callable[..., list[str]]
 
     @abstractmethod
     def _check_open(self, operation: str) -> None:
@@ -153,6 +150,34 @@ class Operations(ABC):
         say_rewritten(self._intent.summary, rows_kept, None if where is None else str(where))
         gone = found.whole_rows + sum(group.rows for group in found.groups) - rows_kept
         return Replaced(paths, rewritten, found.paths, incoming.rows, gone, rows_kept)
+
+    def plan_overwrite(
+        self, table: str, schema: pa.Schema, where: Any | None = None, partition: str | None = None
+    ) -> Replaced:
+        """What `overwrite` would take out now; nothing is changed.
+
+        Args:
+            schema: Of the data.
+            where, partition: As for `overwrite`.
+        Returns:
+            `rewritten` are the files that would be read, for they may hold other rows too.
+        Raises: As for `overwrite`.
+        Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read.
+        """
+        from .inputs import overwritten
+
+        self._meaning.check_whole()
+        found = overwritten(
+            self._session, self._intent, table, where=where, partition=partition, data=schema
+        )
+        read, rows, kept = 0, sum(group.rows for group in found.groups), 0
+        for group in found.groups:
+            kept += sum(batch.num_rows for batch in staying(group, self._session, found.wanted))
+            read += len(group.parts)
+        whole = len(found.paths) - read
+        return Replaced(
+            [], found.paths[whole:], found.paths, 0, found.whole_rows + rows - kept, kept
+        )
 
     def rewrite(
         self,

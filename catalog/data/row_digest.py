@@ -170,7 +170,7 @@ def _of_fixed(values: pa.Array) -> np.ndarray:
     words = whole.view(np.uint64)
     found = np.full(len(values), np.uint64(width))
     for word in range(count):
-        found = _mixed(found ^ words[:, word])
+        found = _mixed(np.bitwise_xor(found, words[:, word]))
     return found
 
 
@@ -182,4 +182,5 @@ def _one_nan(raw: np.ndarray, bits: int) -> np.ndarray:
     without_sign = found & np.uint64((1 << (bits - 1)) - 1)
     infinity = np.uint64((1 << (bits - 1)) - (1 << int(mantissa)))
     found[without_sign > infinity] = infinity + np.uint64(1)
-    return found
+    bits_of: np.ndarray = found
+    return bits_of

@@ -74,20 +74,27 @@ def has_to_wait(intent: Intent, earlier: Sequence[Intent]) -> bool:
 def told_by_whom(state: State, intent: Intent, error: FileNotLive) -> FileNotLive:
     """The error of an intent that takes out a file which is not live, as one that names whoever
     took it out, if that shows: the given one else."""
+    removed = _removed_by(state, error.key or "")
+    if removed is None:
+        return error
+    table, other = removed
+    return InputRemoved(
+        f"{error.key}, which transaction {intent.transaction_id.hex()} takes out, is not live any "
+        f"more at revision {state.revision}: {other} has taken it out before",
+        key=error.key,
+        table=table,
+        hint=_HINT,
+        **other._asdict(),
+    )
+
+
+def _removed_by(state: State, path: str) -> tuple[str, Other] | None:
+    """From which table a path was taken out, and by whom; None if the log shows that nobody did."""
     for transaction in reversed(state.tail):
         for place, action in enumerate(transaction.message.actions):
-            if action.WhichOneof("kind") == "remove" and action.remove.path == error.key:
-                other = _member(transaction.message, place, None)
-                return InputRemoved(
-                    f"{error.key} is not live in table {action.remove.table!r} any more, and "
-                    f"transaction {intent.transaction_id.hex()} takes it out: {other} took it out "
-                    "before",
-                    key=error.key,
-                    table=action.remove.table,
-                    hint=_HINT,
-                    **other._asdict(),
-                )
-    return error
+            if action.WhichOneof("kind") == "remove" and action.remove.path == path:
+                return action.remove.table, _member(transaction.message, place, None)
+    return None if state.base is None else ("", Other())
 
 
 def _hold(state: State, intent: Intent, claim: Claim) -> None:

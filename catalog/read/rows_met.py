@@ -61,7 +61,8 @@ def meets(wanted: RowFilter, batch: pa.RecordBatch) -> np.ndarray:
         from ..where.arrow import mask
 
         said = mask(wanted.predicate, rows)
-        return numbers(said).astype(np.bool_) & ~is_null(said)
+        true: np.ndarray = numbers(said).astype(np.bool_) & ~is_null(said)
+        return true
     name = "row"
     while name in rows.schema.names:
         name += "_"

@@ -21,7 +21,8 @@ SURFACE = {
         "token",
     },
     "Transaction": {
-        "add", "add_all", "commit", "commit_info", "discard", "remove", "transaction_id", "write",
+        "add", "add_all", "append", "commit", "commit_info", "discard", "overwrite",
+        "plan_overwrite", "remove", "rewrite", "transaction_id", "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",
