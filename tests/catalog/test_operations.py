@@ -113,6 +113,15 @@ def test_an_expression_that_lakelog_does_not_understand_takes_only_what_meets_it
     assert catalog.snapshot("db").to_arrow("t").column("a").to_pylist() == [1, 2, None, 7]
 
 
+@pytest.mark.parametrize("where", ["a <> 1", "NOT a = 1", pc.field("a") != 1])
+def test_rows_for_which_a_predicate_is_null_stay(catalog, writer, where):
+    commit(writer, [1, 2, None], [None, None], [3, 3])
+    with writer.transaction() as tx:
+        done = tx.overwrite("t", table(), where)
+    assert catalog.snapshot("db").to_arrow("t").column("a").to_pylist() == [None, None, 1, None]
+    assert (done.rows_removed, done.rows_rewritten) == (3, 2)
+
+
 def test_rows_keep_their_partitions_clocks_and_types(catalog, writer):
     with writer.transaction() as tx:
         tx.append("t", pa.table({"a": pa.array([1, 2], pa.int8())}), "p", clock=(5, 7))

@@ -12,6 +12,7 @@ import plants_clocks
 import plants_commit
 import plants_gc
 import plants_in_place
+import plants_operations
 import plants_read
 import plants_rebuild
 import plants_rows
@@ -26,6 +27,7 @@ PARTS = (
     plants_commit,
     plants_gc,
     plants_in_place,
+    plants_operations,
     plants_read,
     plants_rebuild,
     plants_rows,
