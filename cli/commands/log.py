@@ -107,7 +107,7 @@ def _print(records: list[dict[str, Any]], total: int) -> None:
         "TABLES",
         "TRANSACTION",
     ]
-    notes = any(record["summary"] for record in records)
+    notes = any(record["summary"] or record["replaced_where"] for record in records)
     if notes:
         heads.append("SUMMARY")
     cells = [_cells(record)[: len(heads)] for record in records]
@@ -120,7 +120,9 @@ def _cells(record: dict[str, Any]) -> list[str]:
     changes = _changes(record["files_added"], record["files_removed"])
     transaction_ids = record["transaction_ids"] or []
     more = f" and {len(transaction_ids) - 1} more" if len(transaction_ids) > 1 else ""
-    summary = record["summary"] or {}
+    summary = dict(record["summary"] or {})
+    if record["replaced_where"]:
+        summary["replaced where"] = record["replaced_where"]
     return [
         str(record["revision"]),
         record["committed_at"],
