@@ -12,6 +12,7 @@ Invariants (docs/reliability.md, docs/protocol.md):
     I6  a checkpoint says what replay says
     I9  no file that a retained or later revision names is ever deleted
     I10 a writer writes below its own prefix only
+    I13 what an overwrite replaces was all there when it looked: no file came between
     F1  epochs never decrease; a guest carries the head's
     F2  the owner's commits of one epoch come from one opening
 """
@@ -63,6 +64,7 @@ class Truth:
         slots: By revision.
         acknowledged: Transaction id to revision, as its committer was told.
         openings: Who tried to commit a transaction: its writer, one object for each opening.
+        claims: Of transactions that overwrite: the revision that they looked at.
         owners: The one opening whose owner has committed under an epoch.
         deleted: Data paths that were deleted.
         pruned: Keys of transactions that were deleted.
@@ -74,6 +76,7 @@ class Truth:
     slots: dict[int, Slot] = field(default_factory=dict)
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     openings: dict[bytes, object] = field(default_factory=dict)
+    claims: dict[bytes, int] = field(default_factory=dict)
     owners: dict[int, object] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     pruned: set[str] = field(default_factory=set)
@@ -105,6 +108,9 @@ class Truth:
         stood = {one for slot in self.slots.values() for one in slot.ids}
         hold(not stood & set(ids), f"I3 a transaction of {key} stands already")
         live = set(self.slots[revision - 1].live) if revision else set()
+        for looked_at in (self.claims[one] for one in ids if one in self.claims):
+            came = live - self.slots[looked_at].live
+            hold(not came, f"I13 {key} replaces what it saw at {looked_at}, and {came} came since")
         for action in found.message.actions:
             kind = action.WhichOneof("kind")
             if kind == "add":
