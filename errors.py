@@ -114,6 +114,15 @@ class InvalidQuery(UsageError):
     """SQL that DuckDB refuses, or that fails on the rows that it meets."""
 
 
+class OperationInvalid(UsageError):
+    """What a transaction does is not what its operation says: an append that removes, a rewrite
+    that changes rows, data outside of what an overwrite replaces."""
+
+
+class OperationNotAllowed(UsageError):
+    """The writer was opened for other operations than this one."""
+
+
 class MissingDependency(UsageError):
     """An optional package is needed for this call; the hint names the extra to install."""
 
@@ -204,6 +213,40 @@ class DuplicateFile(ConflictError):
 
 class FileNotLive(ConflictError):
     """A path was removed that the state doesn't have."""
+
+
+class OperationConflict(ConflictError):
+    """What others committed meanwhile meets what an operation relies on: run it again.
+
+    Attributes:
+        table: Where they meet.
+        revision: That of the other commit; None where the log doesn't tell it.
+        transaction_id: Of the other one, hex; empty where the log doesn't tell.
+        operation, app_id: Its operation, and its application; empty for none, or not told.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        key: str | None = None,
+        table: str = "",
+        revision: int | None = None,
+        transaction_id: str = "",
+        operation: str = "",
+        app_id: str = "",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, key=key, hint=hint)
+        self.table = table
+        self.revision = revision
+        self.transaction_id = transaction_id
+        self.operation = operation
+        self.app_id = app_id
+
+
+class InputRemoved(OperationConflict, FileNotLive):
+    """A file that an operation takes out was taken out by another one meanwhile."""
 
 
 class ForeignLog(ConflictError):

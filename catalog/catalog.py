@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -107,8 +107,9 @@ class Catalog(EvolvesTables):
             writer, revision, committed_at (timestamp[us, UTC]), operation, epoch, guest,
             files_added, files_removed, rows_added, rows_removed, bytes_added, tables (those it
             touched, 8 at most), table_count, transaction_ids (list of hex), uuid (hex), summary
-            (JSON or null); sorted by committed_at, then writer and revision. rows_removed, tables
-            and table_count are null where a commit doesn't say.
+            (JSON or null), rows_rewritten (how many of those removed stand among those added),
+            replaced_where (of an overwrite); sorted by committed_at, then writer and revision. What
+            a commit doesn't say of itself (rows_removed, tables, table_count, ...) is null.
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
@@ -157,12 +158,9 @@ class Catalog(EvolvesTables):
         else:
             listings = self._listings(database, tell_lost=True)
             if wanted is None:
-                states = parallel(
-                    lambda listing: self._log(listing).load(listing=listing), listings
-                )
+                states = parallel(lambda one: self._log(one).load(listing=one), listings)
             else:
                 states = self._states_at(wanted, listings)
-        if not isinstance(wanted, Cut):
             refuse_twins(states)
         return Snapshot(self.wide, database, states, self.ambient)
 
@@ -173,12 +171,14 @@ class Catalog(EvolvesTables):
         *,
         shared: bool = False,
         checkpoint_every: int = CHECKPOINT_EVERY,
+        operations: Collection[str] | None = None,
     ) -> Writer:
         """Open a writer's log for committing. See `Writer`.
 
         Args:
             shared: As a guest: commit beside the owner, without fencing it.
             checkpoint_every: Commits between automatic checkpoints; 0 for none.
+            operations: All that it may commit, such as {"append"} (docs/changing.md); None: any.
         Raises:
             UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
             NestedCatalog: The log would begin inside another catalog.
@@ -192,7 +192,7 @@ class Catalog(EvolvesTables):
         return Writer(
             self.store, value_of(writer_id), value_of(database), shared=shared,
             checkpoint_every=check_checkpoint_every(checkpoint_every),
-            ambient=self.ambient, margins=self.margins, wide=self.wide,
+            ambient=self.ambient, margins=self.margins, wide=self.wide, operations=operations,
         )  # fmt: skip
 
     # --- Finding logs -----------------------------------------------------------------------------

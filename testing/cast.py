@@ -19,6 +19,7 @@ import pyarrow as pa
 from ..catalog.commit.writer import Writer
 from ..catalog.format.names import data_path
 from ..catalog.format.schema import encode_schema
+from ..catalog.log.claims import Claim
 from ..catalog.margins import Margins
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
@@ -30,6 +31,7 @@ from ..errors import (
     FencedError,
     FileNotLive,
     LakelogError,
+    OperationConflict,
     RevisionNotFound,
     SnapshotPruned,
     StorageError,
@@ -39,6 +41,8 @@ from .simulation import QUIET, Faults
 from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold
 
 if TYPE_CHECKING:
+    from ..catalog.log.build import Intent
+    from ..catalog.log.files import Files
     from ..catalog.log.state import State
     from ..store.base import Store
     from .simulation import World
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 _ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
 FINGERPRINT, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
 MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
+OVERWRITES = 96  # of 256 transactions that take out a file: told by their ids, without a draw
 # A little of everything goes wrong; or much sleep, of paused machines too, much death, much
 # damage; or long sleep and listings that miss; or nothing.
 KINDS = (
@@ -126,6 +131,8 @@ class Cast:
         if paths and random.random() < 0.4:
             path = random.choice(paths)
             actions.append(wire.Action(remove=wire.Remove(path=path, table=TABLE)))
+            if transaction_id[0] < OVERWRITES:
+                self._overwrite(tx._intent, writer._session._committer.state.revision)
         for number in range(random.randint(adds if paths else 1, 2)):
             path = data_path("", TABLE, tx._intent.epoch, transaction_id, number)
             store.put(BASE + path, b"rows")
@@ -138,12 +145,19 @@ class Cast:
                 if random.random() < 0.3:
                     return  # given up: it may stand or not, and nobody asks
                 continue
-            except (DuplicateFile, FileNotLive) as error:
+            except (DuplicateFile, FileNotLive, OperationConflict) as error:
                 self.truth.refused(transaction_id, error)
                 raise
             if info is not None:
                 self.truth.told(transaction_id, info)
             return
+
+    def _overwrite(self, intent: Intent, revision: int) -> None:
+        """Rely on that no file comes from here on: as an overwrite of all rows does, for which the
+        files that it leaves may as well be empty."""
+        intent.asked.add("overwrite")
+        intent.claims.append(Claim(TABLE, revision, "all rows", _paths))
+        self.truth.claims[intent.transaction_id] = revision
 
     def reader(self, store: Store, *, rounds: int) -> None:
         """Opens, refreshes, travels in time; holds each state against the truth."""
@@ -213,6 +227,11 @@ class Cast:
             raise Violation(f"I12 a new owner is fenced at once: {error}") from error
         hold(len(self.truth.slots) > before, "I12 a new owner's commit doesn't stand")
         self.truth.whole(sample=not self.is_watched)
+
+
+def _paths(_: State, files: Files) -> list[str]:
+    parts = (part.rows(TABLE).column("path").to_pylist() for part in files.parts)
+    return [*files.added.get(TABLE, ()), *(path for paths in parts for path in paths)]
 
 
 def _spawn_some(world: World, cast: Cast) -> None:

@@ -13,6 +13,7 @@ Invariants (docs/reliability.md, docs/protocol.md):
     I9  no file that a retained or later revision names is ever deleted, but one of a transaction
         that was under way for longer than gc's grace leaves it and was not acknowledged
     I10 a writer writes below its own prefix only
+    I13 what an overwrite replaces was all there when it looked: no file came between
     F1  epochs never decrease; a guest carries the head's
     F2  the owner's commits of one epoch come from one opening
 """
@@ -66,6 +67,7 @@ class Truth:
         slots: By revision.
         acknowledged: Transaction id to revision, as its committer was told.
         openings: Who tried to commit a transaction: its writer, one object for each opening.
+        claims: Of transactions that overwrite: the revision that they looked at.
         owners: The one opening whose owner has committed under an epoch.
         put_limit_s: How long gc's grace lets a transaction be under way.
         overdue: Data paths of transactions that took longer, as long as nobody was told of success.
@@ -80,6 +82,7 @@ class Truth:
     slots: dict[int, Slot] = field(default_factory=dict)
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     openings: dict[bytes, object] = field(default_factory=dict)
+    claims: dict[bytes, int] = field(default_factory=dict)
     owners: dict[int, object] = field(default_factory=dict)
     overdue: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
@@ -113,6 +116,9 @@ class Truth:
         hold(not stood & set(ids), f"I3 a transaction of {key} stands already")
         live = set(self.slots[revision - 1].live) if revision else set()
         overdue: set[str] = set()
+        for looked_at in (self.claims[one] for one in ids if one in self.claims):
+            came = live - self.slots[looked_at].live
+            hold(not came, f"I13 {key} replaces what it saw at {looked_at}, and {came} came since")
         for action in found.message.actions:
             kind = action.WhichOneof("kind")
             if kind == "add":

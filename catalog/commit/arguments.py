@@ -184,11 +184,10 @@ def _number(value: Any) -> int | None:
     return number if abs(number) <= _LARGEST and not isinstance(value, bool) else None
 
 
-def make_intent(
+def make_intent(  # noqa: PLR0917 - as they come
     transaction_id: bytes,
     epoch: int,
     begun: Moment,
-    *,
     app_id: str | None,
     app_version: int | None,
     operation: str | None,

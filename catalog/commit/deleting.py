@@ -72,8 +72,8 @@ class Deleting(ABC):
     _folder: str
 
     @abstractmethod
-    def _check_open(self) -> None:
-        """Raise if the transaction takes no changes."""
+    def _check_open(self, operation: str) -> None:
+        """Refuse an operation that can't begin now."""
 
     def delete(self, table: str, where: str, *, mode: Mode = "auto") -> Deleted:
         """Delete the rows of this writer's files that meet a predicate. What is NULL stays.
@@ -98,7 +98,7 @@ class Deleting(ABC):
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
         """
-        self._check_open()
+        self._check_open("delete")
         self._session.refuse_fenced()
         if mode not in get_args(Mode):
             raise UsageError(

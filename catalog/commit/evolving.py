@@ -32,8 +32,8 @@ class Evolving(ABC):
     _removed: Mapping[tuple[str, str], None]
 
     @abstractmethod
-    def _check_open(self) -> None:
-        """Refuse changes once the transaction was sent."""
+    def _check_open(self, operation: str) -> None:
+        """Refuse an operation that can't begin now."""
 
     def evolve(
         self,
@@ -77,7 +77,7 @@ class Evolving(ABC):
         self._evolve(value_of(table), change)
 
     def _evolve(self, table: str, change: Change) -> None:
-        self._check_open()
+        self._check_open("maintenance")
         self._session.refuse_fenced()
         removed: Collection[tuple[str, str]] = self._removed.keys()
         actions = self._columns.evolve(table, change, removed)

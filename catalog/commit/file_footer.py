@@ -9,6 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..format.footer import FooterMetadata
+from ..format.names import data_path
+from ..log.operations import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,16 +58,25 @@ def footer_of(  # noqa: PLR0917 - as they come
     )
 
 
-def removals(removed: Mapping[tuple[str, str], None], named: int, operation: str) -> dict[str, Any]:
+def removals(removed: Mapping[tuple[str, str], None], named: int, intent: Intent) -> dict[str, Any]:
     """What the next file says of what the transaction removes: those that no file names yet.
 
     Args:
         removed: Tables and paths, in order.
         named: How many of them stand in files that were written before.
-        operation: As its user gave it; empty: not.
+        intent: The transaction.
     """
     return {
         "replaces": tuple(islice(removed, named, None)),
         "replaced": len(removed),
-        "operation": operation or ("overwrite" if removed else "append"),
+        "operation": intent.operation or as_written(intent.asked, removes=bool(removed)),
     }
+
+
+def path_of_data(meta: FooterMetadata) -> str:
+    """Where the file lies that says so.
+
+    Raises:
+        InvalidName: Its table or partition can't be called so.
+    """
+    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import (
     CapabilityMissing,
@@ -31,6 +31,7 @@ from .arguments import check_past, make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .clocks import Clocks
 from .committer import Committer
+from .meaning import check_commit, refuse_other
 from .queue import CommitQueue
 from .readable import Readable
 
@@ -55,6 +56,7 @@ class Session:
         wide: The same, which also reads files that lie elsewhere.
         capabilities: What the probe found.
         clocks: How old beliefs and files are.
+        operations: Those that may be committed; None: all.
         last_checkpoint: The newest one that this session wrote, or None.
     """
 
@@ -69,7 +71,9 @@ class Session:
         ambient: Ambient,
         margins: Margins,
         wide: WideStore,
+        operations: frozenset[str] | None = None,
     ) -> None:
+        self.operations = operations
         self.writer_id = check_id(writer_id, "writer")
         self.database = check_id(database, "database")
         self.store = store
@@ -141,24 +145,14 @@ class Session:
         self.check_open()
         self._committer.refuse_fenced()
         self._committer.refuse_foreign()
-        return self._intent(app_id, app_version, operation, summary)
+        intent = self._intent(app_id, app_version, operation, summary)
+        if intent.operation:
+            refuse_other(intent.operation, self.operations)
+        return intent
 
-    def _intent(
-        self,
-        app_id: str | None = None,
-        app_version: int | None = None,
-        operation: str | None = None,
-        summary: Mapping[str, str] | None = None,
-    ) -> Intent:
-        return make_intent(
-            self._ambient.new_id(),
-            self._committer.current_epoch(),
-            self.clocks.now(),
-            app_id=app_id,
-            app_version=app_version,
-            operation=operation,
-            summary=summary,
-        )
+    def _intent(self, *said: Any) -> Intent:
+        epoch = self._committer.current_epoch()
+        return make_intent(self._ambient.new_id(), epoch, self.clocks.now(), *said)
 
     @property
     def revision(self) -> int:
@@ -201,7 +195,7 @@ class Session:
         self._committer.refuse_fenced()
         if not self._committer.state.is_foreign:
             return
-        intent = self._intent(operation="maintenance")
+        intent = self._intent(None, None, "maintenance", None)
         intent.actions.append(identity_action(self.writer_id, self.database))
         self.commit(intent)
 
@@ -288,6 +282,7 @@ class Session:
         """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
         due."""
         self.check_process()
+        check_commit(intent, self.operations)
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:

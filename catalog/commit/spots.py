@@ -6,14 +6,15 @@ Source: docs/format.md, sections 2 and 10.5.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import InvalidPath, TransactionExpired
+from ...errors import FileNotLive, InvalidPath, TransactionExpired
 from ...store.places import LOCAL_ROOT, is_absolute, place_below, place_of
 from ..format.folding import fold
 from ..format.locations import is_in_place, path_at
 from ..format.names import base_folder, check_path, escape_name, is_id, parse_data_file
 from ..log.lookup import files_with
+from ..scalars import value_of
 from .data_file import existing
 
 if TYPE_CHECKING:
@@ -141,6 +142,28 @@ class Spots:
             key=name,
             hint="Copy the file to a place of its own, and add the copy",
         )
+
+
+def path_of(session: Session, name: Any) -> str:
+    """The path in the log of a file, by its path or, of one elsewhere, its URL.
+
+    Raises:
+        InvalidUrl, InvalidPath: No name that a file of a log can have.
+    """
+    name = value_of(name)
+    if isinstance(name, str) and is_absolute(name):
+        name = Spots(session).of(NewFile(name)).path
+    return check_path(name)
+
+
+def not_live(session: Session, path: str, table: str | None = None) -> FileNotLive:
+    """The error of a file that is to be taken out, and isn't live (in a table)."""
+    where = f"{session.writer_id}/{session.database}"
+    return FileNotLive(
+        f"{path} is not live in {where}" + (f", table {table!r}" if table is not None else ""),
+        key=path,
+        hint="List the live files with `lakelog files`",
+    )
 
 
 def new_spots(

@@ -10,10 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import FileNotLive, UsageError
-from ...store.places import is_absolute
+from ...errors import UsageError
 from ..data.parquet import FILE_BYTES, encode_files
-from ..format.names import base_folder, check_path, data_path, escape_name
+from ..format.names import base_folder, escape_name
 from ..format.schema import encode_schema
 from ..log.build import schema_actions
 from ..scalars import value_of
@@ -25,11 +24,13 @@ from .data_file import put_data
 from .deleting import Deleting
 from .dropped import warn_dropped
 from .evolving import Evolving
-from .file_footer import footer_of, removals
+from .file_footer import footer_of, path_of_data, removals
+from .meaning import Meaning
+from .operations import Operations
 from .own_schemas import OwnSchemas
 from .readable import check_on_conflict
 from .room import Room
-from .spots import Added, NewFile, Spots, new_spots
+from .spots import Added, NewFile, new_spots, not_live, path_of
 from .uploads import Uploads
 
 if TYPE_CHECKING:
@@ -38,14 +39,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
     from .session import Session
 
 
-class Transaction(Evolving, Deleting):
+class Transaction(Operations, Evolving, Deleting):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A
@@ -60,6 +60,7 @@ class Transaction(Evolving, Deleting):
     def __init__(self, session: Session, intent: Intent) -> None:
         self._session = session
         self._intent = intent
+        self._meaning = Meaning(intent, session.operations)
         self._base = session.base(intent.app_id)
         self._folder = base_folder(session.writer_id, session.database)
         self._removed: dict[tuple[str, str], None] = {}  # in order
@@ -113,6 +114,7 @@ class Transaction(Evolving, Deleting):
             file, but its schema becomes the table's.
         Raises:
             FencedError: Another owner has taken the writer over: nothing was written.
+            OperationNotAllowed, OperationInvalid: Data may not come here: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
             SchemaConflict: It wouldn't fit the table's columns: nothing of it becomes visible.
             UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
@@ -128,7 +130,7 @@ class Transaction(Evolving, Deleting):
         from ..data.dataframes import to_batches
         from ..data.partitioned import check_partition_by, partitions
 
-        self._check_open()
+        self._check_open("append")
         self._session.refuse_fenced()
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
@@ -143,7 +145,7 @@ class Transaction(Evolving, Deleting):
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
-        _path(meta)  # a bad name is refused before the first byte is written
+        path_of_data(meta)  # a bad name is refused before the first byte is written
         schemas = self._unknown(table, encoded_schema)
         paths, adds = list[str](), list[wire.Action]()
         for name, rows in partitions(batches, by) if by else [(partition, batches)]:
@@ -151,7 +153,7 @@ class Transaction(Evolving, Deleting):
             for encoded in encode_files(
                 rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
             ):
-                path = _path(replace(meta, number=self._files))
+                path = path_of_data(replace(meta, number=self._files))
                 self._files += 1
                 self._named = len(self._removed)
                 self._uploads.add(self._folder + path, encoded.body.to_pybytes())
@@ -230,7 +232,7 @@ class Transaction(Evolving, Deleting):
             step: Called for each footer.
         Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
         """
-        self._check_open()
+        self._check_open("append")
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
@@ -281,11 +283,8 @@ class Transaction(Evolving, Deleting):
             UsageError: The transaction has no room for it, and is as it was: about 130,000 removes
                 of files that lakelog wrote fit.
         """
-        self._check_open()
-        path = value_of(path)
-        if isinstance(path, str) and is_absolute(path):
-            path = Spots(self._session).of(NewFile(path)).path
-        path = check_path(path)
+        self._check_open("delete")
+        path = path_of(self._session, path)
         added_to = self._added.get(path)
         tables = (
             [added_to]
@@ -297,15 +296,16 @@ class Transaction(Evolving, Deleting):
             ]
         )
         if not tables:
-            raise FileNotLive(
-                f"{path} is not live in {self._session.writer_id}/{self._session.database}",
-                key=path,
-                hint="List the live files with `lakelog files`",
-            )
-        removes = [wire.Action(remove=wire.Remove(path=path, table=table)) for table in tables]
+            raise not_live(self._session, path)
+        self._take_out([(table, path) for table in tables])
+
+    def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
+        """Take live files, by table and path, out of their tables."""
+        removes = [wire.Action(remove=wire.Remove(path=path, table=table)) for table, path in files]
         self._room.take(removes)
-        self._added.pop(path, None)
-        self._removed.update(dict.fromkeys((table, path) for table in tables))
+        for _, path in files:
+            self._added.pop(path, None)
+        self._removed.update(dict.fromkeys(files))
         self._intent.actions.extend(removes)
 
     def commit(self) -> CommitInfo | None:
@@ -322,6 +322,7 @@ class Transaction(Evolving, Deleting):
         if self.commit_info is not None:
             return self.commit_info
         self._check_not_over()
+        self._meaning.check_whole()
         self._uploads.wait()
         self._sent = True
         if self._intent.actions or self._intent.app_id:
@@ -369,7 +370,7 @@ class Transaction(Evolving, Deleting):
         return actions
 
     def _removals(self) -> dict[str, Any]:
-        return removals(self._removed, self._named, self._intent.operation)
+        return removals(self._removed, self._named, self._intent)
 
     def _learn(self, schemas: Sequence[wire.Action]) -> None:
         """Name schemas in this transaction."""
@@ -378,7 +379,7 @@ class Transaction(Evolving, Deleting):
         self._schemas.update((schema.table, schema.fingerprint) for schema in named)
         self._intent.actions.extend(schemas)
 
-    def _check_open(self) -> None:
+    def _check_open(self, operation: str) -> None:
         """Changes are taken only until the first commit: it may stand, whatever came back."""
         self._check_not_over()
         if self._sent:
@@ -388,6 +389,7 @@ class Transaction(Evolving, Deleting):
                 hint="Call commit again to learn what became of it; put further changes into "
                 "another transaction",
             )
+        self._meaning.ask(operation)
 
     def _check_not_over(self) -> None:
         self._session.check_process()
@@ -395,7 +397,3 @@ class Transaction(Evolving, Deleting):
             raise UsageError(
                 "This transaction is over", key=self.transaction_id, hint="Begin another one"
             )
-
-
-def _path(meta: FooterMetadata) -> str:
-    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)

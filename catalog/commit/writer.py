@@ -11,12 +11,13 @@ from ...store import WideStore
 from ..ambient import SYSTEM, Ambient
 from ..margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .arguments import check_forgotten, check_forgotten_before
+from .meaning import check_operations
 from .session import Session
 from .transaction import Transaction
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from types import TracebackType
 
     from ...store import Capabilities, Store
@@ -46,6 +47,7 @@ class Writer:
         ambient: Ambient = SYSTEM,
         margins: Margins = DEFAULT_MARGINS,
         wide: WideStore | None = None,
+        operations: Collection[str] | None = None,
     ) -> None:
         self._session = Session(
             store,
@@ -56,6 +58,7 @@ class Writer:
             ambient=ambient,
             margins=margins,
             wide=wide or WideStore(store),
+            operations=check_operations(operations),
         )
         self.writer_id = self._session.writer_id
         self.database = self._session.database
@@ -74,11 +77,13 @@ class Writer:
         Args:
             app_id, app_version: Idempotence: if this version or a later one of the application is
                 in the log, the commit writes nothing and says `skipped`.
-            operation: append, delete, overwrite, rewrite, row_delta, maintenance; seen from the
-                changes if not given.
+            operation: append, delete, overwrite, rewrite, row_delta, maintenance: what is something
+                else is refused, and a rewrite has to keep the number of rows. Seen from the changes
+                if not given.
             summary: Words for the history.
         Raises:
             UsageError: The writer is closed, or an argument can't be.
+            OperationNotAllowed: The writer was opened for others.
             FencedError: Another process has taken the writer over.
             ForeignLog: The log is another writer's or database's: see `adopt_name`.
             CorruptError, SnapshotPruned, StorageError: With `app_id`: the versions of applications

@@ -111,6 +111,11 @@ def shown(own: pa.Schema, definition: Definition | None) -> Shown:
     return Shown(own, pa.schema(fields), stored, lacking, definition.name)
 
 
+def readable_columns(schema: pa.Schema, target: pa.Schema) -> list[str]:
+    """What rows of a schema have of the columns of a target: same name, same generation."""
+    return list(shown(schema, None).found(target).stored)
+
+
 def fits(held: pa.DataType, declared: pa.DataType) -> bool:
     """Whether every value of a type is one of a declared type."""
     wider = widen(declared, held)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
 from .columns_changed import refuse_changed_columns
+from .conflicts import has_to_wait, refuse_conflict, told_by_whom
 from .features import check_writer_features
+from .operations import check_rows
 from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
 from .validate import validate
 
@@ -50,7 +52,8 @@ def admit(
     state: State, pending: Sequence[Intent], results: Results, limits: AdmissionLimits
 ) -> list[Intent]:
     """The intents that fit the state, one after the other. The others get their error in
-    `results`, or wait until it is known what becomes of another one of their application.
+    `results`, or wait until it is known what becomes of another one: of their application, or one
+    that changes what they rely on.
 
     Raises:
         UnsupportedFeature: Nobody may write to this log with this lakelog.
@@ -66,6 +69,9 @@ def admit(
                 continue
             if claimed.get(intent.app_id, -1) >= intent.app_version:
                 continue
+        if has_to_wait(intent, candidates):
+            continue
+        if intent.app_id:
             claimed[intent.app_id] = intent.app_version
         candidates.append(intent)
     try:
@@ -102,6 +108,8 @@ def _each_that_fits(
         try:
             _check_fit(state, [*fitting, intent], limits)
             fitting.append(intent)
+        except FileNotLive as error:
+            results[intent.transaction_id] = told_by_whom(state, intent, error)
         except LakelogError as error:
             results[intent.transaction_id] = error
     return fitting
@@ -114,11 +122,14 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
         age_s = intent.begun.age_s(limits.now) if intent.begun else 0.0
         if intent.adds and age_s > limits.file_age_limit_s:
             raise expired_error(intent.transaction_id, age_s)
+        refuse_conflict(state, intent)
     refuse_changed_columns(state, intents)
     own = {intent.transaction_id for intent in intents}
     folds = any(intent.folds_names for intent in intents)
     actions = [action for intent in intents for action in intent.actions]
     validate(state, actions, own, folds_names=folds)
+    for intent in intents:
+        check_rows(state, intent.said_operation, intent.actions)
 
 
 def _skipped(state: State, intent: Intent) -> CommitInfo:

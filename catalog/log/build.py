@@ -19,6 +19,7 @@ from ..format.schema import decode_schema, features_of
 from ..format.wire_kinds import FILES
 from ..wire import lakelog_transaction_pb2 as wire
 from .lookup import schemas_with
+from .operations import inferred
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..format.frame import LogIdentity
     from ..format.schema import EncodedSchema
+    from .claims import Claim
     from .moments import Moment
     from .state import State
 
@@ -52,6 +54,8 @@ class Intent:
         folds_names: Whether files were adopted on a store that doesn't tell all names apart.
         columns_of: By table the name of the definition that its columns had when files were added
             or it was defined anew; empty for none.
+        asked: The operations that were asked for by name: see `operations.inferred`.
+        claims: What it relies on beside the files that it takes out.
     """
 
     transaction_id: bytes
@@ -64,6 +68,13 @@ class Intent:
     begun: Moment | None = None
     folds_names: bool = False
     columns_of: dict[str, bytes] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def said_operation(self) -> str:
+        """The operation that its commit says it is."""
+        return self.operation or inferred(self.actions, self.asked)
 
     @property
     def adds(self) -> bool:
@@ -74,20 +85,12 @@ class Intent:
         """How the commit lists it."""
         return wire.Member(
             transaction_id=self.transaction_id,
-            operation=self.operation or self._inferred(),
+            operation=self.said_operation,
             app_id=self.app_id,
             app_version=self.app_version,
             summary=self.summary,
             action_count=len(self.actions),
         )
-
-    def _inferred(self) -> str:
-        kinds = {action.WhichOneof("kind") for action in self.actions}
-        if "add" in kinds and not kinds.isdisjoint({"tombstone", "row_deletes"}):
-            return "row_delta"
-        if not kinds.isdisjoint({"remove", "tombstone", "row_deletes"}):
-            return "overwrite" if "add" in kinds else "delete"
-        return "append" if "add" in kinds else "maintenance"
 
 
 def build_transaction(

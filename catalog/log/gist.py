@@ -28,6 +28,9 @@ _TABLES: Final = PREFIX + "tables"
 _TABLE_COUNT: Final = PREFIX + "table_count"
 _ROWS_REMOVED: Final = PREFIX + "rows_removed"
 _DEFINED: Final = PREFIX + "defined"
+_ROWS_REWRITTEN: Final = PREFIX + "rows_rewritten"
+_WHERE: Final = PREFIX + "where"
+_WHERE_CHARS: Final = 1_000
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 
@@ -39,12 +42,29 @@ class Gist(NamedTuple):
         table_count: How many these are in all.
         rows_removed: Rows of the files that it takes out.
         words: The rest of its summary, as JSON.
+        rows_rewritten: How many of these rows stand, as they were, in files that it adds.
+        where: Which rows it replaces, if it is an overwrite.
     """
 
     tables: list[str] | None
     table_count: int | None
     rows_removed: int | None
     words: str | None
+    rows_rewritten: int | None = None
+    where: str | None = None
+
+
+def say_rewritten(summary: dict[str, str], rows: int, where: str | None = None) -> None:
+    """Say in a member's summary what its actions don't show.
+
+    Args:
+        rows: How many more rows of files that it takes out stand in files that it adds.
+        where: Which rows it replaces; what was said before is kept.
+    """
+    summary[_ROWS_REWRITTEN] = str(int(summary.get(_ROWS_REWRITTEN, "0")) + rows)
+    if where is not None:
+        words = "; ".join(text for text in (summary.get(_WHERE), where) if text)
+        summary[_WHERE] = words if len(words) <= _WHERE_CHARS else words[: _WHERE_CHARS - 1] + "…"
 
 
 def gist_of(state: State, actions: Sequence[wire.Action]) -> dict[str, str]:
@@ -61,7 +81,7 @@ def gist_of(state: State, actions: Sequence[wire.Action]) -> dict[str, str]:
     defined = [a.definition.table for a in actions if a.WhichOneof("kind") == "definition"]
     if defined:
         said[_DEFINED] = json.dumps(list(dict.fromkeys(defined))[:NAMED], ensure_ascii=False)
-    removed = _rows_removed(state, actions)
+    removed = rows_removed(state, actions)
     if removed is not None:
         said[_ROWS_REMOVED] = str(min(removed, MAX_NUMBER - 1))
     return said
@@ -82,7 +102,15 @@ def read_gist(summary: str | None) -> Gist:
     own = {key: words.pop(key) for key in list(words) if key.startswith(PREFIX)}
     rest = json.dumps(words, sort_keys=True, ensure_ascii=False) if words else None
     tables = _names(own.get(_TABLES))
-    return Gist(tables, _count(own.get(_TABLE_COUNT)), _count(own.get(_ROWS_REMOVED)), rest)
+    where = own.get(_WHERE)
+    return Gist(
+        tables,
+        _count(own.get(_TABLE_COUNT)),
+        _count(own.get(_ROWS_REMOVED)),
+        rest,
+        _count(own.get(_ROWS_REWRITTEN)),
+        where if isinstance(where, str) else None,
+    )
 
 
 def defined_in(summary: str | None) -> list[str]:
@@ -123,8 +151,8 @@ def _touched(actions: Iterable[wire.Action]) -> Iterable[str]:
             yield from (item.table for item in action.forget.schemas)
 
 
-def _rows_removed(state: State, actions: Iterable[wire.Action]) -> int | None:
-    """None: nothing is removed, or a file is not found."""
+def rows_removed(state: State, actions: Iterable[wire.Action]) -> int | None:
+    """Rows of the files that some actions take out; None: none is, or one is not found."""
     added: dict[tuple[str, str], int] = {}
     wanted: list[tuple[str, str]] = []
     total = count = 0

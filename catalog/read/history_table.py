@@ -37,6 +37,8 @@ def history_for_users(table: pa.Table, writer: str) -> pa.Table:
         ),
         "uuid": column([uuid.hex() for uuid in table.column("uuid").to_pylist()], pa.string()),
         "summary": column([gist.words for gist in gists], pa.string()),
+        "rows_rewritten": column([gist.rows_rewritten for gist in gists], pa.int64()),
+        "replaced_where": column([gist.where for gist in gists], pa.string()),
     }
     return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 

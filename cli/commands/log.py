@@ -45,6 +45,8 @@ _COLUMNS: Final = (
     Column("transaction_ids", shown=False),
     Column("uuid", shown=False),
     Column("summary", shown=False),
+    Column("rows_rewritten", shown=False, number=True),
+    Column("replaced_where", shown=False),
 )
 _NAMED: Final = 3
 _RIGHT: Final = {"REVISION", "FILES", "ROWS"}
@@ -105,7 +107,7 @@ def _print(records: list[dict[str, Any]], total: int) -> None:
         "TABLES",
         "TRANSACTION",
     ]
-    notes = any(record["summary"] for record in records)
+    notes = any(record["summary"] or record["replaced_where"] for record in records)
     if notes:
         heads.append("SUMMARY")
     cells = [_cells(record)[: len(heads)] for record in records]
@@ -118,7 +120,9 @@ def _cells(record: dict[str, Any]) -> list[str]:
     changes = _changes(record["files_added"], record["files_removed"])
     transaction_ids = record["transaction_ids"] or []
     more = f" and {len(transaction_ids) - 1} more" if len(transaction_ids) > 1 else ""
-    summary = record["summary"] or {}
+    summary = dict(record["summary"] or {})
+    if record["replaced_where"]:
+        summary["replaced where"] = record["replaced_where"]
     return [
         str(record["revision"]),
         record["committed_at"],

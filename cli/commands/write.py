@@ -12,11 +12,13 @@ from ..errors import CommandWarning
 from ..inputs.sources import FORMATS, check_encoding, open_sources
 from ..opening import cut_fields, open_catalog, print_cut
 from ..output import Column
+from ..overwrites import FIGURES, begun, check_overwriting, figures, overwrite, show_done, show_plan
 from ..progress import Progress
 from ..text import many, size
 
 if TYPE_CHECKING:
     from ...catalog.catalog import Catalog
+    from ...catalog.commit.operations import Replaced
     from ...catalog.log.outcome import CommitInfo
     from ...catalog.snapshot import Snapshot
 
@@ -39,6 +41,10 @@ line and both types; --type decides otherwise. In csv an empty field is null and
 A writer id has one owner: if a process commits under this id already, its next commit is
 refused. Take a writer id of your own, or commit beside it with --shared.
 
+With --overwrite the files take the place of the rows that are there: of those that meet --where, or
+of all, among the files of this writer (and of --partition). It shows what would go, and does
+nothing until it is given --execute. The new rows must meet --where, too.
+
 With --app-id and --app-version the same command can be run again after any failure and commits
 once."""
 EXAMPLES: Final = """
@@ -50,6 +56,7 @@ lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --write
 lakelog write ./catalog db orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
 lakelog write ./catalog shop orders o.csv --no-header --columns id,price,at --writer x
 lakelog write ./catalog db orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
+lakelog write ./catalog shop orders day.csv --writer x --overwrite --where "day = 4" --execute
 lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jsonl --writer x
 """
 _COLUMNS: Final = (
@@ -120,6 +127,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="FILEs are Parquet files below data/ of the writer, named relative to "
         "<writer>/<database>/; they are taken in as they are. For files elsewhere: lakelog add",
     )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace rows of this writer's table: a plan, unless --execute is given",
+    )
+    options.add_where(parser, "with --overwrite: only rows that meet this are replaced")
+    parser.add_argument(
+        "--execute", action="store_true", help="with --overwrite: do it, instead of showing it"
+    )
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
@@ -167,9 +183,14 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Commit, then print where it stands."""
+    check_overwriting(args)
     catalog = open_catalog(args)
+    done: Replaced | None = None
     try:
-        info, paths = _added(catalog, args) if args.add else _written(catalog, args)
+        if args.add:
+            info, paths = _added(catalog, args)
+        else:
+            info, paths, done = _written(catalog, args)
     except CommitOutcomeUnknown as error:
         error.hint = (
             "Running the same command again is safe: it commits once"
@@ -177,7 +198,10 @@ def run(args: argparse.Namespace) -> int:
             else f"First look for transaction {error.transaction_id} in `lakelog log --output json`"
         )
         raise
-    _report(catalog, args, info, paths)
+    if done is not None and not args.execute:
+        show_plan(args, done)
+    else:
+        _report(catalog, args, info, paths, done)
     return 0
 
 
@@ -199,7 +223,9 @@ def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | Non
         return tx.commit(), list(args.files)
 
 
-def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
+def _written(
+    catalog: Catalog, args: argparse.Namespace
+) -> tuple[CommitInfo | None, list[str], Replaced | None]:
     from ..inputs.arguments import csv_options, names_of, refuse_idle_options
     from ..inputs.known import known_schema
     from ..inputs.read import open_rows
@@ -218,19 +244,26 @@ def _written(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | N
         with (
             Progress("files written", len(sources)) as progress,
             catalog.writer(args.writer, args.database, shared=args.shared) as writer,
-            writer.transaction(args.app_id, args.app_version) as tx,
+            begun(writer, args) as tx,
         ):
-            for source in sources:
-                rows = open_rows(source, schema, csv, forced.keys())
+            read = (open_rows(source, schema, csv, forced.keys()) for source in sources)
+            if args.overwrite:
+                done = overwrite(tx, args, schema, read, progress.step)
+                return (tx.commit() if args.execute else None), done.paths, done
+            for rows in read:
                 paths += tx.write(
                     args.table, rows, args.partition, partition_by=by, bloom=args.bloom
                 )
                 progress.step()
-            return tx.commit(), paths
+            return tx.commit(), paths, None
 
 
 def _report(
-    catalog: Catalog, args: argparse.Namespace, info: CommitInfo | None, paths: list[str]
+    catalog: Catalog,
+    args: argparse.Namespace,
+    info: CommitInfo | None,
+    paths: list[str],
+    done: Replaced | None,
 ) -> None:
     snapshot = _snapshot(catalog, args.database)
     skipped = info is not None and info.skipped
@@ -251,14 +284,17 @@ def _report(
         "row_count": rows,
         "size_bytes": total,
         "files": [] if skipped else paths,
+        **({} if done is None else figures(done)),
         **({"as_of": None, "token": None} if snapshot is None else cut_fields(snapshot)),
     }
     if args.output == "json":
         output.json_object(record)
     elif args.output != "text":
-        output.rows(args.output, _COLUMNS, [record])
+        output.rows(args.output, _COLUMNS if done is None else (*_COLUMNS, *FIGURES), [record])
     else:
         _print(record, args)
+        if done is not None and record["revision"] is not None:
+            show_done(done)
         if snapshot is not None:
             print_cut(snapshot)
 

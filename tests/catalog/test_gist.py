@@ -8,7 +8,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.log import build, piece_sink
-from lakelog.catalog.log.gist import NAMED, read_gist
+from lakelog.catalog.log.gist import NAMED, read_gist, say_rewritten
 from lakelog.errors import UsageError
 from lakelog.testing.keys import log_keys
 
@@ -101,7 +101,29 @@ def test_many_tables_are_counted_and_few_named(catalog, store):
     ],
 )
 def test_any_text_is_taken(summary, expected):
-    assert tuple(read_gist(summary)) == expected
+    assert tuple(read_gist(summary)[:4]) == expected
+
+
+@pytest.mark.parametrize(
+    ("summary", "rewritten", "where"),
+    [
+        ({"lakelog.rows_rewritten": "7", "lakelog.where": "a = 1"}, 7, "a = 1"),
+        ({"lakelog.rows_rewritten": "x", "lakelog.where": ""}, None, ""),
+        ({"lakelog.where": 5}, None, None),
+    ],
+)
+def test_what_an_overwrite_says_is_any_text_too(summary, rewritten, where):
+    found = read_gist(json.dumps(summary))
+    assert (found.rows_rewritten, found.where, found.words) == (rewritten, where, None)
+
+
+def test_long_predicates_are_cut_and_several_stand_together():
+    said: dict[str, str] = {}
+    say_rewritten(said, 2, "a = 1")
+    say_rewritten(said, 3, "b" * 2_000)
+    found = read_gist(json.dumps(said))
+    assert found.rows_rewritten == 5
+    assert found.where == ("a = 1; " + "b" * 2_000)[:999] + "…"
 
 
 def test_a_commit_that_does_not_say_is_unknown_and_not_zero(catalog):

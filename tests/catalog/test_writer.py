@@ -155,10 +155,14 @@ def test_a_transaction_without_changes_writes_nothing(catalog, store):
 
 
 def test_operations_and_summary_stand_in_the_history(catalog):
+    live = []
     with catalog.writer("w", "db") as writer:
         for operation in sorted(OPERATIONS):
             with writer.transaction(operation=operation, summary={"note": operation}) as tx:
-                tx.write("t", table(1))
+                if operation in ("delete", "rewrite"):
+                    tx.remove(live.pop())
+                if operation != "delete":
+                    live += tx.write("t", table(1))
         rows = catalog.history("db").to_pylist()
     assert [row["operation"] for row in rows] == sorted(OPERATIONS)
     assert rows[0]["summary"] == '{"note": "append"}'

@@ -148,7 +148,7 @@ def test_log_as_json_and_csv(cli, weather):
     assert list(newest) == [
         "revision", "committed_at", "writer", "operation", "files_added", "files_removed",
         "rows_added", "rows_removed", "bytes_added", "tables", "table_count", "epoch", "guest",
-        "transaction_ids", "uuid", "summary",
+        "transaction_ids", "uuid", "summary", "rows_rewritten", "replaced_where",
     ]  # fmt: skip
     assert newest["transaction_ids"] == ["cb96c4dbadbe172296d5234a42b24c6b"]
     rows = list(csv.DictReader(io.StringIO(cli("log", weather, "weather", "-o", "csv").out)))

@@ -21,8 +21,8 @@ SURFACE = {
         "token", "without_conflicts",
     },
     "Transaction": {
-        "add", "add_all", "commit", "commit_info", "delete", "discard", "evolve", "remove",
-        "transaction_id", "write",
+        "add", "add_all", "append", "commit", "commit_info", "delete", "discard", "evolve",
+        "overwrite", "plan_overwrite", "remove", "rewrite", "transaction_id", "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",

@@ -14,6 +14,7 @@ import plants_commit
 import plants_deletes
 import plants_gc
 import plants_in_place
+import plants_operations
 import plants_read
 import plants_rebuild
 import plants_rows
@@ -30,6 +31,7 @@ PARTS = (
     plants_deletes,
     plants_gc,
     plants_in_place,
+    plants_operations,
     plants_read,
     plants_rebuild,
     plants_rows,

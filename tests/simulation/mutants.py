@@ -20,7 +20,7 @@ from lakelog.catalog.commit import committer, standing, transaction
 from lakelog.catalog.commit.committer import Committer
 from lakelog.catalog.commit.publish import Publisher
 from lakelog.catalog.format import frame
-from lakelog.catalog.log import checkpoint, listing, replay
+from lakelog.catalog.log import admission, checkpoint, listing, replay
 from lakelog.catalog.log.moments import Moment
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
@@ -44,6 +44,11 @@ def no_read_back() -> Any:
 def no_settling() -> Any:
     """After a doubt, nobody looks whether the transaction stands already."""
     return mock.patch.object(Committer, "_settle", return_value=None)
+
+
+def overwrites_blindly() -> Any:
+    """An overwrite is committed whatever others have added since it looked."""
+    return mock.patch.object(admission, "refuse_conflict", return_value=None)
 
 
 def no_fencing() -> Any:
@@ -275,6 +280,7 @@ MUTANTS: dict[str, Patch] = {
         no_read_back,
         no_settling,
         no_fencing,
+        overwrites_blindly,
         overwrites,
         never_lists_again,
         dates_by_its_own_clock,

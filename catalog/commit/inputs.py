@@ -1,0 +1,340 @@
+"""The files that an operation takes out and reads: which they are, and what reading them takes.
+
+Files are read as readers see them, each under the columns that it shows, and written anew under
+these: what the rows are to readers doesn't change by it, whatever other files of the table look
+like. Rows that deletes hide are not among them.
+
+Source: docs/changing.md, "Operations".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import LakelogError, UsageError
+from ..data.scan import Projection, scan_files
+from ..data.shown import shown
+from ..data.unify import FileSchema
+from ..format import compute as pc
+from ..format.columns import array, column
+from ..format.frame import LogIdentity
+from ..format.names import base_folder
+from ..format.objects import DecodedTransaction
+from ..format.schema import PARTITION
+from ..log.claims import Claim
+from ..log.lookup import schemas_with
+from ..log.part import in_partition
+from ..read.delete_plan import visible_rows
+from ..read.file_order import by_commit
+from ..read.file_parts import file_parts
+from ..read.hidden import has_deletes, with_hidden
+from ..read.in_place import keyed
+from ..read.row_filter import row_filter
+from ..read.rows_met import judge_files
+from ..read.table_facts import TableFacts
+from ..wire import lakelog_transaction_pb2 as wire
+from .spots import not_live
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..data.scan import FilePart
+    from ..log.build import Intent
+    from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
+    from ..log.state import State
+    from ..read.row_filter import RowFilter
+    from .session import Session
+
+
+@dataclass(slots=True)
+class Group:
+    """Files of one partition and one schema, whose rows are read and written anew.
+
+    Attributes:
+        partition: Its name.
+        schema: Under which they are read, with generations in the fields' metadata; columns that
+            only the partition tells are in it.
+        clock: The least and the greatest logical clock of their rows.
+        parts: They themselves, in the order of their commits.
+        rows: How many rows they have that nothing hides.
+    """
+
+    partition: str
+    schema: pa.Schema
+    clock: tuple[int, int]
+    parts: list[FilePart] = field(default_factory=list)
+    rows: int = 0
+
+    def read(self, session: Session) -> pa.RecordBatchReader:
+        """Their rows.
+
+        Raises (while reading):
+            ObjectNotFound, CorruptObject: A file is gone, or isn't the one that the log names.
+        """
+        return scan_files(session.wide, self.parts, Projection(self.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What an operation takes out.
+
+    Attributes:
+        paths: All of it.
+        groups: What of it is to be read.
+        whole_rows: How many rows the files have that are not, which nothing hides.
+        unread: Of the files that are not read those of which rows may be hidden.
+        wanted: What rows are replaced; None: all.
+        claim: What is relied on beside; None: nothing.
+    """
+
+    paths: list[str]
+    groups: list[Group]
+    whole_rows: int = 0
+    unread: Sequence[FilePart] = ()
+    wanted: RowFilter | None = None
+    claim: Claim | None = None
+
+
+def _refuse_begun(intent: Intent, table: str) -> None:
+    """Refuse to read a table of which the same transaction has hidden rows, or changed columns:
+    what is written anew would be later than that.
+
+    Raises:
+        UsageError: It has.
+    """
+    later = ("definition", "tombstone", "row_deletes")
+    changes = [(kind, a) for a in intent.actions if (kind := a.WhichOneof("kind")) in later]
+    if any(getattr(action, str(kind)).table == table for kind, action in changes):
+        raise UsageError(
+            f"This transaction has deleted rows of table {table!r}, or changed its columns",
+            key=table,
+            hint="Commit that first, and do this in another transaction",
+        )
+
+
+def files_now(state: State, intent: Intent, table: str) -> tuple[Files, KnownSchemas]:
+    """The files and schemas of a table as an operation finds them that comes now: with what its own
+    transaction has done before."""
+    files, known = state.table_of(table)
+    if not intent.actions:
+        return files, known
+    files, known = files.copy(), known.copy()
+    own_log = LogIdentity(bytes(16), 1)
+    message = wire.Transaction(revision=state.revision + 1, actions=intent.actions)
+    known.apply(DecodedTransaction(message, b"", "this transaction", own_log))
+    for action in intent.actions:
+        kind = action.WhichOneof("kind")
+        if kind == "add" and action.add.table == table:
+            own = files.added.setdefault(table, {})
+            own[action.add.path] = (action.add, state.revision + 1)
+        elif kind == "remove" and action.remove.table == table:
+            files.remove(table, action.remove.path)  # one that is not live the commit tells of
+    return files, known
+
+
+def overwritten(
+    session: Session,
+    intent: Intent,
+    table: str,
+    *,
+    where: Any,
+    partition: str | None,
+    data: pa.Schema,
+) -> Inputs:
+    """What an overwrite takes out, and what of it has rows that stay.
+
+    Args:
+        where: SQL text or a pyarrow expression; None: all rows.
+        partition: Only rows of files of this one; None: of any.
+        data: The schema of what comes.
+    Raises:
+        InvalidPredicate, SchemaConflict, UsageError: `where` can't be asked of this table.
+        CorruptError: The files of the table can't be told.
+    Requests: those of `Snapshot.files` with `where`.
+    """
+    words = _words(where, partition)
+
+    def asked(state: State) -> Inputs:
+        _refuse_begun(intent, table)
+        files, known = files_now(state, intent, table)
+        schemas = _schemas(state, table, files, known)
+        schemas.append(FileSchema(data, state.writer, words="the data to be written"))
+        asks = _Asked(table, where, partition, schemas)
+        wanted = asks.bound()
+        rows = files.table(table, whole=True)
+        some, every = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
+        if wanted is not None:
+            some, every = judge_files(TableFacts(state, table, (files, known)), wanted)
+        if partition is not None:
+            some = some & _mask(in_partition(rows, partition))
+        whole = rows.filter(array(some & every))
+        partly = rows.filter(array(some & ~every))
+        paths = [*_list(whole, "path"), *_list(partly, "path")]
+        claim = Claim(table, state.revision, words, partial(asks.may_hold, wanted))
+        groups = _groups(state, table, (files, known), partly)
+        unread = _parts(state, table, (files, known), whole) if has_deletes(state, table) else []
+        hidden = [part for part in unread if part.hidden is not None]
+        return Inputs(paths, groups, sum(_list(whole, "row_count")), hidden, wanted, claim)
+
+    return _counted(session, session.ask(asked))
+
+
+def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) -> Inputs:
+    """Files of a table that are taken out and read.
+
+    Raises:
+        FileNotLive: One is not live in this table.
+    """
+
+    def asked(state: State) -> Inputs | str:
+        _refuse_begun(intent, table)
+        files, known = files_now(state, intent, table)
+        lacking = next((path for path in paths if not files.is_live(table, path)), None)
+        if lacking is not None:
+            return lacking
+        rows = files.table(table, whole=True)
+        wanted = pc.is_in(rows.column("path"), column(paths, pa.string()))
+        groups = _groups(state, table, (files, known), rows.filter(wanted))
+        return Inputs(list(paths), groups, claim=Claim(table, state.revision))
+
+    found = session.ask(asked)
+    if isinstance(found, str) and session.tables_of(found):  # committed by others meanwhile
+        found = session.ask(asked)
+    if isinstance(found, str):
+        raise not_live(session, found, table)
+    return _counted(session, found)
+
+
+def _counted(session: Session, found: Inputs) -> Inputs:
+    """With rows counted that nothing hides."""
+    for group in found.groups:
+        group.rows -= _hidden_rows(session, group.parts)
+    return replace(found, whole_rows=found.whole_rows - _hidden_rows(session, found.unread))
+
+
+def _hidden_rows(session: Session, parts: Sequence[FilePart]) -> int:
+    some = [part for part in parts if part.hidden is not None]
+    return sum(part.row_count for part in some) - visible_rows(session.wide, some)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an overwrite asks of a table.
+
+    Attributes:
+        schemas: Of the files that it found, and of the data that comes.
+    """
+
+    table: str
+    where: Any
+    partition: str | None
+    schemas: Sequence[FileSchema]
+
+    def bound(self, more: Sequence[FileSchema] = ()) -> RowFilter | None:
+        """`where` as it is meant, of files with more schemas too; None: all rows."""
+        if self.where is None:
+            return None
+        return row_filter(self.where, [*self.schemas, *more], self.table)
+
+    def may_hold(self, wanted: RowFilter | None, state: State, files: Files) -> list[str]:
+        """The files of which rows may be asked for; any of those beside which `where` doesn't mean
+        what it did.
+
+        Args:
+            wanted: What `bound` gave when the files were looked at.
+            files: Some that came since.
+        """
+        known = schemas_with(state, [self.table])
+        new = None
+        try:
+            new = self.bound(_schemas(state, self.table, files, known))
+        except LakelogError:
+            wanted = None  # it means nothing any more
+        if (
+            wanted is None
+            or new is None
+            or (new.predicate, new.target)
+            != (
+                wanted.predicate,
+                wanted.target,
+            )
+        ):
+            new = None
+        found: list[str] = []
+        names = [] if new is None else new.target.names
+        for source in TableFacts(state, self.table, (files, known)).of_files(names):
+            some = source.live if new is None else source.live & source.units.judge(new).true
+            if self.partition is not None:
+                some = some & _mask(in_partition(source.files, self.partition))
+            found += source.files.column("path").filter(array(some)).to_pylist()
+        return found
+
+
+def _schemas(state: State, table: str, files: Files, known: KnownSchemas) -> list[FileSchema]:
+    """What live files show."""
+    used, definition = files.fingerprints(table), state.definitions.of(table)
+    entries = [entry for entry in known.of_table(table) if entry.fingerprint in used]
+    return [FileSchema(shown(entry.schema, definition).schema, state.writer) for entry in entries]
+
+
+def _parts(
+    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table
+) -> list[FilePart]:
+    """Files with what reading them takes, in their order."""
+    definition = state.definitions.of(table)
+    forms = {one.fingerprint: shown(one.schema, definition) for one in of[1].of_table(table)}
+    folder = base_folder(state.writer, state.database)
+    parts = keyed(file_parts(rows, folder, forms.__getitem__, {}, {}), folder, state)
+    if not has_deletes(state, table):
+        return list(parts)
+    facts = TableFacts(state, table, of, as_stored=True)
+    return list(with_hidden(parts, rows, state, facts, folder))
+
+
+def _groups(
+    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table
+) -> list[Group]:
+    rows = by_commit(rows)
+    parts = _parts(state, table, of, rows)
+    groups: dict[tuple[str, tuple[bytes, bytes]], Group] = {}
+    clocks = zip(_list(rows, "first_clock"), _list(rows, "last_clock"), strict=True)
+    for part, clock in zip(parts, clocks, strict=True):
+        key = (part.partition, part.form)
+        group = groups.get(key)
+        if group is None:
+            seen = part.schema if part.shown is None else part.shown.schema
+            group = groups[key] = Group(part.partition, _as_rows(seen), clock)
+        group.clock = (min(group.clock[0], clock[0]), max(group.clock[1], clock[1]))
+        group.parts.append(part)
+        group.rows += part.row_count
+    return list(groups.values())
+
+
+def _as_rows(schema: pa.Schema) -> pa.Schema:
+    """The schema of a file's rows: columns that its partition tells are columns like others."""
+    fields = []
+    for one in schema:
+        told = {k: v for k, v in (one.metadata or {}).items() if k not in PARTITION}
+        fields.append(one.with_metadata(told or None))
+    return pa.schema(fields)
+
+
+def _words(where: Any, partition: str | None) -> str:
+    of = "all rows" if partition is None else f"rows of partition {partition!r}"
+    return of if where is None else f"{of} with {where}"
+
+
+def _mask(values: pa.ChunkedArray) -> np.ndarray:
+    found: np.ndarray = np.asarray(values.to_numpy(zero_copy_only=False)).astype(np.bool_)
+    return found
+
+
+def _list(rows: pa.Table, name: str) -> list[Any]:
+    found: list[Any] = rows.column(name).to_pylist()
+    return found

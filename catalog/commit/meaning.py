@@ -1,0 +1,144 @@
+"""Which operation a transaction turns out to be, while it is gathered: what its writer may not do,
+or it was declared not to be, is refused before anything is written for it.
+
+Source: docs/changing.md, "Operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import OperationInvalid, OperationNotAllowed, UsageError
+from ..format.objects import OPERATIONS
+from ..log.operations import check_asked, check_kinds, reachable
+from ..scalars import value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from ..log.build import Intent
+
+_PLAIN: Final = frozenset({"append", "delete"})  # may turn out to be a part of something else
+
+
+def check_operations(operations: Any) -> frozenset[str] | None:
+    """The operations that a writer is opened for; None: all.
+
+    Raises:
+        UsageError: No names of operations, or none at all.
+    """
+    if operations is None:
+        return None
+    is_list = isinstance(operations, Iterable) and not isinstance(operations, str | bytes)
+    found = {value_of(name) for name in operations} if is_list else set()
+    if not found or not found <= OPERATIONS:
+        raise UsageError(
+            f"operations= can't be {operations!r:.80}",
+            hint=f"Give some of {', '.join(sorted(OPERATIONS))}, e.g. operations={{'append'}}; "
+            "leave it out to allow all",
+        )
+    return frozenset(found)
+
+
+def refuse_other(operation: str, allowed: Collection[str] | None) -> None:
+    """Refuse an operation that a writer wasn't opened for.
+
+    Raises:
+        OperationNotAllowed: It wasn't.
+    """
+    if allowed is not None and operation not in allowed:
+        raise _not_allowed(operation, allowed)
+
+
+def check_commit(intent: Intent, allowed: Collection[str] | None) -> None:
+    """Refuse a commit that its writer wasn't opened for, or that does what it was declared not to.
+
+    Raises:
+        OperationNotAllowed, OperationInvalid: It is one.
+    """
+    check_kinds(intent.operation, intent.actions)
+    if allowed is None or not intent.actions:
+        return
+    operation = intent.said_operation
+    if operation == "maintenance" and not intent.operation and len(intent.asked) == 1:
+        (operation,) = intent.asked  # data without rows: only a schema comes
+    refuse_other(operation, allowed)
+
+
+class Meaning:
+    """What was asked of one transaction so far.
+
+    Args:
+        intent: Its own.
+        allowed: The operations that its writer was opened for; None: all.
+    """
+
+    def __init__(self, intent: Intent, allowed: frozenset[str] | None) -> None:
+        self._intent = intent
+        self._allowed = allowed
+        self._within = False
+        self._broken_by = ""
+
+    def ask(self, operation: str) -> None:
+        """An operation is about to begin; as a part of another one it is not asked for.
+
+        Raises:
+            OperationNotAllowed, OperationInvalid: It can't be. Nothing was changed.
+            UsageError: An operation before it broke off.
+        """
+        self.check_whole()
+        if self._within:
+            return
+        check_asked(self._intent.operation, operation)
+        if self._allowed is not None and not self._intent.operation:
+            if operation not in _PLAIN:
+                refuse_other(operation, self._allowed)
+            elif self._allowed.isdisjoint(reachable({*self._intent.asked, operation})):
+                raise _not_allowed(operation, self._allowed)
+        self._intent.asked.add(operation)
+
+    @contextmanager
+    def doing(self, operation: str, table: str) -> Iterator[None]:
+        """An operation of several steps: if it breaks off, the whole transaction is lost, for half
+        of it must never be committed."""
+        self._within = True
+        try:
+            yield
+        except BaseException:
+            self._broken_by = f"{operation} of table {table!r}"
+            raise
+        finally:
+            self._within = False
+
+    def check_whole(self) -> None:
+        """Refuse to go on with a transaction of which a part is lacking.
+
+        Raises:
+            UsageError: It is one.
+        """
+        if self._broken_by:
+            raise UsageError(
+                f"The {self._broken_by} broke off, and the transaction is lost with it",
+                key=self._intent.transaction_id.hex(),
+                hint="Nothing of it becomes visible. Begin another transaction",
+            )
+
+
+def _not_allowed(operation: str, allowed: Collection[str]) -> OperationNotAllowed:
+    return OperationNotAllowed(
+        f"This writer was opened for {', '.join(sorted(allowed))}, and this is {operation}",
+        key=operation,
+        hint="Nothing was committed. Open it with other operations=, or without",
+    )
+
+
+def rows_lost(what: str, table: str, wanted: int, found: int) -> OperationInvalid:
+    """The error of an operation that would have lost or doubled rows: a fault of lakelog's own, or
+    of the data that it was given."""
+    return OperationInvalid(
+        f"The {what} of table {table!r} has {wanted:,} rows to keep, and wrote {found:,}",
+        key=table,
+        hint="Nothing becomes visible; the transaction is lost",
+    )

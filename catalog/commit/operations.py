@@ -1,0 +1,318 @@
+"""Operations with intent: what a transaction does to a table as a whole, and is held to.
+
+Losing a row here is the worst that can happen. So rows are counted on the way: those of the files
+that are read against the log, those that stay against what was written. An operation that breaks
+off takes its whole transaction with it.
+
+Source: docs/changing.md, "Operations".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from ...errors import OperationInvalid, UsageError
+from ..data.parquet import FILE_BYTES
+from ..format.names import escape_name
+from ..log.gist import say_rewritten
+from ..scalars import value_of
+from .meaning import rows_lost
+from .row_streams import Counted, columns_to_sort, digested, in_order, staying, within
+from .spots import path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..log.build import Intent
+    from .inputs import Group, Inputs
+    from .meaning import Meaning
+    from .session import Session
+    from .uploads import Uploads
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What an overwrite or a rewrite did.
+
+    Attributes:
+        paths: Of the files that hold the new data.
+        rewritten: Of those that hold rows of files which were taken out, as they were.
+        removed: Of the files that were taken out.
+        rows_added: How many rows came.
+        rows_removed: How many went; of a rewrite none.
+        rows_rewritten: How many were written anew.
+    """
+
+    paths: list[str]
+    rewritten: list[str]
+    removed: list[str]
+    rows_added: int
+    rows_removed: int
+    rows_rewritten: int
+
+
+class Operations(ABC):
+    """The operations of a transaction that are more than one step."""
+
+    _session: Session
+    _intent: Intent
+    _meaning: Meaning
+    _uploads: Uploads
+    write: Callable[..., list[str]]
+
+    @abstractmethod
+    def _check_open(self, operation: str) -> None:
+        """Refuse an operation that can't begin now."""
+
+    @abstractmethod
+    def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
+        """Take live files, by table and path, out of their tables."""
+
+    def append(self, table: str, data: Any, partition: str = "", **options: Any) -> list[str]:
+        """Add rows: `write`, by the name of its operation. Appends are never in conflict.
+
+        Args, Returns, Raises, Requests: As for `write`.
+        """
+        return self.write(table, data, partition, **options)
+
+    def overwrite(
+        self,
+        table: str,
+        data: Any,
+        where: Any | None = None,
+        partition: str | None = None,
+        *,
+        validate: bool = True,
+        partition_by: Sequence[str] | None = None,
+        clock: tuple[int, int] | None = None,
+        file_bytes: int = FILE_BYTES,
+        on_conflict: Literal["raise", "allow"] = "raise",
+        bloom: Sequence[str] = (),
+    ) -> Replaced:
+        """Put data in the place of the rows that meet a predicate, in this writer's files of the
+        table.
+
+        Files of which all rows meet it, by the log's statistics, are taken out; those of which some
+        may are read, and their other rows written anew; the rest is not touched. Rows of other
+        writers stay. What this transaction has written before counts like any other rows.
+
+        Args:
+            data: As for `write`; without rows the others only go.
+            where: SQL text (docs/reading.md, "Predicates"), or a pyarrow expression; None: all
+                rows. Rows for which it is null stay.
+            partition: Only rows of files of this partition are replaced, and the data gets it.
+            validate: Whether the data must meet `where` as well.
+            partition_by, clock, file_bytes, on_conflict, bloom: As for `write`, of the data; files
+                that are written anew keep their partitions and clocks.
+        Raises:
+            OperationNotAllowed, OperationInvalid: The writer, or this transaction, is for something
+                else. Nothing was changed.
+            OperationInvalid: Rows of the data don't meet `where`. The transaction is lost, as after
+                all errors that come later than those of `where`.
+            InvalidPredicate, InvalidSchema, SchemaConflict, UsageError: As for `Snapshot.scan` and
+                `write`.
+            OperationConflict (at the commit): A file came meanwhile that may hold rows which meet
+                `where`, or one of those that were taken out is gone.
+        Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read;
+            1 PUT a file.
+        """
+        from ..data.dataframes import to_batches
+        from .inputs import overwritten
+
+        self._check_open("overwrite")
+        self._session.refuse_fenced()
+        table, partition = value_of(table), value_of(partition)
+        escape_name(table, "table")
+        schema, batches = to_batches(data)
+        found = overwritten(
+            self._session, self._intent, table, where=where, partition=partition, data=schema
+        )
+        checked = found.wanted if validate else None
+        incoming = Counted(within(batches, checked, table, where))
+        with self._meaning.doing("overwrite", table):
+            self._begin(table, found)
+            paths = self._written(
+                table, schema, incoming, partition or "", partition_by=partition_by, clock=clock,
+                file_bytes=file_bytes, on_conflict=on_conflict, bloom=bloom,
+            )  # fmt: skip
+            rewritten: list[str] = []
+            rows_kept = 0
+            for group in found.groups:
+                kept = Counted(staying(group, self._session, found.wanted))
+                rewritten += self._again(table, group, kept, file_bytes=file_bytes, bloom=bloom)
+                rows_kept += kept.rows
+        if found.claim is not None:
+            self._intent.claims.append(found.claim)
+        say_rewritten(self._intent.summary, rows_kept, None if where is None else str(where))
+        gone = found.whole_rows + sum(group.rows for group in found.groups) - rows_kept
+        return Replaced(paths, rewritten, found.paths, incoming.rows, gone, rows_kept)
+
+    def plan_overwrite(
+        self, table: str, schema: pa.Schema, where: Any | None = None, partition: str | None = None
+    ) -> Replaced:
+        """What `overwrite` would take out now; nothing is changed.
+
+        Args:
+            schema: Of the data.
+            where, partition: As for `overwrite`.
+        Returns:
+            `rewritten` are the files that would be read, for they may hold other rows too.
+        Raises: As for `overwrite`.
+        Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read.
+        """
+        from .inputs import overwritten
+
+        self._meaning.check_whole()
+        found = overwritten(
+            self._session, self._intent, table, where=where, partition=partition, data=schema
+        )
+        read, rows, kept = 0, sum(group.rows for group in found.groups), 0
+        for group in found.groups:
+            kept += sum(batch.num_rows for batch in staying(group, self._session, found.wanted))
+            read += len(group.parts)
+        whole = len(found.paths) - read
+        return Replaced(
+            [], found.paths[whole:], found.paths, 0, found.whole_rows + rows - kept, kept
+        )
+
+    def rewrite(
+        self,
+        table: str,
+        remove: Iterable[str],
+        data: Any | None = None,
+        *,
+        sort_by: str | Sequence[str] | None = None,
+        partition: str | None = None,
+        partition_by: Sequence[str] | None = None,
+        file_bytes: int = FILE_BYTES,
+        bloom: Sequence[str] = (),
+    ) -> Replaced:
+        """Put the rows of some files into others. Every row stays, each as often as it was there:
+        that is held to by a digest of all rows, read and written.
+
+        Args:
+            remove: Paths of live files of the table, as `Snapshot.files` tells them.
+            data: The same rows, in any order and in any types that hold them. None: they are read
+                from the files, those of one partition and one schema together, and keep both.
+            sort_by: Columns by which what was read is sorted, ascending: files of one partition and
+                schema are then in memory as a whole.
+            partition, partition_by: As for `write`, of `data`.
+            file_bytes, bloom: As for `write`.
+        Raises:
+            OperationNotAllowed, OperationInvalid: The writer, or this transaction, is for something
+                else. Nothing was changed.
+            OperationInvalid: `data` has other rows. The transaction is lost.
+            FileNotLive: No such file in the table.
+            UsageError: Arguments that don't go together.
+            OperationConflict (at the commit): A file was taken out by others meanwhile.
+        Requests: 1 or more GET for each file, 1 PUT for each that is written.
+        """
+        from .inputs import named
+
+        self._check_open("rewrite")
+        self._session.refuse_fenced()
+        table = value_of(table)
+        escape_name(table, "table")
+        if isinstance(remove, str | bytes):
+            raise UsageError(
+                f"remove= is a list of paths, not {remove!r:.80}", hint=f"Give [{remove!r:.80}]"
+            )
+        paths = list(dict.fromkeys(path_of(self._session, path) for path in remove))
+        order = columns_to_sort(sort_by)
+        if data is None and not (partition is None and partition_by is None):
+            raise UsageError(
+                "partition= and partition_by= are for data=: files keep their partitions",
+                hint="Read the rows, and give them as data=",
+            )
+        if data is not None and order:
+            raise UsageError("sort_by= is for rows that are read", hint="Sort the data before")
+        found = named(self._session, self._intent, table, paths)
+        self._intent.claims += [found.claim] if found.claim is not None else []
+        with self._meaning.doing("rewrite", table):
+            self._begin(table, found)
+            if data is None:
+                done = self._regrouped(table, found, order, file_bytes=file_bytes, bloom=bloom)
+            else:
+                done = self._exchanged(
+                    table, found, data, partition or "", partition_by=partition_by,
+                    file_bytes=file_bytes, bloom=bloom,
+                )  # fmt: skip
+        say_rewritten(self._intent.summary, done.rows_rewritten)
+        return done
+
+    def _begin(self, table: str, found: Inputs) -> None:
+        """Take the files out first: the footers of those that come then say what they replace."""
+        self._uploads.wait()  # a file of this transaction may be read
+        self._take_out([(table, path) for path in found.paths])
+
+    def _written(
+        self, table: str, schema: pa.Schema, rows: Counted, partition: str, **options: Any
+    ) -> list[str]:
+        """Write rows, and see that all have arrived in files."""
+        before = len(self._intent.actions)
+        reader = pa.RecordBatchReader.from_batches(schema, iter(rows))
+        paths = self.write(table, reader, partition, **options)
+        added = (action.add.row_count for action in self._intent.actions[before:])
+        if (count := sum(added)) != rows.rows:
+            raise rows_lost(self._intent.said_operation, table, rows.rows, count)
+        return paths
+
+    def _again(self, table: str, group: Group, rows: Counted, **options: Any) -> list[str]:
+        """Write rows of a group anew; no file, and no schema, if there are none."""
+        if not rows.any():
+            return []
+        return self._written(
+            table, group.schema, rows, group.partition, clock=group.clock, on_conflict="allow",
+            **options,
+        )  # fmt: skip
+
+    def _regrouped(self, table: str, found: Inputs, order: list[str], **options: Any) -> Replaced:
+        from ..data.row_digest import RowDigest
+
+        paths: list[str] = []
+        total = 0
+        for group in found.groups:
+            taken, given = RowDigest(group.schema), RowDigest(group.schema)
+            read = digested(group.read(self._session), taken)
+            rows = Counted(digested(in_order(read, group.schema, order, table), given))
+            paths += self._again(table, group, rows, **options)
+            if taken.value != given.value or taken.rows != group.rows:
+                raise rows_lost("rewrite", table, group.rows, given.rows)
+            total += group.rows
+        return Replaced([], paths, found.paths, 0, 0, total)
+
+    def _exchanged(
+        self, table: str, found: Inputs, data: Any, partition: str, **options: Any
+    ) -> Replaced:
+        from ..data.dataframes import to_batches
+        from ..data.row_digest import RowDigest
+        from ..data.unify import FileSchema, unify
+
+        schema, batches = to_batches(data)
+        writer = self._session.writer_id
+        schemas = [FileSchema(group.schema, writer) for group in found.groups]
+        target = unify([*schemas, FileSchema(schema, writer, words="the data")], table)
+        taken, given = RowDigest(target), RowDigest(target)
+        for group in found.groups:
+            for batch in group.read(self._session):
+                taken.add(batch)
+        clocks = [group.clock for group in found.groups]
+        if clocks:
+            options["clock"] = (min(low for low, _ in clocks), max(high for _, high in clocks))
+        rows = Counted(digested(batches, given))
+        paths = self._written(table, schema, rows, partition, **options)
+        if taken.value != given.value:
+            same = "the same number of" if taken.rows == given.rows else f"{given.rows:,}"
+            what = ", with other values" if taken.rows == given.rows else ""
+            raise OperationInvalid(
+                f"The rewrite of table {table!r} takes out {taken.rows:,} rows and puts in {same} "
+                f"rows{what}",
+                key=table,
+                hint="Nothing becomes visible; the transaction is lost. A rewrite keeps every row "
+                "as it is: what changes rows is an overwrite",
+            )
+        return Replaced([], paths, found.paths, 0, 0, taken.rows)

@@ -1,0 +1,36 @@
+"""What an operation relies on when it is committed, though it changes none of it. Pure.
+
+It has read rows of a table, and writes them anew: nobody may have deleted some of them since.
+
+Source: docs/format.md, section 10; docs/changing.md, "Operations".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .files import Files
+    from .state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That no rows of a table were deleted by others since an operation looked, and that none came
+    which it would have replaced.
+
+    Attributes:
+        table: Its name.
+        base_revision: The state that it looked at.
+        words: Which rows it replaces, for messages.
+        may_hold: Of some files of the table, the paths of those that may hold such rows; the state
+            is that which they are files of. None: it replaces none.
+    """
+
+    table: str
+    base_revision: int
+    words: str = ""
+    may_hold: Callable[[State, Files], Sequence[str]] | None = None

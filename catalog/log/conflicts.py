@@ -1,0 +1,218 @@
+"""Whether what others committed since an operation looked at the log meets what it relies on, and
+who they are. Pure: how files are judged is handed in.
+
+Every operation that is let through has the effect that it would have had if it had begun after all
+that stands before it in the log: commits of one log are serializable. An append relies on nothing.
+A delete and a rewrite rely on the files that they take out: these must be live still. What reads
+rows and writes them anew relies, beside these, on that no rows of the table were deleted since; an
+overwrite also on that no file came that may hold rows which it replaces.
+
+Source: docs/format.md, section 10; docs/changing.md, "Operations".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...errors import FileNotLive, InputRemoved, OperationConflict
+from ..format.columns import numbers
+from ..format.locations import is_in_place
+from ..format.names import parse_data_file
+from .files import Files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..wire import lakelog_transaction_pb2 as wire
+    from .build import Intent
+    from .claims import Claim
+    from .state import State
+
+_HINT = "Nothing was committed. Run the transaction again: it then sees what the other one did"
+
+
+class Other(NamedTuple):
+    """Who committed what an operation meets; what isn't known is empty.
+
+    Attributes:
+        revision: Where it stands.
+        transaction_id: Hex.
+        operation: As its commit says.
+        app_id: Of its application.
+    """
+
+    revision: int | None = None
+    transaction_id: str = ""
+    operation: str = ""
+    app_id: str = ""
+
+    def __str__(self) -> str:
+        if self.revision is None:
+            return "another transaction, which the log tells nothing of any more,"
+        who = f"{self.operation or 'transaction'} {self.transaction_id}".strip()
+        of = f" of {self.app_id!r}" if self.app_id else ""
+        return f"{who}{of} (revision {self.revision})"
+
+
+def refuse_conflict(state: State, intent: Intent) -> None:
+    """Hold what an intent relies on against the state that it would be committed onto.
+
+    Raises:
+        OperationConflict: They don't fit; names the other transaction.
+    """
+    for claim in intent.claims:
+        if claim.base_revision < state.revision:
+            _hold(state, intent, claim)
+
+
+def has_to_wait(intent: Intent, earlier: Sequence[Intent]) -> bool:
+    """Whether an intent relies on tables that some change which are to be committed with it: what
+    it meets is known once these stand. A tombstone holds of files of lower revisions alone, so not
+    of one that comes in the same object."""
+    tables = {claim.table for claim in intent.claims} | {
+        action.tombstone.table
+        for action in intent.actions
+        if action.WhichOneof("kind") == "tombstone"
+    }
+    return bool(tables) and any(not tables.isdisjoint(_touched(one)) for one in earlier)
+
+
+def told_by_whom(state: State, intent: Intent, error: FileNotLive) -> FileNotLive:
+    """The error of an intent that takes out a file which is not live, as one that names whoever
+    took it out, if that shows: the given one else."""
+    removed = _removed_by(state, error.key or "")
+    if removed is None:
+        return error
+    table, other = removed
+    return InputRemoved(
+        f"{error.key}, which transaction {intent.transaction_id.hex()} takes out, is not live any "
+        f"more at revision {state.revision}: {other} has taken it out before",
+        key=error.key,
+        table=table,
+        hint=_HINT,
+        **other._asdict(),
+    )
+
+
+def _removed_by(state: State, path: str) -> tuple[str, Other] | None:
+    """From which table a path was taken out, and by whom; None if the log shows that nobody did."""
+    for transaction in reversed(state.tail):
+        for place, action in enumerate(transaction.message.actions):
+            if action.WhichOneof("kind") == "remove" and action.remove.path == path:
+                return action.remove.table, _member(transaction.message, place, None)
+    return None if state.base is None else ("", Other())
+
+
+def _hold(state: State, intent: Intent, claim: Claim) -> None:
+    _hold_deletes(state, intent, claim)
+    if claim.may_hold is None:
+        return
+    files = files_since(state, claim.table, claim.base_revision)
+    met = {path: revision_of(files, claim.table, path) for path in claim.may_hold(state, files)}
+    new = {path: at for path, at in met.items() if at > claim.base_revision}
+    if not new:
+        return
+    path = min(new, key=lambda one: (new[one], one))
+    other = _committed_by(state, new[path], path)
+    more = f" and {len(new) - 1:,} more" if len(new) > 1 else ""
+    raise OperationConflict(
+        f"The {intent.said_operation} of table {claim.table!r} looked at revision "
+        f"{claim.base_revision}, and {other} has added {path}{more} since, which may hold rows "
+        f"that it replaces: {claim.words}",
+        key=path,
+        table=claim.table,
+        hint=_HINT,
+        **other._asdict(),
+    )
+
+
+def _hold_deletes(state: State, intent: Intent, claim: Claim) -> None:
+    """Rows that were deleted since would come back with the files that are written anew."""
+    table, base = claim.table, claim.base_revision
+    found = [item.revision for item in state.deletes.of_table(table)]
+    found += [e.revision for entries in state.deletes.rows_of(table).values() for e in entries]
+    since = [revision for revision in found if revision > base]
+    if since:
+        other = _committed_by(state, min(since), "")
+        raise OperationConflict(
+            f"The {intent.said_operation} of table {table!r} looked at revision {base}, and "
+            f"{other} has deleted rows since",
+            key=table,
+            table=table,
+            hint=_HINT,
+            **other._asdict(),
+        )
+
+
+def files_since(state: State, table: str, revision: int) -> Files:
+    """The live files of a table, or of these only such as were added after a revision, where the
+    transactions since are at hand.
+
+    Raises:
+        CorruptError: They can't be told.
+    """
+    based_at = -1 if state.base is None else state.base.message.revision
+    if based_at > revision:
+        return state.table_of(table)[0]
+    files = Files(frozenset({table}))
+    for transaction in state.tail:
+        if transaction.message.revision > revision:
+            files.apply(transaction)
+    for piece, error in files.broken_ranges:
+        if piece.may_hold(table):
+            raise error
+    return files
+
+
+def revision_of(files: Files, table: str, path: str) -> int:
+    """The revision that added a live file; -1 if it isn't one."""
+    known = files.added.get(table, {}).get(path)
+    if known is not None:
+        return known[1]
+    for part in files.parts:
+        row = part.find(table, path)
+        if row >= 0:
+            return int(numbers(part.run.core.column("revision"))[row])
+    return -1
+
+
+def _committed_by(state: State, revision: int, path: str) -> Other:
+    """Who committed a revision, or, of several in one object, who added a file."""
+    for transaction in state.tail:
+        message = transaction.message
+        if message.revision == revision:
+            place = next((n for n, a in enumerate(message.actions) if a.add.path == path), -1)
+            return _member(message, place, path)
+    for row in state.history.after(revision - 1):
+        if row["revision"] == revision:
+            ids = [one.hex() for one in row["transaction_ids"]]
+            return Other(revision, ids[0] if len(ids) == 1 else "", row["operation"])
+    return Other()
+
+
+def _member(message: wire.Transaction, place: int, path: str | None) -> Other:
+    """The member of a transaction object that an action is of.
+
+    Args:
+        place: Of the action; -1: in a batch, which tells no members.
+        path: Of a file that it adds, whose name may say it.
+    """
+    members = message.commit.members
+    name = None if path is None or is_in_place(path) else parse_data_file(path)
+    own = [one for one in members if name and one.transaction_id == name.transaction_id]
+    counted = 0
+    for member in members:
+        counted += member.action_count
+        if own or len(members) == 1 or 0 <= place < counted:
+            found = own[0] if own else member
+            transaction_id = found.transaction_id.hex()
+            return Other(message.revision, transaction_id, found.operation, found.app_id)
+    return Other(message.revision)
+
+
+def _touched(intent: Intent) -> Iterator[str]:
+    """The tables whose files an intent changes."""
+    for action in intent.actions:
+        kind = action.WhichOneof("kind")
+        if kind in ("add", "remove", "tombstone", "row_deletes"):
+            yield getattr(action, kind).table

@@ -1,0 +1,128 @@
+"""Operations with intent: rows that are lost on the way, conflicts that nobody sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from planting import plant
+
+
+@plant("tests/catalog/test_operations.py::test_an_overwrite_takes_out_reads_or_leaves_each_file")
+def overwrites_forget_other_rows() -> Any:
+    """Of a file that holds rows to be replaced and others, the others go too."""
+    from lakelog.catalog.commit import operations
+
+    return mock.patch.object(operations, "staying", return_value=())
+
+
+@plant("tests/catalog/test_operations.py::test_rows_for_which_a_predicate_is_null_stay")
+def rows_without_an_answer_go() -> Any:
+    """Rows for which a predicate is null are replaced, as if it were true."""
+    from lakelog.catalog.commit import row_streams
+    from lakelog.catalog.where.arrow import mask
+
+    def meets(wanted: Any, batch: Any) -> Any:
+        import numpy as np
+
+        return np.array([said is not False for said in mask(wanted.predicate, batch).to_pylist()])
+
+    return mock.patch.object(row_streams, "meets", meets)
+
+
+@plant(
+    "tests/catalog/test_operations.py"
+    "::test_an_expression_that_lakelog_does_not_understand_takes_only_what_meets_it"
+)
+def expressions_take_whole_files() -> Any:
+    """Files are taken out unread by a predicate that only stands in for an expression."""
+    from dataclasses import replace
+
+    from lakelog.catalog.commit import inputs
+
+    real = inputs.judge_files
+    return mock.patch.object(
+        inputs, "judge_files", lambda facts, wanted: real(facts, replace(wanted, expression=None))
+    )
+
+
+@plant("tests/catalog/test_operations.py::test_half_an_overwrite_is_never_committed")
+def half_an_overwrite_commits() -> Any:
+    """A transaction in which an overwrite broke off can be committed."""
+    from lakelog.catalog.commit.meaning import Meaning
+
+    return mock.patch.object(Meaning, "check_whole", return_value=None)
+
+
+@plant("tests/catalog/test_operation_pairs.py::test_operations_that_do_not_meet_both_commit")
+def conflicts_ignore_added_files() -> Any:
+    """An overwrite is committed though rows came since that it would have replaced."""
+    from lakelog.catalog.log import admission
+
+    return mock.patch.object(admission, "refuse_conflict", return_value=None)
+
+
+@plant("tests/catalog/test_operation_pairs.py::test_operations_that_do_not_meet_both_commit")
+def conflicts_end_at_a_checkpoint() -> Any:
+    """What others added counts only as long as no newer checkpoint covers it."""
+    from lakelog.catalog.log import conflicts
+    from lakelog.catalog.log.files import Files
+
+    def since(state: Any, table: str, revision: int) -> Files:
+        files = Files(frozenset({table}))
+        for transaction in state.tail:
+            if transaction.message.revision > revision:
+                files.apply(transaction)
+        return files
+
+    return mock.patch.object(conflicts, "files_since", since)
+
+
+@plant("tests/catalog/test_operations.py::test_a_wider_column_that_came_meanwhile_is_a_conflict")
+def predicates_mean_what_they_meant() -> Any:
+    """A file that came since is judged by a predicate bound to types from before it."""
+    from lakelog.catalog.commit.inputs import _Asked
+
+    real: Callable[..., Any] = _Asked.bound
+    return mock.patch.object(_Asked, "bound", lambda self, more=(): real(self))
+
+
+@plant("tests/catalog/test_operations.py::test_two_threads_of_one_writer_meet_in_one_commit")
+def nobody_waits_for_what_is_beside_it() -> Any:
+    """An overwrite and an append that it would have seen stand in one commit."""
+    from lakelog.catalog.log import admission
+
+    return mock.patch.object(admission, "has_to_wait", return_value=False)
+
+
+@plant("tests/catalog/test_operations.py::test_a_rewrite_puts_rows_together")
+def rewrites_lose_duplicates() -> Any:
+    """Of rows that are equal a rewrite keeps one."""
+    from lakelog.catalog.commit import operations
+
+    real = operations.in_order
+
+    def unique(batches: Any, schema: Any, *rest: Any) -> Any:
+        import pyarrow as pa
+
+        rows = pa.Table.from_batches(real(batches, schema, *rest), schema)
+        return iter(rows.group_by(rows.schema.names).aggregate([]).to_batches())
+
+    return mock.patch.object(operations, "in_order", unique)
+
+
+@plant("tests/catalog/test_operations.py::test_a_rewrite_that_changes_rows_is_refused")
+def rewrites_are_only_counted() -> Any:
+    """A rewrite with the right number of other rows is let through."""
+    from lakelog.catalog.data.row_digest import RowDigest
+
+    return mock.patch.object(RowDigest, "value", property(lambda self: self.rows))
+
+
+@plant("tests/catalog/test_operations.py::test_what_is_known_late_is_refused_at_the_commit")
+def writers_commit_what_they_may_not() -> Any:
+    """What a writer was opened for isn't asked when it commits."""
+    from lakelog.catalog.commit import session
+
+    return mock.patch.object(session, "check_commit", return_value=None)
