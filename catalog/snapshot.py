@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .data.scan import FilePart
     from .log.files import Files
     from .log.state import State
+    from .read.diff import Diff
     from .read.row_filter import RowFilter
     from .read.table_facts import TableFacts
 
@@ -102,6 +103,23 @@ class Snapshot(EngineReads):
         if len({state.log.log_id for state in self._states if state.log}) == len(self._states):
             refuse_twins(newer)  # else both were asked for
         return Snapshot(self._store, self.database, newer, self._ambient)
+
+    def diff(self, other: Snapshot, table: str | None = None) -> Diff:
+        """What differs in a later cut of the same database (or in any other): files, rows, schemas,
+        tables. By the logs alone.
+
+        Args:
+            other: The later one.
+            table: The only one to look at; None: all.
+        Raises:
+            UsageError: It is of another database.
+            TableNotFound: Neither cut knows the table.
+            CorruptError: The files of a table can't be told.
+        Requests: 1 GET for each piece of a checkpoint that holds files or schemas.
+        """
+        from .read.diff import diff_of
+
+        return diff_of(self.cut, self._states, other.cut, other._states, table)
 
     def tables(self) -> list[str]:
         """Names of the tables, sorted. A table whose files were all removed is still one.

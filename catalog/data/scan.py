@@ -119,39 +119,41 @@ def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> p
         CorruptObject: A file isn't the one that the log names.
         SchemaConflict: A value doesn't fit the unified type (a time beyond nanoseconds).
     """
-    return pa.RecordBatchReader.from_batches(target.given, _stream(store, parts, target))
+    batches = (batch for _, batch in scan_each(store, parts, target))
+    return pa.RecordBatchReader.from_batches(target.given, batches)
 
 
-def _stream(
+def scan_each(
     store: Store, parts: Iterable[FilePart], target: Projection
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The same batches, each with the place of its file among `parts`."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AHEAD) as pool:
-        waiting: deque[tuple[FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
-        todo = iter(parts)
+        waiting: deque[tuple[int, FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
+        todo = iter(enumerate(parts))
 
         def fill() -> None:
             while len(waiting) < _AHEAD:
-                part = next(todo, None)
+                number, part = next(todo, (0, None))
                 if part is None:
                     return
                 small = part.size_bytes <= _WHOLE_BYTES
-                waiting.append(
-                    (part, pool.submit(_read_whole, store, part, target) if small else None)
-                )
+                future = pool.submit(_read_whole, store, part, target) if small else None
+                waiting.append((number, part, future))
 
         try:
             fill()
             while waiting:
-                part, future = waiting.popleft()
-                if future is None:
-                    yield from _read(store, part, target, whole=False)
-                else:
-                    yield from future.result()
+                number, part, future = waiting.popleft()
+                batches = (
+                    _read(store, part, target, whole=False) if future is None else future.result()
+                )
+                for batch in batches:
+                    yield number, batch
                 fill()
         finally:
-            for _, future in waiting:
+            for _, _, future in waiting:
                 if future is not None:
                     future.cancel()
 

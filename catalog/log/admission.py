@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
+from .again import check_again
 from .features import check_writer_features
-from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
+from .outcome import (
+    CommitInfo,
+    epoch_changed_error,
+    expired_error,
+    foreign_error,
+    outdated_error,
+)
 from .validate import validate
 
 if TYPE_CHECKING:
@@ -108,6 +115,8 @@ def _each_that_fits(
 
 def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits) -> None:
     for intent in intents:
+        if intent.onto and intent.onto != state.digest:
+            raise outdated_error(state)
         if limits.guest_epoch is not None and intent.epoch != limits.guest_epoch:
             raise epoch_changed_error(state.writer, state.database, limits.folder)
         age_s = intent.begun.age_s(limits.now) if intent.begun else 0.0
@@ -117,6 +126,9 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
     folds = any(intent.folds_names for intent in intents)
     actions = [action for intent in intents for action in intent.actions]
     validate(state, actions, own, folds_names=folds)
+    for intent in intents:
+        if intent.again:
+            check_again(state, intent)
 
 
 def _skipped(state: State, intent: Intent) -> CommitInfo:

@@ -27,6 +27,8 @@ PREFIX: Final = "lakelog."
 _TABLES: Final = PREFIX + "tables"
 _TABLE_COUNT: Final = PREFIX + "table_count"
 _ROWS_REMOVED: Final = PREFIX + "rows_removed"
+_TOLD: Final = {_TABLES, _TABLE_COUNT, _ROWS_REMOVED}
+RESTORE: Final = PREFIX + "restore"  # the token that a commit goes back to: people see it
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 
@@ -46,17 +48,21 @@ class Gist(NamedTuple):
     words: str | None
 
 
-def gist_of(state: State, actions: Sequence[wire.Action]) -> dict[str, str]:
+def gist_of(
+    state: State, actions: Sequence[wire.Action], tables: Sequence[str] = ()
+) -> dict[str, str]:
     """What to say of actions that are about to be committed onto a state.
 
+    Args:
+        tables: That are touched beside these.
     Raises:
         CorruptError: A piece of files that it takes out is damaged.
     """
     said: dict[str, str] = {}
-    tables = list(dict.fromkeys(_touched(actions)))
-    if tables:
-        said[_TABLES] = json.dumps(tables[:NAMED], ensure_ascii=False)
-        said[_TABLE_COUNT] = str(len(tables))
+    touched = list(dict.fromkeys((*_touched(actions), *tables)))
+    if touched:
+        said[_TABLES] = json.dumps(touched[:NAMED], ensure_ascii=False)
+        said[_TABLE_COUNT] = str(len(touched))
     removed = _rows_removed(state, actions)
     if removed is not None:
         said[_ROWS_REMOVED] = str(min(removed, MAX_NUMBER - 1))
@@ -75,7 +81,7 @@ def read_gist(summary: str | None) -> Gist:
         words = None
     if not isinstance(words, dict) or not any(key.startswith(PREFIX) for key in words):
         return Gist(None, None, None, summary)
-    own = {key: words.pop(key) for key in list(words) if key.startswith(PREFIX)}
+    own = {key: words.pop(key) for key in list(words) if key in _TOLD}
     rest = json.dumps(words, sort_keys=True, ensure_ascii=False) if words else None
     tables = _names(own.get(_TABLES))
     return Gist(tables, _count(own.get(_TABLE_COUNT)), _count(own.get(_ROWS_REMOVED)), rest)

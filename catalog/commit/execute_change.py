@@ -1,0 +1,251 @@
+"""Committing a plan of `change_plan`: one transaction a writer, held against the head that it was
+planned for.
+
+Files that are added again may be of any age and epoch, so the rules by which gc knows that nobody
+will name an orphan don't cover them. What does: the revision gone back to names them, and gc takes
+nothing that a retained revision names. Prune may take that revision meanwhile. So after the put the
+log is listed once more: if the revision is still there, every gc that finds these files unnamed
+reads the log later than the commit, and sees it. If not, the commit stands, and nobody can promise
+its files: that is told, never success.
+
+Source: docs/format.md, section 10.5; docs/changing.md, "Going back".
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ...errors import (
+    LakelogError,
+    ObjectNotFound,
+    PlanOutdated,
+    TransactionExpired,
+    UsageError,
+    some_names,
+)
+from ...store import probe
+from ..format import compute as pc
+from ..format.columns import column, rows_to_table
+from ..format.names import base_folder
+from ..log.again import rows_again, schemas_again
+from ..log.build import forget_action
+from ..log.gist import RESTORE
+from ..log.live_rows import live_files
+from ..margins import CHECKPOINT_EVERY
+from ..parallel import parallel
+from ..read.in_place import keys_of
+from ..read.log_reader import LogReader
+from ..wire import lakelog_transaction_pb2 as wire
+from .change_plan import WriterCommit
+from .plan_change import lost_schemas
+from .session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...store import Store, WideStore
+    from ..ambient import Ambient
+    from ..log.build import Intent
+    from ..margins import Margins
+    from .change_plan import Kind, WriterChange
+    from .plan_change import Prepared
+
+_ASKED: Final = 1_000  # files one by one; more are listed
+_LISTED_AT_ONCE: Final = 10_000
+
+
+class Execution:
+    """Commits the parts of one plan.
+
+    Args:
+        store: The catalog's.
+        wide: The same, which also reads files that lie elsewhere.
+        database: Of the logs.
+        kind, table: Of the plan.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        wide: WideStore,
+        database: str,
+        kind: Kind,
+        table: str | None,
+        *,
+        ambient: Ambient,
+        margins: Margins,
+    ) -> None:
+        self._store = store
+        self._wide = wide
+        self._database = database
+        self._kind = kind
+        self._table = table
+        self._ambient = ambient
+        self._margins = margins
+
+    def run(self, prepared: Sequence[Prepared]) -> list[WriterChange]:
+        """Commit all parts, each with its own transaction; nothing at all if a file that is to be
+        added again is not there.
+
+        Raises:
+            ObjectNotFound: A file is gone. Nothing was committed.
+            PlanOutdated: Somebody committed since the plan was made.
+            TransactionExpired: See above.
+            LakelogError: As for any commit. The error says which writers are done.
+        """
+        todo = [each for each in prepared if not each.change.is_empty]
+        self._refuse_gone(todo)
+        done: list[WriterChange] = []
+        for each in todo:
+            try:
+                done.append(replace(each.change, commit=self._commit(each)))
+            except LakelogError as error:
+                if done:
+                    names = some_names([change.writer for change in done])
+                    error.hint = f"{error.hint or ''}. Done before: {names}".lstrip(". ")
+                raise
+        committed = {change.writer: change for change in done}
+        return [committed.get(each.change.writer, each.change) for each in prepared]
+
+    def _commit(self, prepared: Prepared) -> WriterCommit:
+        change, head = prepared.change, prepared.head
+        with closing(self._session(change.writer)) as session:
+            revision, forgotten = head.revision, None
+            if change.files.num_rows or change.schemas:
+                revision = session.commit(self._intent(session, prepared)).revision
+            if change.forgets:
+                forgotten = self._forget(session, change.forgets)
+        if change.of("added").num_rows:
+            self._refuse_pruned(prepared, revision)
+        return WriterCommit(forgotten if forgotten is not None else revision, forgotten)
+
+    def _forget(self, session: Session, table: str) -> int:
+        """Commit that a table without files is no part of the log: a commit of its own, since what
+        a transaction touches it can't forget."""
+        try:
+            return session.forget([table], 0).revision
+        except UsageError as error:
+            raise PlanOutdated(
+                f"Others have added files to table {table!r} of {session.writer_id}/"
+                f"{session.database} after those of the plan were taken out",
+                key=table,
+                hint="The table stays, with these. Drop it again, if they are to go too",
+            ) from error
+
+    def _session(self, writer: str) -> Session:
+        """The log, opened as a guest: nobody is fenced. Where the store has no put-if-absent there
+        are none, and whoever has it open is fenced."""
+        exclusive = probe(
+            self._store, f"{writer}/", new_name=lambda: self._ambient.new_id().hex()
+        ).put_if_absent
+        return Session(
+            self._store,
+            writer,
+            self._database,
+            shared=exclusive,
+            checkpoint_every=CHECKPOINT_EVERY,
+            ambient=self._ambient,
+            margins=self._margins,
+            wide=self._wide,
+        )
+
+    def _intent(self, session: Session, prepared: Prepared) -> Intent:
+        change, head, back_to = prepared.change, prepared.head, prepared.back_to
+        restores = self._kind == "restore"
+        intent = session.begin(None, None, "overwrite" if restores else "delete", None)
+        intent.onto = head.digest
+        if restores:
+            intent.summary[RESTORE] = change.to or "nothing"
+            intent.actions += schemas_again(head, lost_schemas(head, back_to, self._table))
+        gone = change.of("removed")
+        names = zip(*(gone.column(name).to_pylist() for name in ("table", "path")), strict=True)
+        intent.actions += (wire.Action(remove=wire.Remove(table=t, path=p)) for t, p in names)
+        back = change.of("added")
+        if back.num_rows:
+            tables = pc.unique(back.column("table")).to_pylist()
+            wanted = {table: _paths_of(back, table) for table in tables}
+            intent.again = rows_again(back_to, live_files(back_to, self._table), wanted)
+        return intent
+
+    def _refuse_pruned(self, prepared: Prepared, revision: int) -> None:
+        """Raise if the revision gone back to is no longer retained.
+
+        Requests: 1 LIST per 1,000 names on S3.
+        """
+        head, back_to = prepared.head, prepared.back_to
+        assert head.log is not None
+        log = LogReader(self._store, head.writer, self._database, self._ambient)
+        listing = log.names()
+        same = listing.incarnation == head.log.incarnation
+        if same and listing.oldest_readable() <= back_to.revision:
+            return
+        raise TransactionExpired(
+            f"Revision {revision} of {head.writer}/{self._database} goes back to revision "
+            f"{back_to.revision}, which was pruned meanwhile: gc may be about to take its files",
+            key=f"{head.writer}/{self._database}",
+            hint=f"It stands. Go back to revision {head.revision}, as it was before, unless all "
+            "files are there after the next gc (`lakelog doctor`)",
+        )
+
+    # --- Files that have to be there --------------------------------------------------------------
+
+    def _refuse_gone(self, todo: Sequence[Prepared]) -> None:
+        """Raise if a file that is to be added again is not there.
+
+        Requests: 1 HEAD a file; of more than 1,000 of one log 1 LIST of its data files instead.
+        """
+        for each in todo:
+            gone = self._gone(each, each.change.of("added"))
+            if gone:
+                raise ObjectNotFound(
+                    f"{some_names(gone)} of {each.change.writer}/{self._database} would be live "
+                    "again, and can't be read: somebody or something deleted what was there",
+                    key=gone[0],
+                    hint="Nothing was committed. Restore the files from a copy, or go back to "
+                    "another point in time",
+                )
+
+    def _gone(self, prepared: Prepared, files: pa.Table) -> list[str]:
+        """Keys of those that aren't there, or are not as long as the log says."""
+        folder = base_folder(prepared.change.writer, self._database)
+        own = pc.starts_with(files.column("path"), "data/")
+        many = files.num_rows > _ASKED
+        asked = pc.filter(files, pc.invert(own)) if many else files
+        keys = keys_of(asked.column("path"), folder, prepared.back_to)
+        there = parallel(self._size, keys)
+        sizes = asked.column("size_bytes").to_pylist()
+        gone = [key for key, size, seen in zip(keys, sizes, there, strict=True) if size != seen]
+        if many:
+            mine, listed = pc.filter(files, own), self._listed(folder)
+            at = pc.index_in(mine.column("path"), value_set=listed.column("path"))
+            seen = pc.take(listed.column("size_bytes"), at)
+            same = pc.fill_null(pc.equal(mine.column("size_bytes"), seen), False)
+            lost = pc.filter(mine.column("path"), pc.invert(same))
+            gone += [folder + path for path in lost.to_pylist()]
+        return sorted(gone)
+
+    def _size(self, key: str) -> int | None:
+        try:
+            return self._wide.head(key).size_bytes
+        except ObjectNotFound:
+            return None
+
+    def _listed(self, folder: str) -> pa.Table:
+        """Path and size of all data files of a log."""
+        schema = pa.schema([("path", pa.string()), ("size_bytes", pa.int64())])
+        infos = iter(self._store.list(f"{folder}data/"))
+        pieces = [schema.empty_table()]
+        while some := list(islice(infos, _LISTED_AT_ONCE)):
+            rows = [(info.key[len(folder) :], info.size_bytes) for info in some]
+            pieces.append(rows_to_table(rows, schema))
+        return pa.concat_tables(pieces).combine_chunks()
+
+
+def _paths_of(rows: pa.Table, table: str) -> pa.Array:
+    same = pc.equal(rows.column("table"), column([table], pa.string())[0])
+    return pc.filter(rows.column("path"), same).combine_chunks()
