@@ -89,7 +89,7 @@ class Changing(ABC):
                 "There is no point in time to go back to", hint="Give one: to=, as `as_of` has it"
             )
         heads = self._heads(database, names)
-        cut = self._earlier(database, to, names)
+        cut = self._earlier(database, to, names, whole=names is None)
         token = _cut_of(database, cut)
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut
             refuse_unnamed(heads, token, names)
@@ -206,7 +206,7 @@ class Changing(ABC):
         database, table, _ = _checked(database, table, None)
         assert table is not None
         until_states = sorted(self._states(database, until), key=lambda state: state.writer)
-        since_states = self._earlier(database, since, [state.writer for state in until_states])
+        since_states = self._earlier(database, since, None, whole=False)
         return change_stream(
             self.wide, self.ambient, since_states, until_states, table, columns, net=net
         )
@@ -226,13 +226,17 @@ class Changing(ABC):
         return sorted(found, key=lambda state: state.writer)
 
     def _earlier(
-        self, database: str, as_of: AsOf, writers: Sequence[str] | None
+        self, database: str, as_of: AsOf, writers: Sequence[str] | None, *, whole: bool
     ) -> list[State]:
-        """The states at an earlier point; none of writers that had committed nothing by then."""
+        """The states at an earlier point; none of writers that had committed nothing by then.
+
+        Raises:
+            TimeBeforeFirstCommit: Nobody had, if all of the database is asked for (`whole`).
+        """
         try:
             found = self._states(database, as_of, writers)
         except TimeBeforeFirstCommit:
-            if writers is None:
+            if whole:
                 raise
             return []
         return sorted((s for s in found if s.revision >= 0), key=lambda state: state.writer)

@@ -31,6 +31,7 @@ ROOMS = {
     "commit": 4,
     "engines": 4,
     "snapshot": 5,
+    "changing": 5,
     "catalog": 6,
 }
 # No store, no clock, no randomness, no threads: values in, values out.

@@ -11,11 +11,11 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "databases", "history", "margins", "snapshot", "store", "url", "wide", "writer",
-        "writers",
+        "ambient", "changes", "databases", "drop", "history", "margins", "remove", "restore",
+        "snapshot", "store", "url", "wide", "writer", "writers",
     },
     "Snapshot": {
-        "column_names", "cut", "database", "dataset", "explain", "file_parts", "files", "refresh",
+        "column_names", "cut", "database", "dataset", "diff", "explain", "file_parts", "files", "refresh",
         "judged", "row_filter",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
         "token",

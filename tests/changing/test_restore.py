@@ -1,0 +1,439 @@
+"""Going back: what is committed, what is refused, and that gc never takes what came back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from changing_cases import World, rows_of
+from hooked import HookedStore, SlowListing
+from lakelog.errors import (
+    ConflictError,
+    FileNotLive,
+    ObjectNotFound,
+    PlanOutdated,
+    SnapshotPruned,
+    TableNotFound,
+    TransactionExpired,
+    UsageError,
+    WriterNotFound,
+)
+from lakelog.gc import Deletion, execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.rebuild import execute_rebuild, plan_rebuild
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def restore(world, to, table=None, **options):
+    return world.catalog.restore("weather", table, to=to, **{"execute": True, **options})
+
+
+def test_nothing_is_written_without_execute(world):
+    world.write(1)
+    before = world.token
+    world.write(2)
+    after = world.token
+    plan = restore(world, before, execute=False)
+    assert (plan.files_added, plan.files_removed, plan.is_done) == (0, 1, False)
+    assert world.token == after
+
+
+def test_what_came_goes_and_what_went_comes_back(world):
+    first, second = world.write(1, 2), world.write(3)
+    before, then = world.token, rows_of(world.catalog.snapshot("weather"))
+    world.take_out(first)
+    world.write(4)
+    plan = restore(world, before)
+    snapshot = world.catalog.snapshot("weather")
+    assert rows_of(snapshot) == then
+    assert (plan.files_added, plan.files_removed) == (1, 1)
+    (commit,) = [change.commit for change in plan.changes]
+    last = world.catalog.history("weather").to_pylist()[-1]
+    assert (last["revision"], last["operation"]) == (commit.revision, "overwrite")
+    assert "lakelog.restore" in last["summary"]
+    assert last["tables"] == ["hourly"]
+    assert second in snapshot.files("hourly")["path"].to_pylist()
+
+
+def test_all_that_the_log_knows_of_a_file_comes_back(world):
+    data = pa.table({"n": [1, 5, None], "x": [0.5, 1.5, 2.5], "s": ["a", "b", "c"]})
+    with world.writer() as writer, writer.transaction() as tx:
+        (path,) = tx.write("hourly", data, partition="p", clock=(7, 9), bloom=["s"])
+    snapshot = world.catalog.snapshot("weather")
+    facts = snapshot.files("hourly", details=True).drop_columns(["revision"])
+    said = snapshot.statistics("hourly")
+    world.take_out(path)
+    restore(world, snapshot.token)
+    for _ in range(2):  # from the commit's own rows, then from a checkpoint's
+        again = world.catalog.snapshot("weather")
+        assert again.files("hourly", details=True).drop_columns(["revision"]).equals(facts)
+        assert again.statistics("hourly").equals(said)
+        assert again.files("hourly", where="n > 5").num_rows == 0
+        with world.writer() as writer:
+            writer.checkpoint()
+
+
+def test_row_groups_come_back(world):
+    """Statistics of row groups too, from a state without and one with a checkpoint."""
+    path, body = "data/own.parquet", io.BytesIO()
+    pq.write_table(pa.table({"n": pa.array(range(50), pa.int64())}), body, row_group_size=10)
+    world.store.put(f"oslo/weather/{path}", body.getvalue())
+    with world.writer() as writer, writer.transaction() as tx:
+        tx.add("hourly", path)
+    snapshot = world.catalog.snapshot("weather")
+    said = snapshot.statistics("hourly", row_groups=True)
+    assert said.num_rows
+    for _ in range(2):
+        world.take_out(path)
+        restore(world, snapshot.token)
+        again = world.catalog.snapshot("weather")
+        assert again.statistics("hourly", row_groups=True).equals(said)
+        with world.writer() as writer:
+            writer.checkpoint()
+
+
+def test_a_restore_can_be_taken_back(world):
+    world.write(1)
+    before = world.token
+    world.write(2)
+    after = world.token
+    restore(world, before)
+    restore(world, after)
+    assert world.rows() == [1, 2]
+    restore(world, before)
+    assert world.rows() == [1]
+
+
+def test_one_table_goes_back_and_the_others_stay(world):
+    world.write(1)
+    world.write(1, table="daily")
+    before = world.token
+    world.write(2)
+    world.write(2, table="daily")
+    restore(world, before, "hourly")
+    assert (world.rows(), world.rows("daily")) == ([1], [1, 2])
+
+
+def test_of_a_time_a_writer_that_came_later_is_emptied(world):
+    world.write(1)
+    then = world.clock.time()
+    world.write(2, writer="bergen")
+    plan = restore(world, then)
+    assert world.rows() == [1]
+    assert "bergen" in plan.notes[0]
+
+
+def test_a_cut_that_does_not_name_all_writers_leaves_it_to_the_caller(world):
+    world.write(1)
+    world.write(2, writer="bergen")
+    cut = {"oslo": 0}
+    world.write(3)
+    for to in (cut, world.catalog.snapshot("weather", cut).token):
+        with pytest.raises(UsageError, match="bergen"):
+            restore(world, to)
+    restore(world, cut, writers=["oslo"])
+    assert world.rows() == [1, 2]
+    restore(world, cut, writers=["bergen"])
+    assert world.rows() == [1]
+
+
+def test_a_table_that_was_dropped_comes_back_with_its_schemas(world):
+    world.write(1)
+    world.write(2, table="daily")
+    before = world.token
+    plan = world.catalog.drop("weather", "daily", execute=True)
+    assert plan.files_removed == 1
+    assert world.catalog.snapshot("weather").tables() == ["hourly"]
+    plan = restore(world, before)
+    assert plan.changes[0].schemas == ("daily",)
+    assert world.rows("daily") == [2]
+
+
+def test_an_emptied_table_is_forgotten_by_drop_alone(world):
+    path = world.write(1, table="daily")
+    world.take_out(path)
+    assert world.catalog.snapshot("weather").tables() == ["daily"]
+    world.catalog.drop("weather", "daily", execute=True)
+    assert world.catalog.snapshot("weather").tables() == []
+    with pytest.raises(TableNotFound):
+        world.catalog.drop("weather", "daily")
+
+
+def test_drop_of_one_writer_leaves_the_others(world):
+    world.write(1)
+    world.write(2, writer="bergen")
+    world.catalog.drop("weather", "hourly", writers=["bergen"], execute=True)
+    assert world.rows() == [1]
+    with pytest.raises(WriterNotFound):
+        world.catalog.drop("weather", "hourly", writers=["tromso"])
+
+
+def test_remove_takes_paths_and_partitions(world):
+    first = world.write(1)
+    with world.writer() as writer, writer.transaction() as tx:
+        tx.write("hourly", pa.table({"n": [2]}), partition="p")
+    world.write(3)
+    remove = world.catalog.remove
+    plan = remove("weather", "hourly", writer="oslo", paths=[first], partition="p", execute=True)
+    assert (plan.files_removed, world.rows()) == (2, [3])
+    with pytest.raises(FileNotLive):
+        remove("weather", "hourly", writer="oslo", paths=[first])
+    with pytest.raises(UsageError, match="partition 'p'"):
+        remove("weather", "hourly", writer="oslo", partition="p")
+    with pytest.raises(UsageError, match="nothing to remove"):
+        remove("weather", "hourly", writer="oslo")
+
+
+def test_a_living_owner_goes_on_beside_it(world):
+    world.write(1)
+    before = world.token
+    with world.writer() as owner:
+        with owner.transaction() as tx:
+            tx.write("hourly", pa.table({"n": [2]}))
+        restore(world, before)
+        with owner.transaction() as tx:
+            tx.write("hourly", pa.table({"n": [3]}))
+    assert world.rows() == [1, 3]
+
+
+def test_a_plan_holds_for_its_head_alone(world):
+    world.write(1)
+    before = world.token
+    world.write(2)
+    plan = restore(world, before, execute=False)
+    world.write(3)
+    with pytest.raises(PlanOutdated, match="something else"):
+        restore(world, before, execute=plan)
+    assert world.rows() == [1, 2, 3]
+    plan = restore(world, before, execute=False)
+    assert restore(world, before, execute=plan).is_done
+    assert world.rows() == [1]
+
+
+def test_who_commits_between_plan_and_put_stops_it(world):
+    """The other commit comes when the restore is about to put its own."""
+    world.write(1)
+    before = world.token
+    world.write(2)
+    calm = world.store
+
+    def other(request, key):
+        if request == "put" and key.endswith(".transaction"):
+            world.store = calm
+            world.write(3)
+
+    world.store = HookedStore(calm, other)
+    with pytest.raises(PlanOutdated, match="Others have committed"):
+        restore(world, before)
+    assert world.rows() == [1, 2, 3]
+
+
+def test_a_file_that_is_gone_stops_it_before_anything_is_committed(world):
+    path = world.write(1)
+    world.write(2)
+    before = world.token
+    world.take_out(path)
+    world.write(4, writer="bergen")
+    after = world.token
+    key = f"oslo/weather/{path}"
+    body = world.store.get(key)
+    world.store.delete([key])
+    for text in ("gone", "shorter"):
+        with pytest.raises(ObjectNotFound, match=path):
+            restore(world, before, writers=["oslo", "bergen"])
+        assert world.token == after, text
+        world.store.put(key, body[:-1])
+
+
+def test_of_many_files_the_one_that_is_gone_is_found(world):
+    """Above a thousand they are listed, not asked for one by one."""
+    with world.writer() as writer, writer.transaction() as tx:
+        paths = [tx.write("hourly", pa.table({"n": [n]}))[0] for n in range(1_005)]
+    before = world.token
+    world.take_out(*paths)
+    key = f"oslo/weather/{paths[500]}"
+    body = world.store.get(key)
+    world.store.delete([key])
+    with pytest.raises(ObjectNotFound, match=paths[500]):
+        restore(world, before)
+    world.store.put(key, body)
+    restore(world, before)
+    assert world.rows() == list(range(1_005))
+
+
+def test_files_that_lie_elsewhere_come_back(tmp_path):
+    import lakelog
+
+    pq.write_table(pa.table({"n": [5]}), tmp_path / "far.parquet")
+    catalog = lakelog.open_catalog(str(tmp_path / "lake"))
+    with catalog.writer("oslo", "weather") as writer:
+        with writer.transaction() as tx:
+            tx.add("hourly", tmp_path / "far.parquet")
+        before = catalog.snapshot("weather").token
+        with writer.transaction() as tx:
+            tx.remove(str(tmp_path / "far.parquet"))
+    (tmp_path / "far.parquet").rename(tmp_path / "away")
+    with pytest.raises(ObjectNotFound, match="far.parquet"):
+        catalog.restore("weather", to=before, execute=True)
+    (tmp_path / "away").rename(tmp_path / "far.parquet")
+    catalog.restore("weather", to=before, execute=True)
+    assert catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist() == [5]
+
+
+# --- gc, prune, rebuild ---------------------------------------------------------------------------
+
+
+def test_gc_leaves_what_came_back_whatever_its_epoch_and_age(world):
+    first = world.write(1)
+    before = world.token
+    world.take_out(first)
+    for value in range(3):  # each by a new owner: the epoch of the first is long superseded
+        world.write(10 + value)
+    world.clock.now_s += 30 * 86_400
+    restore(world, before)
+    world.prune()
+    with pytest.raises(SnapshotPruned):
+        world.catalog.snapshot("weather", before)
+    world.clock.now_s += 30 * 86_400
+    report = world.gc()
+    assert report.deleted_objects == 3  # what came since and went with the restore
+    assert world.rows() == [1]
+
+
+def test_a_plan_of_gc_that_names_what_came_back_takes_nothing(world):
+    """Wherever it comes from: it is held against the log again."""
+    first = world.write(1)
+    before = world.token
+    world.take_out(first)
+    other = world.write(2)
+    world.take_out(other)
+    restore(world, before)
+    world.prune()
+    world.clock.now_s += 8 * 86_400
+    plan = plan_gc(world.catalog, "oslo", "weather")
+    assert [action.key for action in plan.actions] == [f"oslo/weather/{other}"]
+    key = f"oslo/weather/{first}"
+    false = (Deletion(key, len(world.store.get(key)), "left over"),)
+    report = execute_gc(world.catalog, replace(plan, actions=false))
+    assert (report.deleted_objects, world.rows()) == (0, [1])
+
+
+def test_a_point_that_is_pruned_while_it_is_gone_back_to_is_told(world):
+    """Prune and gc come when the restore is about to put its commit: the files go, and nobody is
+    told of a success."""
+    first = world.write(1)
+    before = world.token
+    world.take_out(first)
+    world.write(2)
+    after = world.token
+    with world.writer() as writer:
+        writer.checkpoint()
+    world.clock.now_s += 2 * 86_400
+    calm = world.store
+
+    def meanwhile(request, key):
+        if request == "put" and key.endswith(".transaction"):
+            world.store = calm
+            world.prune()
+            assert world.gc().deleted_objects == 1  # epochs are superseded: at once
+
+    world.store = HookedStore(calm, meanwhile)
+    with pytest.raises(TransactionExpired, match="pruned meanwhile"):
+        restore(world, before)
+    assert restore(world, after).is_done  # as it tells to do
+    assert world.rows() == [2]
+
+
+def test_a_commit_just_before_prune_keeps_its_files(world):
+    """Prune and gc come right after the put: the restore is a success or is told to be in doubt,
+    and its files are there in either case."""
+    first = world.write(1)
+    before = world.token
+    world.take_out(first)
+    world.write(2)
+    with world.writer() as writer:
+        writer.checkpoint()
+    world.clock.now_s += 2 * 86_400
+    calm = world.store
+
+    def meanwhile(request, key):
+        if request == "put" and key.endswith(".transaction"):
+            world.store.after = after
+
+    def after():
+        world.store = calm
+        world.prune()
+        world.gc()
+
+    world.store = HookedStore(calm, meanwhile)
+    with pytest.raises(TransactionExpired, match="pruned meanwhile"):
+        restore(world, before)
+    assert world.rows() == [1]
+
+
+def test_gc_whose_listing_of_the_log_misses_both_sees_the_commit(world):
+    """A listing is not of one moment. This one began before a restore, so that it doesn't show its
+    commit, and ended after a prune, so that it doesn't show the revision gone back to."""
+    first = world.write(1)
+    before = world.token
+    world.take_out(first)
+    world.write(2)
+    with world.writer() as writer:
+        writer.checkpoint()
+    world.clock.now_s += 8 * 86_400
+    calm = world.store
+
+    def meanwhile():
+        world.store = calm
+        restore(world, before)
+        plan = plan_prune(world.catalog, "oslo", "weather", keep_revisions=1)
+        assert execute_prune(world.catalog, plan).deleted_objects
+
+    world.store = SlowListing(calm, "oslo/weather/transactions/", meanwhile)
+    plan = plan_gc(world.catalog, "oslo", "weather")
+    assert f"oslo/weather/{first}" not in {action.key for action in plan.actions}
+    with pytest.raises(SnapshotPruned):
+        world.catalog.snapshot("weather", before)
+    assert world.rows() == [1]
+
+
+def test_a_rebuild_after_a_restore_gives_the_same_rows(world):
+    first = world.write(1)
+    before = world.token
+    world.take_out(first)
+    world.write(2)
+    restore(world, before)
+    execute_rebuild(world.catalog, plan_rebuild(world.catalog, "oslo", "weather"))
+    assert world.rows() == [1]
+    with pytest.raises(UsageError, match="another incarnation"):
+        restore(world, before)
+    world.clock.now_s += 30 * 86_400
+    world.gc()
+    assert world.rows() == [1]
+
+
+def test_a_sealed_log_takes_no_restore(world):
+    from lakelog.testing.rebuilt import seal
+
+    world.write(1)
+    before = world.token
+    world.write(2)
+    seal(world.store, "oslo", "weather")
+    with pytest.raises(ConflictError):
+        restore(world, before)
+
+
+def test_a_time_before_everything_and_no_time_at_all(world):
+    world.write(1)
+    with pytest.raises(UsageError, match="no point in time"):
+        restore(world, None)
+    long_ago = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    plan = restore(world, long_ago, writers=["oslo"])
+    assert (plan.files_removed, world.rows()) == (1, [])
