@@ -96,7 +96,7 @@ class Changing(ABC):
         back_to = {state.writer: state for state in cut}
         prepared = [plan_restore(head, back_to.get(head.writer), table) for head in heads]
         if table is not None:
-            refuse_unknown_table(prepared, table, database)
+            refuse_unknown_table(prepared, table)
         gone = [head.writer for head in heads if head.writer not in back_to]
         notes = [f"Writer {name!r} has nothing in the cut: all its files go" for name in gone]
         plan = self._plan("restore", database, table, token.token, prepared, notes)

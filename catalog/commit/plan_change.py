@@ -146,7 +146,7 @@ def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | No
         )
 
 
-def refuse_unknown_table(prepared: Sequence[Prepared], table: str, database: str) -> None:
+def refuse_unknown_table(prepared: Sequence[Prepared], table: str) -> None:
     """Refuse a table that no state knows.
 
     Raises:
@@ -154,8 +154,9 @@ def refuse_unknown_table(prepared: Sequence[Prepared], table: str, database: str
     """
     states = [state for each in prepared for state in (each.head, each.back_to)]
     if not any(state.schemas_of(table).of_table(table) for state in states):
+        writers = some_names([each.head.writer for each in prepared])
         raise TableNotFound(
-            f"Database {database!r} has no table {table!r}, now or at the cut",
+            f"No log of {writers} has a table {table!r}, now or at the cut",
             key=table,
             hint="`lakelog tables` lists them",
         )

@@ -112,6 +112,16 @@ def _mixed(number: int) -> bytes:
     return hashlib.blake2b(str(number).encode(), digest_size=16).digest()
 
 
+def files_of(snapshot: Snapshot) -> set[tuple[str, str, str]]:
+    """Writer, table and path of each live file."""
+    found = set()
+    for table in snapshot.tables():
+        files = snapshot.files(table)
+        columns = (files[name].to_pylist() for name in ("writer", "path"))
+        found |= {(writer, table, path) for writer, path in zip(*columns, strict=True)}
+    return found
+
+
 def rows_of(snapshot: Snapshot) -> dict[tuple[str, str, str], tuple[int, ...]]:
     """The rows of each live file, by writer, table and path."""
     found = {}
