@@ -7,19 +7,15 @@ Source: docs/format.md, sections 2 and 7.
 from __future__ import annotations
 
 import datetime as dt
-import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import (
-    CorruptError,
     DatabaseNotFound,
-    ForkError,
     InvalidToken,
     NotACatalog,
-    ObjectNotFound,
     RevisionNotFound,
     TimeBeforeFirstCommit,
     UsageError,
@@ -28,10 +24,9 @@ from ..errors import (
 )
 from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
-from .format.columns import array, numbers
+from .changing import AsOf, Changing
 from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
-from .changing import AsOf, Changing
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.cut_checks import check_position, iso, position_of, refuse_twins, time_us
@@ -44,6 +39,7 @@ if TYPE_CHECKING:
     from .log.listing import Listing
     from .log.state import State
     from .snapshot import Snapshot
+
 
 class Catalog(Changing):
     """All writers' logs under one root.

@@ -83,7 +83,8 @@ class Changing(ABC):
         """
         from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
 
-        database, table, names = _checked(database, table, writers)
+        database, names = _checked(database, writers)
+        table = None if table is None else _checked_table(table)
         if to is None:
             raise UsageError(
                 "There is no point in time to go back to", hint="Give one: to=, as `as_of` has it"
@@ -99,7 +100,7 @@ class Changing(ABC):
             refuse_unknown_table(prepared, table)
         gone = [head.writer for head in heads if head.writer not in back_to]
         notes = [f"Writer {name!r} has nothing in the cut: all its files go" for name in gone]
-        plan = self._plan("restore", database, table, token.token, prepared, notes)
+        plan = self._plan("restore", database, table, prepared, to=token.token, notes=notes)
         return self._executed(plan, prepared, execute)
 
     def remove(
@@ -124,15 +125,15 @@ class Changing(ABC):
         """
         from .commit.plan_change import plan_remove
 
-        database, table, _ = _checked(database, table, [writer])
+        database, names = _checked(database, [writer])
+        table = _checked_table(table)
         if isinstance(paths, str):
             raise UsageError(f"Paths are a list, not {paths!r}", hint=f"Give [{paths!r}]")
         if not paths and partition is None:
             raise UsageError("There is nothing to remove", hint="Give paths, or a partition")
-        assert table is not None
-        (head,) = self._heads(database, [value_of(writer)])
+        (head,) = self._heads(database, names)
         prepared = [plan_remove(head, table, paths, value_of(partition))]
-        plan = self._plan("remove", database, table, "", prepared)
+        plan = self._plan("remove", database, table, prepared)
         return self._executed(plan, prepared, execute)
 
     def drop(
@@ -157,8 +158,8 @@ class Changing(ABC):
         """
         from .commit.plan_change import plan_drop
 
-        database, table, names = _checked(database, table, writers)
-        assert table is not None
+        database, names = _checked(database, writers)
+        table = _checked_table(table)
         found = [plan_drop(head, table) for head in self._heads(database, names)]
         prepared = [each for each in found if each is not None]
         if not prepared:
@@ -167,7 +168,7 @@ class Changing(ABC):
                 key=table,
                 hint="`lakelog tables` lists them",
             )
-        plan = self._plan("drop", database, table, "", prepared)
+        plan = self._plan("drop", database, table, prepared)
         return self._executed(plan, prepared, execute)
 
     def changes(
@@ -203,12 +204,12 @@ class Changing(ABC):
         """
         from .read.changes import change_stream
 
-        database, table, _ = _checked(database, table, None)
-        assert table is not None
+        database, _ = _checked(database, None)
+        table = _checked_table(table)
         until_states = sorted(self._states(database, until), key=lambda state: state.writer)
         since_states = self._earlier(database, since, None, whole=False)
         return change_stream(
-            self.wide, self.ambient, since_states, until_states, table, columns, net=net
+            self.wide, self.ambient, since_states, until_states, table, columns=columns, net=net
         )
 
     # --- Behind them ------------------------------------------------------------------------------
@@ -246,14 +247,15 @@ class Changing(ABC):
         kind: Kind,
         database: str,
         table: str | None,
-        token: str,
         prepared: Sequence[Prepared],
+        *,
+        to: str = "",
         notes: Sequence[str] = (),
     ) -> ChangePlan:
         from .commit.change_plan import ChangePlan
 
         changes = tuple(each.change for each in prepared)
-        return ChangePlan(kind, self.url, database, table, token, changes, tuple(notes))
+        return ChangePlan(kind, self.url, database, table, to, changes, tuple(notes))
 
     def _executed(
         self, plan: ChangePlan, prepared: Sequence[Prepared], execute: bool | ChangePlan
@@ -292,25 +294,27 @@ def _same(plan: ChangePlan, other: ChangePlan) -> bool:
     return all(one.same_as(two) for one, two in zip(plan.changes, other.changes, strict=True))
 
 
-def _checked(
-    database: str, table: str | None, writers: Sequence[str] | None
-) -> tuple[str, str | None, list[str] | None]:
-    """Names that can be.
+def _checked(database: str, writers: Sequence[str] | None) -> tuple[str, list[str] | None]:
+    """Names that can be, those of writers once each.
 
     Raises:
         UsageError, InvalidName: One can't be.
     """
-    database, table = check_id(value_of(database), "database"), value_of(table)
-    if table is not None:
-        escape_name(table, "table")
+    database = check_id(value_of(database), "database")
     if writers is None:
-        return database, table, None
+        return database, None
     if isinstance(writers, str):
         raise UsageError(f"Writers are a list, not {writers!r}", hint=f"Give [{writers!r}]")
-    names = [check_id(value_of(name), "writer") for name in writers]
+    names = {check_id(value_of(name), "writer") for name in writers}
     if not names:
         raise UsageError("No writer is named", hint="Leave writers out for all")
-    return database, table, sorted(set(names))
+    return database, sorted(names)
+
+
+def _checked_table(table: str) -> str:
+    table = value_of(table)
+    escape_name(table, "table")
+    return table
 
 
 def _cut_of(database: str, states: Sequence[State]) -> Cut:

@@ -22,6 +22,7 @@ from .parallel import parallel
 from .read.asked import Asked, asked_groups, asked_rows, by_blooms
 from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
+from .read.diff import Comparing
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
 from .read.in_place import keyed, keys_of, urls_of
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from .data.scan import FilePart
     from .log.files import Files
     from .log.state import State
-    from .read.diff import Diff
     from .read.row_filter import RowFilter
     from .read.table_facts import TableFacts
 
@@ -45,7 +45,7 @@ _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
 
 
-class Snapshot(EngineReads):
+class Snapshot(EngineReads, Comparing):
     """A database at one revision of each writer. It never changes; `refresh` gives a newer one.
 
     Attributes:
@@ -103,23 +103,6 @@ class Snapshot(EngineReads):
         if len({state.log.log_id for state in self._states if state.log}) == len(self._states):
             refuse_twins(newer)  # else both were asked for
         return Snapshot(self._store, self.database, newer, self._ambient)
-
-    def diff(self, other: Snapshot, table: str | None = None) -> Diff:
-        """What differs in a later cut of the same database (or in any other): files, rows, schemas,
-        tables. By the logs alone.
-
-        Args:
-            other: The later one.
-            table: The only one to look at; None: all.
-        Raises:
-            UsageError: It is of another database.
-            TableNotFound: Neither cut knows the table.
-            CorruptError: The files of a table can't be told.
-        Requests: 1 GET for each piece of a checkpoint that holds files or schemas.
-        """
-        from .read.diff import diff_of
-
-        return diff_of(self.cut, self._states, other.cut, other._states, table)
 
     def tables(self) -> list[str]:
         """Names of the tables, sorted. A table whose files were all removed is still one.

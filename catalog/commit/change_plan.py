@@ -1,4 +1,4 @@
-"""What `restore`, `remove` and `drop` are going to commit: a plan, as a value without a store. Pure.
+"""What `restore`, `remove` and `drop` are going to commit: a plan, and a value. Pure.
 
 It is made against one head of each log and holds for that head alone: who executes it later is told
 if anything was committed since.

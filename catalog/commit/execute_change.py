@@ -33,7 +33,6 @@ from ..format import compute as pc
 from ..format.columns import column, rows_to_table
 from ..format.names import base_folder
 from ..log.again import rows_again, schemas_again
-from ..log.build import forget_action
 from ..log.gist import RESTORE
 from ..log.live_rows import live_files
 from ..margins import CHECKPOINT_EVERY

@@ -16,13 +16,13 @@ from ..format.columns import column
 from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from ..format.names import check_path
 from ..log.compared import FILE_CHANGES, Pair, changed_files
-from ..log.known_schemas import SchemaEntry
 from ..log.state import empty_state
 from .change_plan import WriterChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..log.known_schemas import SchemaEntry
     from ..log.state import State
 
 
@@ -55,8 +55,8 @@ def plan_restore(head: State, back_to: State | None, table: str | None) -> Prepa
             f"The cut is of another incarnation of {head.writer}/{head.database}: the log was "
             "rebuilt or replaced since",
             key=f"{head.writer}/{head.database}",
-            hint=f"`lakelog rebuild URL {head.database} --writer {head.writer} --back-to N` goes "
-            "back to what an incarnation ended with",
+            hint=f"`lakelog rebuild URL {head.database} --writer {head.writer} --back-to "
+            f"{back_to.log.incarnation if back_to.log else 1}` goes back to what that one ended with",
         )
     target = back_to or empty_state(head.writer, head.database)
     if target.revision > head.revision:
@@ -79,9 +79,7 @@ def lost_schemas(head: State, back_to: State, table: str | None) -> list[SchemaE
     return sorted(lost, key=lambda entry: (entry.revision, entry.table, entry.fingerprint))
 
 
-def plan_remove(
-    head: State, table: str, paths: Sequence[str], partition: str | None
-) -> Prepared:
+def plan_remove(head: State, table: str, paths: Sequence[str], partition: str | None) -> Prepared:
     """What takes files out of a table.
 
     Args:
@@ -171,9 +169,7 @@ def _change(
     forgets: str = "",
 ) -> WriterChange:
     assert files.schema.equals(FILE_CHANGES)
-    return WriterChange(
-        head.writer, head.revision, head.digest.hex(), to, files, schemas, forgets
-    )
+    return WriterChange(head.writer, head.revision, head.digest.hex(), to, files, schemas, forgets)
 
 
 def _token(state: State) -> str:

@@ -70,7 +70,9 @@ class Intent:
     @property
     def adds(self) -> bool:
         """Whether it adds files."""
-        return bool(self.again) or any(action.WhichOneof("kind") == "add" for action in self.actions)
+        return bool(self.again) or any(
+            action.WhichOneof("kind") == "add" for action in self.actions
+        )
 
     def member(self) -> wire.Member:
         """How the commit lists it."""

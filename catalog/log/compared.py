@@ -167,7 +167,7 @@ def _rows(pairs: Sequence[Pair], only: str | None) -> pa.Table:
         for table, sums in _sums(files).items():
             exact = rewritten is not None and "" not in rewritten and table not in rewritten
             found.append((table, pair.writer, *sums, exact))
-    found.sort(key=lambda row: (row[0].encode(), row[1]))
+    found.sort(key=lambda row: (str(row[0]).encode(), row[1]))
     return rows_to_table(found, _ROWS)
 
 
@@ -209,4 +209,3 @@ KINDS: Final[Mapping[str, Callable[[Sequence[Pair], str | None], pa.Table]]] = {
     "rows": _rows,
     "files": _files,
 }
-

@@ -1,4 +1,5 @@
-"""What each commit between two states of a log did to one table: the only resolver of changes. Pure.
+"""What each commit between two states of a log did to one table: the one resolver of changes.
+Pure.
 
 A step is a file whose rows a commit put in or took out. A commit that only replaces files by others
 with the same rows makes none. Steps come in the order of the commits, and can be made net: what
@@ -171,7 +172,8 @@ def _same_rows(revision: np.ndarray, rows: np.ndarray, rewrite: np.ndarray) -> n
     revisions, places = np.unique(revision, return_inverse=True)
     sums = np.zeros(len(revisions), np.int64)
     np.add.at(sums, places[rewrite], rows[rewrite])
-    return rewrite & (sums[places] == 0)
+    found: np.ndarray = rewrite & (sums[places] == 0)
+    return found
 
 
 def _net(files: np.ndarray, sign: np.ndarray) -> np.ndarray:

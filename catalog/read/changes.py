@@ -13,7 +13,6 @@ import pyarrow as pa
 from ...errors import (
     CorruptObject,
     MissingTransaction,
-    ObjectNotFound,
     SnapshotPruned,
     TableNotFound,
     UsageError,
@@ -57,8 +56,8 @@ def change_stream(
     since: Sequence[State],
     until: Sequence[State],
     table: str,
-    columns: Sequence[str] | None,
     *,
+    columns: Sequence[str] | None,
     net: bool,
 ) -> pa.RecordBatchReader:
     """The rows that differ between two cuts of one database.

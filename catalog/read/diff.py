@@ -51,34 +51,44 @@ class Diff:
         return not any(table.num_rows for table in found)
 
 
-def diff_of(
-    before: Cut,
-    before_states: Sequence[State],
-    after: Cut,
-    after_states: Sequence[State],
-    table: str | None,
-) -> Diff:
-    """What differs between two cuts, of all tables or one.
+class Comparing:
+    """A cut that is compared with others."""
 
-    Raises:
-        UsageError: They are of two databases.
-        TableNotFound: Neither knows the table.
-        CorruptError: The files of a table can't be told.
-    """
-    if before.database != after.database:
-        raise UsageError(
-            f"One cut is of database {before.database!r}, the other of {after.database!r}",
-            key=after.database,
-            hint="Compare two cuts of one database",
-        )
-    earlier = {state.writer: state for state in before_states}
-    later = {state.writer: state for state in after_states}
-    nothing = {w: empty_state(w, before.database) for w in (*earlier, *later)}
-    pairs = [
+    cut: Cut
+    _states: Sequence[State]
+
+    def diff(self, other: Comparing, table: str | None = None) -> Diff:
+        """What differs in a later cut of the same database (or in any other): files, rows, schemas,
+        tables. By the logs alone.
+
+        Args:
+            other: The later snapshot.
+            table: The only one to look at; None: all.
+        Raises:
+            UsageError: It is of another database.
+            TableNotFound: Neither cut knows the table.
+            CorruptError: The files of a table can't be told.
+        Requests: 1 GET for each piece of a checkpoint that holds files or schemas.
+        """
+        before, after = self.cut, other.cut
+        if before.database != after.database:
+            raise UsageError(
+                f"One cut is of database {before.database!r}, the other of {after.database!r}",
+                key=after.database,
+                hint="Compare two cuts of one database",
+            )
+        pairs = _pairs(before.database, self._states, other._states)
+        states = (state for pair in pairs for state in pair)
+        if table is not None and not any(s.schemas_of(table).of_table(table) for s in states):
+            raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
+        return Diff(before.token, after.token, **compared(pairs, table))
+
+
+def _pairs(database: str, before: Sequence[State], after: Sequence[State]) -> list[Pair]:
+    earlier = {state.writer: state for state in before}
+    later = {state.writer: state for state in after}
+    nothing = {writer: empty_state(writer, database) for writer in (*earlier, *later)}
+    return [
         Pair(earlier.get(writer, nothing[writer]), later.get(writer, nothing[writer]))
         for writer in sorted(nothing)
     ]
-    states = (state for pair in pairs for state in pair)
-    if table is not None and not any(state.schemas_of(table).of_table(table) for state in states):
-        raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
-    return Diff(before.token, after.token, **compared(pairs, table))

@@ -65,7 +65,9 @@ class World:
     def writer(self, name: str = "oslo", **options: Any) -> Any:
         return self.catalog.writer(name, "weather", **{"checkpoint_every": 3, **options})
 
-    def write(self, *values: int, table: str = "hourly", writer: str = "oslo", **options: Any) -> str:
+    def write(
+        self, *values: int, table: str = "hourly", writer: str = "oslo", **options: Any
+    ) -> str:
         """Commit one file with these rows; its path."""
         self.clock.now_s += 1
         with self.writer(writer) as opened, opened.transaction(**options) as tx:

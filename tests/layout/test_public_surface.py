@@ -15,8 +15,8 @@ SURFACE = {
         "snapshot", "store", "url", "wide", "writer", "writers",
     },
     "Snapshot": {
-        "column_names", "cut", "database", "dataset", "diff", "explain", "file_parts", "files", "refresh",
-        "judged", "row_filter",
+        "column_names", "cut", "database", "dataset", "diff", "explain", "file_parts", "files",
+        "judged", "refresh", "row_filter",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
         "token",
     },
