@@ -51,12 +51,13 @@ def plan_restore(head: State, back_to: State | None, table: str | None) -> Prepa
         CorruptError: The files of one of the states can't be told.
     """
     if back_to is not None and back_to.log != head.log:
+        number = back_to.log.incarnation if back_to.log else 1
         raise UsageError(
             f"The cut is of another incarnation of {head.writer}/{head.database}: the log was "
             "rebuilt or replaced since",
             key=f"{head.writer}/{head.database}",
-            hint=f"`lakelog rebuild URL {head.database} --writer {head.writer} --back-to "
-            f"{back_to.log.incarnation if back_to.log else 1}` goes back to what that one ended with",
+            hint=f"`lakelog rebuild URL {head.database} --writer {head.writer} --back-to {number}` "
+            "goes back to what that one ended with",
         )
     target = back_to or empty_state(head.writer, head.database)
     if target.revision > head.revision:
