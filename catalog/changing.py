@@ -71,15 +71,17 @@ class Changing(ABC):
             PlanOutdated: Somebody has committed since the plan was made, or it says otherwise.
                 Nothing was committed to that writer's log.
             ObjectNotFound: A file that was live then is gone. Nothing was committed.
-            TransactionExpired: The point in time was pruned while it was gone back to: the commit
-                stands, and gc may take its files.
+            SnapshotPruned: The point in time was pruned, perhaps just now: no row was changed.
+            TransactionExpired: This process stood still for a day before its commit: that stands,
+                and gc may take its files.
             TableNotFound: Neither state knows the table.
             UsageError: The cut is of another life of a log, or doesn't say enough.
-            SnapshotPruned, RevisionNotFound, and the like: As for `snapshot`.
+            RevisionNotFound, and the like: As for `snapshot`.
             FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.
         Requests: those of two snapshots, and of opening each writer as a guest; 1 HEAD for each
             file that is added again (of more than 1,000 of one log 1 LIST of all its data files),
-            1 GET for each piece of a checkpoint that tells of them; 1 PUT and 1 LIST for each.
+            1 GET for each piece of a checkpoint that tells of them; 1 PUT, 1 LIST and 1 HEAD for
+            each, and where its files were removed long ago 1 PUT and 1 LIST more.
         """
         from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
 

@@ -1,14 +1,8 @@
 """Committing a plan of `change_plan`: one transaction a writer, held against the head that it was
-planned for.
+planned for; before it, where that is needed, one that keeps gc from the files that come back
+(`keeping`).
 
-Files that are added again may be of any age and epoch, so the rules by which gc knows that nobody
-will name an orphan don't cover them. What does: the revision gone back to names them, and gc takes
-nothing that a retained revision names. Prune may take that revision meanwhile. So after the put the
-log is listed once more: if the revision is still there, every gc that finds these files unnamed
-reads the log later than the commit, and sees it. If not, the commit stands, and nobody can promise
-its files: that is told, never success.
-
-Source: docs/format.md, section 10.5; docs/changing.md, "Going back".
+Source: docs/protocol.md, section 2.10; docs/changing.md, "Going back".
 """
 
 from __future__ import annotations
@@ -24,7 +18,6 @@ from ...errors import (
     LakelogError,
     ObjectNotFound,
     PlanOutdated,
-    TransactionExpired,
     UsageError,
     some_names,
 )
@@ -36,11 +29,12 @@ from ..log.again import rows_again, schemas_again
 from ..log.gist import RESTORE
 from ..log.live_rows import live_files
 from ..margins import CHECKPOINT_EVERY
-from ..parallel import parallel
+from ..parallel import AT_ONCE, parallel
 from ..read.in_place import keys_of
 from ..read.log_reader import LogReader
 from ..wire import lakelog_transaction_pb2 as wire
 from .change_plan import WriterCommit
+from .keeping import keep_files, refuse_late
 from .plan_change import lost_schemas
 from .session import Session
 
@@ -94,7 +88,7 @@ class Execution:
         Raises:
             ObjectNotFound: A file is gone. Nothing was committed.
             PlanOutdated: Somebody committed since the plan was made.
-            TransactionExpired: See above.
+            SnapshotPruned, TransactionExpired: See `keeping`.
             LakelogError: As for any commit. The error says which writers are done.
         """
         todo = [each for each in prepared if not each.change.is_empty]
@@ -116,12 +110,23 @@ class Execution:
         with closing(self._session(change.writer)) as session:
             revision, forgotten = head.revision, None
             if change.files.num_rows or change.schemas:
-                revision = session.commit(self._intent(session, prepared)).revision
+                revision = self._commit_files(session, prepared)
             if change.forgets:
                 forgotten = self._forget(session, change.forgets)
-        if change.of("added").num_rows:
-            self._refuse_pruned(prepared, revision)
         return WriterCommit(forgotten if forgotten is not None else revision, forgotten)
+
+    def _commit_files(self, session: Session, prepared: Prepared) -> int:
+        intent = self._intent(session, prepared)
+        if not intent.again:
+            return session.commit(intent).revision
+        kept = keep_files(session, prepared, intent, self._log(prepared.head.writer))
+        intent.onto = kept.onto
+        revision = session.commit(intent).revision
+        refuse_late(session, kept, revision)
+        return revision
+
+    def _log(self, writer: str) -> LogReader:
+        return LogReader(self._store, writer, self._database, self._ambient)
 
     def _forget(self, session: Session, table: str) -> int:
         """Commit that a table without files is no part of the log: a commit of its own, since what
@@ -171,26 +176,6 @@ class Execution:
             intent.again = rows_again(back_to, live_files(back_to, self._table), wanted)
         return intent
 
-    def _refuse_pruned(self, prepared: Prepared, revision: int) -> None:
-        """Raise if the revision gone back to is no longer retained.
-
-        Requests: 1 LIST per 1,000 names on S3.
-        """
-        head, back_to = prepared.head, prepared.back_to
-        assert head.log is not None
-        log = LogReader(self._store, head.writer, self._database, self._ambient)
-        listing = log.names()
-        same = listing.incarnation == head.log.incarnation
-        if same and listing.oldest_readable() <= back_to.revision:
-            return
-        raise TransactionExpired(
-            f"Revision {revision} of {head.writer}/{self._database} goes back to revision "
-            f"{back_to.revision}, which was pruned meanwhile: gc may be about to take its files",
-            key=f"{head.writer}/{self._database}",
-            hint=f"It stands. Go back to revision {head.revision}, as it was before, unless all "
-            "files are there after the next gc (`lakelog doctor`)",
-        )
-
     # --- Files that have to be there --------------------------------------------------------------
 
     def _refuse_gone(self, todo: Sequence[Prepared]) -> None:
@@ -216,7 +201,8 @@ class Execution:
         many = files.num_rows > _ASKED
         asked = pc.filter(files, pc.invert(own)) if many else files
         keys = keys_of(asked.column("path"), folder, prepared.back_to)
-        there = parallel(self._size, keys)
+        at_once = AT_ONCE if self._ambient.in_background else 1
+        there = parallel(self._size, keys, at_once=at_once)
         sizes = asked.column("size_bytes").to_pylist()
         gone = [key for key, size, seen in zip(keys, sizes, there, strict=True) if size != seen]
         if many:

@@ -98,6 +98,20 @@ def _live(rows: Rows) -> pa.Table:
     return rows.files if rows.live is None else pc.filter(rows.files, array(rows.live))
 
 
+def named_for_now(again: Iterable[Rows]) -> list[wire.Action]:
+    """Actions that add files and take them out again: nothing is live by them, and gc sees them
+    named."""
+    columns = ("table", "path", "partition", "size_bytes", "row_count", "schema_fingerprint")
+    actions = []
+    for rows in again:
+        live = _live(rows)
+        for values in zip(*(live.column(name).to_pylist() for name in columns), strict=True):
+            add = wire.Add(**dict(zip(columns, values, strict=True)))
+            actions.append(wire.Action(add=add))
+            actions.append(wire.Action(remove=wire.Remove(path=add.path, table=add.table)))
+    return actions
+
+
 def schemas_again(head: State, entries: Iterable[SchemaEntry]) -> list[wire.Action]:
     """The actions that name schemas which the head has forgotten. What it takes to read them is
     required already: the same log named them before.

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.columns import column, numbers, rows_to_table
-from .gist import read_gist
+from .gist import KEEPS, read_gist
 from .live_rows import live_files, live_rows, without
 
 if TYPE_CHECKING:
@@ -198,6 +198,8 @@ def _rewritten(pair: Pair) -> set[str] | None:
     for row in rows:
         if row["files_removed"] and not REWRITES.isdisjoint(row["operation"].split("+")):
             gist = read_gist(row["summary"])
+            if KEEPS in (gist.words or ""):
+                continue  # it takes out what it has put in
             whole = gist.tables is not None and len(gist.tables) == gist.table_count
             found.update((gist.tables or ()) if whole else ("",))
     return found

@@ -28,7 +28,9 @@ _TABLES: Final = PREFIX + "tables"
 _TABLE_COUNT: Final = PREFIX + "table_count"
 _ROWS_REMOVED: Final = PREFIX + "rows_removed"
 _TOLD: Final = {_TABLES, _TABLE_COUNT, _ROWS_REMOVED}
-RESTORE: Final = PREFIX + "restore"  # the token that a commit goes back to: people see it
+# The token that a commit goes back to, or prepares to: people see them.
+RESTORE: Final = PREFIX + "restore"
+KEEPS: Final = PREFIX + "keeps"
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 

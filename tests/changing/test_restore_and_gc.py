@@ -9,6 +9,7 @@ from changing_cases import World
 from hooked import HookedStore, SlowListing
 from lakelog.errors import (
     ConflictError,
+    PlanOutdated,
     SnapshotPruned,
     TransactionExpired,
     UsageError,
@@ -61,57 +62,133 @@ def test_a_plan_of_gc_that_names_what_came_back_takes_nothing(world):
     assert (report.deleted_objects, world.rows()) == (0, [1])
 
 
-def test_a_point_that_is_pruned_while_it_is_gone_back_to_is_told(world):
-    """Prune and gc come when the restore is about to put its commit: the files go, and nobody is
-    told of a success."""
-    first = world.write(1)
-    before = world.token
-    world.take_out(first)
-    world.write(2)
-    after = world.token
-    with world.writer() as writer:
-        writer.checkpoint()
-    world.clock.now_s += 2 * 86_400
-    calm = world.store
-
-    def meanwhile(request, key):
-        if request == "put" and key.endswith(".transaction"):
-            world.store = calm
-            world.prune()
-            assert world.gc().deleted_objects == 1  # epochs are superseded: at once
-
-    world.store = HookedStore(calm, meanwhile)
-    with pytest.raises(TransactionExpired, match="pruned meanwhile"):
-        restore(world, before)
-    assert restore(world, after).is_done  # as it tells to do
-    assert world.rows() == [2]
-
-
-def test_a_commit_just_before_prune_keeps_its_files(world):
-    """Prune and gc come right after the put: the restore is a success or is told to be in doubt,
-    and its files are there in either case."""
+def long_ago(world):
+    """A file that was removed days ago, by an owner before the last; the token of before, and what
+    is there now."""
     first = world.write(1)
     before = world.token
     world.take_out(first)
     world.write(2)
     with world.writer() as writer:
         writer.checkpoint()
-    world.clock.now_s += 2 * 86_400
-    calm = world.store
+    world.clock.now_s += 8 * 86_400
+    return before, world.token
 
-    def meanwhile(request, key):
-        if request == "put" and key.endswith(".transaction"):
-            world.store.after = after
 
-    def after():
-        world.store = calm
-        world.prune()
-        world.gc()
+def prune(world):
+    plan = plan_prune(world.catalog, "oslo", "weather", keep_revisions=1)
+    assert execute_prune(world.catalog, plan).deleted_objects
 
-    world.store = HookedStore(calm, meanwhile)
-    with pytest.raises(TransactionExpired, match="pruned meanwhile"):
-        restore(world, before)
+
+def at_put(world, number, what):
+    """Do something right before (`what(calm)`) the put of so many transactions from now."""
+    calm, left = world.store, [number]
+
+    def before(request, key):
+        if key.endswith(".transaction"):
+            left[0] -= 1
+            if not left[0]:
+                world.store = calm
+                what()
+
+    world.store = HookedStore(calm, before)
+    return world.store
+
+
+def operations(world):
+    return world.catalog.history("weather").column("operation").to_pylist()
+
+
+def test_what_was_removed_just_now_comes_back_in_one_commit(world):
+    first = world.write(1)
+    before = world.token
+    world.take_out(first)
+    restore(world, before)
+    assert operations(world) == ["append", "delete", "overwrite"]
+
+
+def test_what_was_removed_long_ago_is_named_before_it_comes_back(world):
+    before, _ = long_ago(world)
+    restore(world, before)
+    assert operations(world)[-2:] == ["maintenance", "overwrite"]
     assert world.rows() == [1]
+    keeping = world.catalog.history("weather").to_pylist()[-2]
+    assert "lakelog.keeps" in keeping["summary"]
+    assert (keeping["rows_added"], keeping["rows_removed"]) == (1, 1)
+    since = {"oslo": keeping["revision"] - 1}
+    assert world.rows(as_of=since) == world.rows(as_of={"oslo": keeping["revision"]}) == [2]
+    until = {"oslo": keeping["revision"]}
+    assert world.catalog.changes("weather", "hourly", since, until).read_all().num_rows == 0
+
+
+def test_a_point_that_is_pruned_while_it_is_gone_back_to_is_told(world):
+    """Prune and gc come before anything is put: the files are gone, and no row changes."""
+    before, _ = long_ago(world)
+
+    def meanwhile():
+        prune(world)
+        assert world.gc().deleted_objects == 1
+
+    at_put(world, 1, meanwhile)
+    with pytest.raises(SnapshotPruned, match="while it was gone back to"):
+        restore(world, before)
+    assert world.rows() == [2]
+    world.write(3)
+    assert world.rows() == [2, 3]
+
+
+def test_a_point_that_is_pruned_after_its_files_are_named_again_may_go(world):
+    """Prune and gc come between the two commits."""
+    before, _ = long_ago(world)
+
+    def meanwhile():
+        prune(world)
+        assert world.gc().deleted_objects == 0
+
+    at_put(world, 2, meanwhile)
+    assert restore(world, before).is_done
+    with pytest.raises(SnapshotPruned):
+        world.catalog.snapshot("weather", before)
+    assert world.rows() == [1]
+
+
+def test_who_stands_still_between_the_two_commits_is_told(world):
+    before, _ = long_ago(world)
+
+    def meanwhile():
+        world.clock.now_s += 2 * 86_400
+
+    at_put(world, 2, meanwhile)
+    with pytest.raises(TransactionExpired, match="stood still"):
+        restore(world, before)
+
+
+def test_who_commits_between_the_two_stops_it(world):
+    before, _ = long_ago(world)
+    at_put(world, 2, lambda: world.write(3))
+    with pytest.raises(PlanOutdated):
+        restore(world, before)
+    assert world.rows() == [2, 3]
+
+
+def test_files_without_end_are_named_in_several_commits(world, monkeypatch):
+    from lakelog.catalog.commit import keeping
+
+    monkeypatch.setattr(keeping, "_AT_ONCE", 4)
+    paths = [world.write(value) for value in range(5)]
+    before = world.token
+    world.catalog.drop("weather", "hourly", execute=True)
+    with world.writer() as writer:
+        writer.checkpoint()
+    world.clock.now_s += 8 * 86_400
+    restore(world, before)
+    *_, one, two, three, last = world.catalog.history("weather").to_pylist()
+    assert last["operation"] == "overwrite"
+    for commit in (one, two, three):  # in none of them is a row
+        assert commit["operation"] == "maintenance"
+        snapshot = world.catalog.snapshot("weather", {"oslo": commit["revision"]})
+        assert snapshot.files("hourly").num_rows == 0
+    assert world.rows() == list(range(len(paths)))
 
 
 def test_gc_whose_listing_of_the_log_misses_both_sees_the_commit(world):

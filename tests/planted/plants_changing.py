@@ -61,13 +61,38 @@ def restored_files_are_not_looked_for() -> Any:
 
 
 @plant(
-    "tests/changing/test_restore_and_gc.py::test_a_point_that_is_pruned_while_it_is_gone_back_to_is_told"
+    "tests/changing/test_restore_and_gc.py::"
+    "test_a_point_that_is_pruned_while_it_is_gone_back_to_is_told"
 )
 def restore_trusts_the_point_to_stay() -> Any:
-    """A restore is a success whether or not the revision gone back to is still retained."""
-    from lakelog.catalog.commit.execute_change import Execution
+    """Files come back whether or not the revision gone back to is still retained."""
+    from lakelog.catalog.commit import keeping
 
-    return mock.patch.object(Execution, "_refuse_pruned", return_value=None)
+    return mock.patch.object(keeping, "_refuse_pruned", return_value=None)
+
+
+@plant(
+    "tests/changing/test_restore_and_gc.py::"
+    "test_a_point_that_is_pruned_after_its_files_are_named_again_may_go"
+)
+def restore_names_nothing_before() -> Any:
+    """Files that were removed long ago come back without being named in between."""
+    from lakelog.catalog.commit import execute_change, keeping
+
+    def hasty(session: Any, prepared: Any, intent: Any, log: Any) -> Any:
+        return keeping.Kept(prepared.head.digest, session.clocks.now())
+
+    return mock.patch.object(execute_change, "keep_files", hasty)
+
+
+@plant(
+    "tests/changing/test_restore_and_gc.py::test_who_stands_still_between_the_two_commits_is_told"
+)
+def restore_believes_late_commits() -> Any:
+    """A commit that took days is a success, whatever gc may have done meanwhile."""
+    from lakelog.catalog.commit import execute_change
+
+    return mock.patch.object(execute_change, "refuse_late", return_value=None)
 
 
 @plant(
