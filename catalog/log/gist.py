@@ -27,10 +27,10 @@ PREFIX: Final = "lakelog."
 _TABLES: Final = PREFIX + "tables"
 _TABLE_COUNT: Final = PREFIX + "table_count"
 _ROWS_REMOVED: Final = PREFIX + "rows_removed"
-_TOLD: Final = {_TABLES, _TABLE_COUNT, _ROWS_REMOVED}
 # The token that a commit goes back to, or prepares to: people see them.
 RESTORE: Final = PREFIX + "restore"
 KEEPS: Final = PREFIX + "keeps"
+_SHOWN: Final = {RESTORE, KEEPS}
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 
@@ -83,7 +83,8 @@ def read_gist(summary: str | None) -> Gist:
         words = None
     if not isinstance(words, dict) or not any(key.startswith(PREFIX) for key in words):
         return Gist(None, None, None, summary)
-    own = {key: words.pop(key) for key in list(words) if key in _TOLD}
+    hidden = [key for key in words if key.startswith(PREFIX) and key not in _SHOWN]
+    own = {key: words.pop(key) for key in hidden}
     rest = json.dumps(words, sort_keys=True, ensure_ascii=False) if words else None
     tables = _names(own.get(_TABLES))
     return Gist(tables, _count(own.get(_TABLE_COUNT)), _count(own.get(_ROWS_REMOVED)), rest)
