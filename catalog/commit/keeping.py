@@ -62,7 +62,8 @@ def keep_files(session: Session, prepared: Prepared, intent: Intent, log: LogRea
         return Kept(prepared.head.digest, since)
     onto, since = prepared.head.digest, session.clocks.now()
     schemas = [action for action in intent.actions if action.WhichOneof("kind") == "schema"]
-    actions = named_for_now(intent.again)
+    live = {a.remove.path for a in intent.actions if a.WhichOneof("kind") == "remove"}
+    actions = named_for_now(intent.again, live)
     for start in range(0, len(actions), _AT_ONCE):  # no pair is parted: the number is even
         naming = session.begin(None, None, "maintenance", None)
         naming.onto = onto

@@ -98,15 +98,21 @@ def _live(rows: Rows) -> pa.Table:
     return rows.files if rows.live is None else pc.filter(rows.files, array(rows.live))
 
 
-def named_for_now(again: Iterable[Rows]) -> list[wire.Action]:
+def named_for_now(again: Iterable[Rows], live: Collection[str]) -> list[wire.Action]:
     """Actions that add files and take them out again: nothing is live by them, and gc sees them
-    named."""
+    named.
+
+    Args:
+        live: Paths that are live, so that they are named already.
+    """
     columns = ("table", "path", "partition", "size_bytes", "row_count", "schema_fingerprint")
     actions = []
     for rows in again:
-        live = _live(rows)
-        for values in zip(*(live.column(name).to_pylist() for name in columns), strict=True):
+        found = _live(rows)
+        for values in zip(*(found.column(name).to_pylist() for name in columns), strict=True):
             add = wire.Add(**dict(zip(columns, values, strict=True)))
+            if add.path in live:
+                continue
             actions.append(wire.Action(add=add))
             actions.append(wire.Action(remove=wire.Remove(path=add.path, table=add.table)))
     return actions

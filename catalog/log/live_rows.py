@@ -85,6 +85,11 @@ def names_of(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def without(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """The files that others don't have."""
-    there = pc.is_in(names_of(rows), names_of(others).combine_chunks())
-    return pc.filter(rows, pc.invert(there))
+    """The files that others don't have, or have in another partition or with another schema: their
+    rows may read otherwise there."""
+    at = pc.index_in(names_of(rows), value_set=names_of(others).combine_chunks())
+    same = pc.is_valid(at)
+    for name in ("partition", "schema_fingerprint"):
+        there = pc.take(others.column(name), at)
+        same = pc.and_(same, pc.fill_null(pc.equal(rows.column(name), there), False))
+    return pc.filter(rows, pc.invert(same))

@@ -74,6 +74,30 @@ def test_all_that_the_log_knows_of_a_file_comes_back(world):
             writer.checkpoint()
 
 
+def test_a_file_that_reads_otherwise_by_now_is_taken_back_too(world):
+    """It is live in both, under another partition, which tells a column of it."""
+    path, body = "data/own.parquet", io.BytesIO()
+    pq.write_table(pa.table({"n": [1]}), body)
+    world.store.put(f"oslo/weather/{path}", body.getvalue())
+
+    def put_in(year):
+        with world.writer() as writer, writer.transaction() as tx:
+            tx.add("hourly", path, f"year={year}", partition_by={"year": pa.int64()})
+
+    put_in(2025)
+    before = world.token
+    world.take_out(path)
+    put_in(2026)
+    plan = restore(world, before)
+    assert (plan.files_added, plan.files_removed) == (1, 1)
+    rows = world.catalog.snapshot("weather").to_arrow("hourly").to_pylist()
+    assert rows == [{"n": 1, "year": 2025}]
+    world.clock.now_s += 3 * 86_400  # where others would be named first
+    restore(world, {"oslo": 2})
+    rows = world.catalog.snapshot("weather").to_arrow("hourly").to_pylist()
+    assert rows == [{"n": 1, "year": 2026}]
+
+
 def test_row_groups_come_back(world):
     """Statistics of row groups too, from a state without and one with a checkpoint."""
     path, body = "data/own.parquet", io.BytesIO()
