@@ -7,19 +7,15 @@ Source: docs/format.md, sections 2 and 7.
 from __future__ import annotations
 
 import datetime as dt
-import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import (
-    CorruptError,
     DatabaseNotFound,
-    ForkError,
     InvalidToken,
     NotACatalog,
-    ObjectNotFound,
     RevisionNotFound,
     TimeBeforeFirstCommit,
     UsageError,
@@ -28,8 +24,8 @@ from ..errors import (
 )
 from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
+from .changing import AsOf, Changing
 from .evolves import EvolvesTables
-from .format.columns import array, numbers
 from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
@@ -45,14 +41,8 @@ if TYPE_CHECKING:
     from .log.state import State
     from .snapshot import Snapshot
 
-AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
 
-
-class HistoryWarning(UserWarning):
-    """Part of a log can't be read; its history shows the rest."""
-
-
-class Catalog(EvolvesTables):
+class Catalog(EvolvesTables, Changing):
     """All writers' logs under one root.
 
     Attributes:
@@ -115,11 +105,13 @@ class Catalog(EvolvesTables):
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
             all names of each log; without `writer` 1 LIST more for each writer that has none.
         """
+        from .read.history_table import history_of
+
         writer = value_of(writer)
         listings = self._listings(database, tell_lost=writer is None)
         if writer is not None:
             listings = [self._pick(listings, writer)]
-        parts = parallel(self._history_of, listings)
+        parts = parallel(lambda listing: history_of(self._log(listing), listing), listings)
         table = pa.concat_tables(parts)
         order = [("committed_at", "ascending"), ("writer", "ascending"), ("revision", "ascending")]
         return table.sort_by(order)
@@ -151,17 +143,7 @@ class Catalog(EvolvesTables):
         """
         from .snapshot import Snapshot
 
-        database = check_id(value_of(database), "database")
-        wanted = self._wanted(database, as_of)
-        if isinstance(wanted, Cut):
-            states = self._states_of_cut(wanted)
-        else:
-            listings = self._listings(database, tell_lost=True)
-            if wanted is None:
-                states = parallel(lambda one: self._log(one).load(listing=one), listings)
-            else:
-                states = self._states_at(wanted, listings)
-            refuse_twins(states)
+        states = self._states(value_of(database), as_of)
         return Snapshot(self.wide, database, states, self.ambient)
 
     def writer(
@@ -269,6 +251,27 @@ class Catalog(EvolvesTables):
 
     # --- Points in time ---------------------------------------------------------------------------
 
+    def _states(
+        self, database: str, as_of: AsOf, writers: Collection[str] | None = None
+    ) -> list[State]:
+        """The states of a database's logs at a point in time, or of those of some writers.
+
+        Raises, Requests: As for `snapshot`; a writer that the point in time has nothing of is left
+            out.
+        """
+        wanted = self._wanted(check_id(database, "database"), as_of)
+        if isinstance(wanted, Cut):
+            return self._states_of_cut(wanted, writers)
+        listings = self._listings(database, tell_lost=writers is None)
+        if writers is not None:
+            listings = [listing for listing in listings if listing.writer in writers]
+        if wanted is None:
+            states = parallel(lambda listing: self._log(listing).load(listing=listing), listings)
+        else:
+            states = self._states_at(wanted, listings)
+        refuse_twins(states)
+        return states
+
     def _wanted(self, database: str, as_of: AsOf) -> Cut | int | None:
         """A cut, a time in µs, or None for the newest."""
         as_of = value_of(as_of)
@@ -301,7 +304,7 @@ class Catalog(EvolvesTables):
             "revision by writer: {'writer': 7}",
         )
 
-    def _states_of_cut(self, cut: Cut) -> list[State]:
+    def _states_of_cut(self, cut: Cut, writers: Collection[str] | None = None) -> list[State]:
         if not cut.writers:
             raise InvalidToken(
                 "The cut names no writer", hint="Give at least one writer and revision"
@@ -322,7 +325,7 @@ class Catalog(EvolvesTables):
                 refuse_unused(log.names(), incarnation)
             return state
 
-        return parallel(load, cut.writers)
+        return parallel(load, [w for w in cut.writers if writers is None or w in writers])
 
     def _states_at(self, at_us: int, listings: list[Listing]) -> list[State]:
         from .read.points_in_time import load_at
@@ -337,40 +340,6 @@ class Catalog(EvolvesTables):
                 hint="`lakelog log` shows the commit times",
             )
         return found
-
-    # --- History ----------------------------------------------------------------------------------
-
-    def _history_of(self, listing: Listing) -> pa.Table:
-        from .read.history_table import history_for_users
-
-        log = self._log(listing)
-        try:
-            table = log.load(listing=listing).history.table()
-        except (CorruptError, ForkError) as error:
-            warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
-            table = self._history_by_object(log, log.names())
-        listing = log.names()
-        oldest = listing.oldest_readable()
-        if oldest <= listing.head:
-            table = table.filter(array(numbers(table.column("revision")) >= oldest))
-        return history_for_users(table, listing.writer)
-
-    @staticmethod
-    def _history_by_object(log: LogReader, listing: Listing) -> pa.Table:
-        """Rows of the transactions that can be decoded one by one, when the log as a whole can't be
-        replayed."""
-        from .log.history import history_rows, transaction_row
-
-        rows: list[dict[str, Any]] = []
-        for revision in sorted(listing.transactions):
-            for item in sorted(listing.transactions[revision]):
-                try:
-                    found = log.transaction(item)
-                except (CorruptError, ObjectNotFound) as error:
-                    warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
-                    continue
-                rows.append(transaction_row(found))
-        return history_rows(rows)
 
 
 def _rebuild_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:

@@ -22,6 +22,7 @@ from .parallel import parallel
 from .read.asked import Asked, asked_groups, asked_rows, by_blooms
 from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
+from .read.diff import Comparing
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
 from .read.hidden import has_deletes, with_deletes
@@ -45,7 +46,7 @@ _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
 
 
-class Snapshot(EngineReads):
+class Snapshot(EngineReads, Comparing):
     """A database at one revision of each writer. It never changes; `refresh` gives a newer one.
 
     Attributes:

@@ -96,6 +96,15 @@ def add_as_of(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_point(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    """A point in time in its place; `now` is the newest."""
+
+    def point(value: str) -> dt.datetime | str | dict[str, int] | None:
+        return None if value.strip() == "now" else point_in_time(value)
+
+    parser.add_argument(name, metavar="CUT", type=point, help=text)
+
+
 def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
     """`--limit`."""
     parser.add_argument(

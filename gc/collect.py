@@ -45,6 +45,11 @@ No file of this log has an epoch above that of the head and 1: who opens a log t
 Such a name tells of another log, or of a lost one that a rebuild is still to find: it stays. So
 does all that lies in the folder of another log below `data/`, whose gc is its own.
 
+A restore adds files again, whatever their epoch and age, and sees to it that a retained revision
+names them at every moment until then, perhaps by a commit that adds and removes them
+(`commit.keeping`). A listing of ours that doesn't show the revision gone back to ended after that
+commit, and the newest ones are read after it: case 1.
+
 Rule C, before both: a file that may have been committed in a life of the log that nobody can read
 any more is undecided, and stays unless it is asked for. These are names of epochs below that of
 the incarnation's first revision; and what was not written since the incarnation began, if its name

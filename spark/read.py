@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..catalog.catalog import AsOf
+    from ..catalog.changing import AsOf
     from ..catalog.data.scan import FilePart
 
 

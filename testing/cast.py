@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..catalog.catalog import Catalog
 from ..catalog.commit.writer import Writer
 from ..catalog.format.names import data_path
 from ..catalog.format.schema import encode_schema
@@ -203,6 +204,21 @@ class Cast:
             except LakelogError:
                 continue
 
+    def restorer(self, store: Store, *, rounds: int) -> None:
+        """Goes back to revisions, however long ago, if they are still there."""
+        random = self.world.random
+        catalog = Catalog(store, ambient=self.world.ambient(), margins=MARGINS)
+        for _ in range(rounds):
+            self.rest()
+            to = random.randint(0, max(self.truth.slots, default=0))
+            try:
+                done = catalog.restore(DATABASE, to={WRITER: to}, execute=True)
+            except LakelogError:
+                continue
+            for change in done.changes:
+                if change.commit is not None:
+                    self.truth.restored(change.commit.revision, to)
+
     def counts(self) -> tuple[int, int]:
         """Revisions that stand; and commits that were acknowledged."""
         return len(self.truth.slots), len(self.truth.acknowledged)
@@ -234,9 +250,14 @@ def _paths(_: State, files: Files) -> list[str]:
     return [*files.added.get(TABLE, ()), *(path for paths in parts for path in paths)]
 
 
-def _spawn_some(world: World, cast: Cast) -> None:
+def _spawn_some(world: World, cast: Cast, *, goes_back: bool) -> None:
     """A few of each kind."""
     random = world.random
+    if goes_back:  # to what was pruned, or collected, a moment ago
+        world.faults = Faults(0, 0, 0, 0, miss=0, die=0, nap=0.1, jump_s=MARGINS.prune_floor_s)
+        cast.rest_s, cast.keep_revisions = 3 * MARGINS.prune_floor_s, 1
+        world.spawn("restorer", partial(cast.restorer, rounds=5))
+        world.spawn("keeper of old", partial(cast.keeper, rounds=8))
     for number in range(random.randint(1, 2)):
         rounds = random.randint(1, 2)
         world.spawn(f"owner{number}", partial(cast.owner, shared=False, rounds=rounds))
@@ -266,19 +287,20 @@ def _spawn_rivals(world: World, truth: Truth) -> Cast:
     return patient
 
 
-def begin_log(world: World, *, is_watched: bool) -> Cast:
+def begin_log(world: World, *, is_watched: bool, goes_back: bool = False) -> Cast:
     """The processes of one history: some of each kind, or two owners of one epoch.
 
     Args:
         is_watched: Whether the whole store is read and compared after each change.
+        goes_back: Whether one of them restores earlier revisions.
     """
     truth, random = Truth(world, MARGINS.gc_grace_s / 2), world.random
     world.on_applied = truth.applied
     world.faults = random.choice(KINDS)
-    if random.random() < 0.06:
+    if random.random() < 0.06 and not goes_back:
         cast = _spawn_rivals(world, truth)
     else:
         cast = Cast(world, truth, random.choice((0.0, 3 * MARGINS.prune_floor_s)))
-        _spawn_some(world, cast)
+        _spawn_some(world, cast, goes_back=goes_back)
     cast.is_watched = is_watched
     return cast

@@ -34,18 +34,23 @@ class Outcome:
     violation: str = ""
 
 
-def run_history(seed: int, *, trace: list[str] | None = None) -> Outcome:
+def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = False) -> Outcome:
     """One history, from its seed alone.
 
     Args:
         trace: Filled with a line a request.
+        goes_back: One of a log some process of which restores earlier revisions.
     """
     world = World(seed, trace=trace)
     stage: Cast | Upheaval
-    if seed % UPHEAVAL_EACH == AT:
+    if seed % UPHEAVAL_EACH == AT and not goes_back:
         stage = begin_upheaval(world)
     else:
-        stage = begin_log(world, is_watched=seed % WATCHED_EACH == 0)
+        stage = begin_log(
+            world,
+            is_watched=seed % WATCHED_EACH == 0,
+            goes_back=goes_back,
+        )
     violation = ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

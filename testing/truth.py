@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.listing import Listing, read_listing
+from ..catalog.log.part import Part, batch_parts
 from ..catalog.read.log_reader import LogReader
 
 if TYPE_CHECKING:
+    from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.outcome import CommitInfo
     from ..catalog.log.state import State
     from ..catalog.wire import lakelog_transaction_pb2 as wire
@@ -47,6 +49,22 @@ def hold(condition: bool, words: str) -> None:
     """Raise `Violation` unless something holds."""
     if not condition:
         raise Violation(words)
+
+
+def _added(found: DecodedTransaction, position: int) -> list[str]:
+    """Paths that one action of a transaction adds."""
+    action = found.message.actions[position]
+    if action.WhichOneof("kind") == "add":
+        return [action.add.path]
+    if position not in found.batches:
+        return []
+    parts = [part for part, _ in batch_parts(found.batches[position])]
+    return [
+        path
+        for part in parts
+        if isinstance(part, Part)
+        for path in part.run.core.column("path").to_pylist()
+    ]
 
 
 @dataclass(slots=True)
@@ -115,23 +133,22 @@ class Truth:
         stood = {one for slot in self.slots.values() for one in slot.ids}
         hold(not stood & set(ids), f"I3 a transaction of {key} stands already")
         live = set(self.slots[revision - 1].live) if revision else set()
-        overdue: set[str] = set()
         for looked_at in (self.claims[one] for one in ids if one in self.claims):
-            came = live - self.slots[looked_at].live
-            hold(not came, f"I13 {key} replaces what it saw at {looked_at}, and {came} came since")
-        for action in found.message.actions:
-            kind = action.WhichOneof("kind")
-            if kind == "add":
-                path = action.add.path
-                hold(path not in live, f"I2 {path} is added twice")
-                if self.world.under_way_s > self.put_limit_s:
-                    overdue.add(path)
-                else:
-                    hold(path not in self.deleted, f"I9 {path} is committed and was deleted before")
-                live.add(path)
-            elif kind == "remove":
+            new = live - self.slots[looked_at].live
+            hold(not new, f"I13 {key} replaces what it saw at {looked_at}, and {new} came since")
+        came: set[str] = set()
+        for position, action in enumerate(found.message.actions):
+            if action.WhichOneof("kind") == "remove":
                 hold(action.remove.path in live, f"I2 {action.remove.path} is removed, not live")
                 live.discard(action.remove.path)
+            for path in _added(found, position):
+                hold(path not in live, f"I2 {path} is added twice")
+                live.add(path)
+                came.add(path)
+        stays = came & live  # one that is only named is taken out again
+        overdue = stays if self.world.under_way_s > self.put_limit_s else set()
+        gone = (stays - overdue) & self.deleted
+        hold(not gone, f"I9 {sorted(gone)} are committed and were deleted before")
         self.overdue |= overdue
         self.slots[revision] = Slot(ids, frozenset(live), frozenset(overdue))
 
@@ -181,6 +198,11 @@ class Truth:
         hold(not gone, f"I9 {gone} were deleted, and their commit came late and is acknowledged")
         self.overdue -= slot.overdue
         self.acknowledged[transaction_id] = info.revision
+
+    def restored(self, revision: int, to: int) -> None:
+        """Somebody was told that a revision goes back to another one."""
+        same = self.slots[revision].live == self.slots[to].live
+        hold(same, f"I2 revision {revision} goes back to {to}, and other files are live")
 
     def refused(self, transaction_id: bytes, error: LakelogError) -> None:
         """A committer was told that its transaction doesn't fit."""

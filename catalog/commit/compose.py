@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..format.names import LogObject
 from ..format.objects import decode_transaction
+from ..log.again import tables_again
 from ..log.attempts import Attempt
 from ..log.build import build_transaction
 from ..log.gist import gist_of
@@ -51,7 +52,11 @@ def compose(
         epoch=epoch,
         guest=guest,
         now_us=now_us,
-        said=gist_of(state, [action for intent in intents for action in intent.actions]),
+        said=gist_of(
+            state,
+            [action for intent in intents for action in intent.actions],
+            tables_again(rows for intent in intents for rows in intent.again),
+        ),
     )
     item = LogObject(log.incarnation, state.revision + 1, uuid[:4].hex(), "transaction")
     decoded = decode_transaction(body, folder + item.name)

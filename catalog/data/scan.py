@@ -138,39 +138,42 @@ def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> p
         CorruptObject: A file isn't the one that the log names.
         SchemaConflict: A value doesn't fit the unified type (a time beyond nanoseconds).
     """
-    return pa.RecordBatchReader.from_batches(target.given, _stream(store, parts, target))
+    batches = (batch for _, batch in scan_each(store, parts, target))
+    return pa.RecordBatchReader.from_batches(target.given, batches)
 
 
-def _stream(
+def scan_each(
     store: Store, parts: Iterable[FilePart], target: Projection
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The same batches, each with the place of its file among `parts`."""
     from concurrent.futures import ThreadPoolExecutor
 
     bitmaps = Bitmaps(store)
     with ThreadPoolExecutor(_AHEAD) as pool:
-        waiting: deque[tuple[FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
-        todo = iter(parts)
+        waiting: deque[tuple[int, FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
+        todo = iter(enumerate(parts))
 
         def fill() -> None:
             while len(waiting) < _AHEAD:
-                part = next(todo, None)
+                number, part = next(todo, (0, None))
                 if part is None:
                     return
                 small = part.size_bytes <= _WHOLE_BYTES
                 read = partial(_read_whole, store, part, target, bitmaps)
-                waiting.append((part, pool.submit(read) if small else None))
+                waiting.append((number, part, pool.submit(read) if small else None))
 
         try:
             fill()
             while waiting:
-                part, future = waiting.popleft()
-                if future is None:
-                    yield from _read(store, part, target, bitmaps, whole=False)
-                else:
-                    yield from future.result()
+                number, part, future = waiting.popleft()
+                whole = None if future is None else future.result()
+                for batch in (
+                    whole if whole is not None else _read(store, part, target, bitmaps, whole=False)
+                ):
+                    yield number, batch
                 fill()
         finally:
-            for _, future in waiting:
+            for _, _, future in waiting:
                 if future is not None:
                     future.cancel()
 

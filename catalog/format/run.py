@@ -36,6 +36,10 @@ CORE_COLUMNS: Final = (
 )
 
 
+_FEW: Final = 256  # paths that are looked up one by one in any case,
+_SHARE: Final = 8  # and so are one in so many
+
+
 class Run:
     """The rows of one FILES segment.
 
@@ -45,7 +49,7 @@ class Run:
         key: Named in errors.
     """
 
-    __slots__ = ("_index", "_whole", "core", "key", "ranges")
+    __slots__ = ("_asked", "_index", "_places", "_whole", "core", "key", "ranges")
 
     def __init__(self, core: pa.Table, whole: Callable[[bool], pa.Table], key: str) -> None:
         self.ranges = table_ranges(core.column("table"))
@@ -53,6 +57,8 @@ class Run:
         self.key = key
         self._whole = whole
         self._index: PathIndex | None = None
+        self._places: dict[str, dict[str, int]] = {}
+        self._asked = 0
 
     @classmethod
     def of_segment(
@@ -102,9 +108,20 @@ class Run:
         start, end = self.ranges.get(table, (0, 0))
         if start == end:
             return -1
+        if self._asked > _FEW and self._asked * _SHARE > self.rows:
+            return self._place(table, path, start, end)
+        self._asked += 1
         if self._index is None:
             self._index = PathIndex(self.core.column("path").chunk(0))
         return self._index.find(path, start, end)
+
+    def _place(self, table: str, path: str, start: int, end: int) -> int:
+        """The same, once so many were looked up that a dictionary of the table costs less."""
+        places = self._places.get(table)
+        if places is None:
+            paths = self.core.column("path").slice(start, end - start).to_pylist()
+            places = self._places[table] = dict(zip(paths, range(start, end), strict=True))
+        return places.get(path, -1)
 
 
 def files_rows(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:

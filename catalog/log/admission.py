@@ -11,11 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
+from .again import check_again
 from .columns_changed import refuse_changed_columns
 from .conflicts import has_to_wait, refuse_conflict, told_by_whom
 from .features import check_writer_features
 from .operations import check_rows
-from .outcome import CommitInfo, epoch_changed_error, expired_error, foreign_error
+from .outcome import (
+    CommitInfo,
+    epoch_changed_error,
+    expired_error,
+    foreign_error,
+    outdated_error,
+)
 from .validate import validate
 
 if TYPE_CHECKING:
@@ -117,6 +124,8 @@ def _each_that_fits(
 
 def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits) -> None:
     for intent in intents:
+        if intent.onto and intent.onto != state.digest:
+            raise outdated_error(state)
         if limits.guest_epoch is not None and intent.epoch != limits.guest_epoch:
             raise epoch_changed_error(state.writer, state.database, limits.folder)
         age_s = intent.begun.age_s(limits.now) if intent.begun else 0.0
@@ -130,6 +139,8 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
     validate(state, actions, own, folds_names=folds)
     for intent in intents:
         check_rows(state, intent.said_operation, intent.actions)
+        if intent.again:
+            check_again(state, intent)
 
 
 def _skipped(state: State, intent: Intent) -> CommitInfo:

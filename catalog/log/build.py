@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..format.frame import LogIdentity
     from ..format.schema import EncodedSchema
     from .claims import Claim
+    from .merge import Rows
     from .moments import Moment
     from .state import State
 
@@ -56,6 +57,8 @@ class Intent:
             or it was defined anew; empty for none.
         asked: The operations that were asked for by name: see `operations.inferred`.
         claims: What it relies on beside the files that it takes out.
+        again: Files of an earlier state that are added once more, after all actions.
+        onto: Digest of the only head that it may follow; empty: any.
     """
 
     transaction_id: bytes
@@ -70,6 +73,8 @@ class Intent:
     columns_of: dict[str, bytes] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     claims: list[Claim] = field(default_factory=list)
+    again: Sequence[Rows] = ()
+    onto: bytes = b""
 
     @property
     def said_operation(self) -> str:
@@ -79,7 +84,8 @@ class Intent:
     @property
     def adds(self) -> bool:
         """Whether it adds files, or objects of deletes."""
-        return any(action.WhichOneof("kind") in ("add", "row_deletes") for action in self.actions)
+        kinds = {action.WhichOneof("kind") for action in self.actions}
+        return bool(self.again) or not kinds.isdisjoint({"add", "row_deletes"})
 
     def member(self) -> wire.Member:
         """How the commit lists it."""
@@ -139,10 +145,12 @@ def build_transaction(
     actions = [action for intent in intents for action in intent.actions]
     attachments = Attachments()
     files = sum(action.WhichOneof("kind") == "add" for action in actions)
-    if files and (
-        files > BATCH_FROM_FILES or sum(a.ByteSize() for a in actions) > BATCH_FROM_BYTES
+    again = [rows for intent in intents for rows in intent.again]
+    if again or (
+        files
+        and (files > BATCH_FROM_FILES or sum(a.ByteSize() for a in actions) > BATCH_FROM_BYTES)
     ):
-        actions = _batched(state, actions, attachments)
+        actions = _batched(state, actions, attachments, again)
         _recount(message, actions)
     if state.revision < 0 and [action.WhichOneof("kind") for action in actions[:1]] != ["identity"]:
         actions.insert(0, identity_action(state.writer, state.database))
@@ -219,12 +227,12 @@ def forget_action(tables: Sequence[str], applications_before_us: int) -> wire.Ac
 
 
 def _batched(
-    state: State, actions: Sequence[wire.Action], attachments: Attachments
+    state: State, actions: Sequence[wire.Action], attachments: Attachments, again: Sequence[Rows]
 ) -> list[wire.Action]:
     """The same actions with adds in columns: the others first, in order, then one batch of all
-    tables. A file that is removed again later is no part of it."""
-    from ..format.statistics_rows import statistics_rows
-    from .merge import DESCRIBING, Rows, merged, pieces_of
+    tables, with the files that are added again. A file that is removed again later is no part of
+    it."""
+    from .merge import at_revision, merged, pieces_of
 
     removed: set[tuple[str, str]] = set()
     adds: list[wire.Add] = []
@@ -239,19 +247,29 @@ def _batched(
         rest.append(action)
     adds.reverse()
     rest.reverse()
-    if not adds:
+    sources = [at_revision(rows, state.revision + 1) for rows in again]
+    if adds:
+        sources.append(_described(state, actions, adds))
+    if not sources:
         return rest
     batch = wire.AddBatch()
-    files = files_rows(adds, [state.revision + 1] * len(adds))
-    found = statistics_rows(adds, _schemas(state, actions, adds))
-    describing = dict(zip(DESCRIBING, (found.row_groups, found.files, found.groups), strict=True))
-    for rows in merged([Rows(files, describing)]):
+    for rows in merged(sources):
         batch.segments.append(attachments.add_rows(FILES, rows.files))
         for kind, table in rows.describing.items():
             for piece, columns in pieces_of(kind, table):
                 batch.segments.append(attachments.add_rows(kind, piece, columns))
     rest.append(wire.Action(add_batch=batch))
     return rest
+
+
+def _described(state: State, actions: Sequence[wire.Action], adds: Sequence[wire.Add]) -> Rows:
+    """New files with what describes them."""
+    from ..format.statistics_rows import statistics_rows
+    from .merge import DESCRIBING, Rows
+
+    found = statistics_rows(adds, _schemas(state, actions, adds))
+    describing = dict(zip(DESCRIBING, (found.row_groups, found.files, found.groups), strict=True))
+    return Rows(files_rows(adds, [state.revision + 1] * len(adds)), describing)
 
 
 def _schemas(

@@ -69,7 +69,7 @@ def write_files(state: State, sink: PieceSink, counts: wire.Counts) -> list[Part
     kept = [piece for run in runs[:start] for piece in run]
     going = [piece for run in runs[start:] for piece in run]
     parts = based[len(kept) :] if based else state.parts_of(going)
-    sources = [_rows_of(state, part) for part in parts] + _fresh_rows(state, fresh)
+    sources = [rows_of(state, part) for part in parts] + _fresh_rows(state, fresh)
     segments = list(merged(sources))
     for number, piece in enumerate(kept):
         sink.keep(piece, part=number, run=piece.run, dead=piece.dead)
@@ -166,7 +166,7 @@ def _size(run: Sequence[Piece]) -> RunSize:
     return RunSize(sum(piece.rows for piece in run), sum(piece.dead_rows for piece in run))
 
 
-def _rows_of(state: State, part: Part) -> Rows:
+def rows_of(state: State, part: Part) -> Rows:
     """The rows of a part with all that describes them."""
     describing: dict[int, pa.Table] = {}
     for piece in part.described_by:
@@ -205,7 +205,7 @@ def decode_statistics(data: memoryview, piece: Piece) -> dict[str, tuple[np.ndar
 
 
 def _fresh_rows(state: State, fresh: Files) -> list[Rows]:
-    sources = [_rows_of(state, part) for part in fresh.parts]
+    sources = [rows_of(state, part) for part in fresh.parts]
     added = [found for files in fresh.added.values() for found in files.values()]
     if added:
         adds = [add for add, _ in added]

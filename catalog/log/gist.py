@@ -31,6 +31,10 @@ _DEFINED: Final = PREFIX + "defined"
 _ROWS_REWRITTEN: Final = PREFIX + "rows_rewritten"
 _WHERE: Final = PREFIX + "where"
 _WHERE_CHARS: Final = 1_000
+# The token that a commit goes back to, or prepares to: people see them.
+RESTORE: Final = PREFIX + "restore"
+KEEPS: Final = PREFIX + "keeps"
+_SHOWN: Final = {RESTORE, KEEPS}
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 
@@ -67,17 +71,21 @@ def say_rewritten(summary: dict[str, str], rows: int, where: str | None = None) 
         summary[_WHERE] = words if len(words) <= _WHERE_CHARS else words[: _WHERE_CHARS - 1] + "…"
 
 
-def gist_of(state: State, actions: Sequence[wire.Action]) -> dict[str, str]:
+def gist_of(
+    state: State, actions: Sequence[wire.Action], tables: Sequence[str] = ()
+) -> dict[str, str]:
     """What to say of actions that are about to be committed onto a state.
 
+    Args:
+        tables: That are touched beside these.
     Raises:
         CorruptError: A piece of files that it takes out is damaged.
     """
     said: dict[str, str] = {}
-    tables = list(dict.fromkeys(_touched(actions)))
-    if tables:
-        said[_TABLES] = json.dumps(tables[:NAMED], ensure_ascii=False)
-        said[_TABLE_COUNT] = str(len(tables))
+    touched = list(dict.fromkeys((*_touched(actions), *tables)))
+    if touched:
+        said[_TABLES] = json.dumps(touched[:NAMED], ensure_ascii=False)
+        said[_TABLE_COUNT] = str(len(touched))
     defined = [a.definition.table for a in actions if a.WhichOneof("kind") == "definition"]
     if defined:
         said[_DEFINED] = json.dumps(list(dict.fromkeys(defined))[:NAMED], ensure_ascii=False)
@@ -99,7 +107,8 @@ def read_gist(summary: str | None) -> Gist:
         words = None
     if not isinstance(words, dict) or not any(key.startswith(PREFIX) for key in words):
         return Gist(None, None, None, summary)
-    own = {key: words.pop(key) for key in list(words) if key.startswith(PREFIX)}
+    hidden = [key for key in words if key.startswith(PREFIX) and key not in _SHOWN]
+    own = {key: words.pop(key) for key in hidden}
     rest = json.dumps(words, sort_keys=True, ensure_ascii=False) if words else None
     tables = _names(own.get(_TABLES))
     where = own.get(_WHERE)

@@ -9,7 +9,7 @@ Source: docs/format.md, section 6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 from ..format import compute as pc
 from ..format.columns import array, empty_table, numbers
 from ..format.segments import (
+    FILES_COLUMNS,
     ORDER,
     ROW_GROUPS_COLUMNS,
     ROWS_PER_SEGMENT,
@@ -57,6 +58,13 @@ class RunSize:
 
     rows: int
     dead: int
+
+
+def at_revision(rows: Rows, revision: int) -> Rows:
+    """The same files as added by a revision."""
+    place = FILES_COLUMNS.get_field_index("revision")
+    values = array(np.full(rows.files.num_rows, revision, np.int64))
+    return replace(rows, files=rows.files.set_column(place, FILES_COLUMNS.field(place), values))
 
 
 def first_to_merge(runs: Sequence[RunSize], fresh: int) -> int:

@@ -15,6 +15,7 @@ from ...errors import (
     ForeignLog,
     ForkError,
     LakelogError,
+    PlanOutdated,
     ProcessDoubled,
     TransactionExpired,
     some_names,
@@ -163,6 +164,17 @@ def foreign_error(state: State) -> ForeignLog:
         key=folder,
         hint=f"It can be read. To write to it or maintain it here, give it its new name: `lakelog "
         f"adopt-name URL {state.database} --writer {state.writer} --execute`",
+    )
+
+
+def outdated_error(state: State) -> PlanOutdated:
+    """The error of a plan that was made for another head than the log has by now."""
+    where = f"{state.writer}/{state.database}"
+    return PlanOutdated(
+        f"Others have committed to {where} since the plan was made: it is at revision "
+        f"{state.revision} now",
+        key=where,
+        hint="Nothing was committed to it. Plan again, and look at the new plan",
     )
 
 

@@ -5,10 +5,58 @@ Source: docs/format.md, section 6.3.
 
 from __future__ import annotations
 
+import warnings
+from typing import TYPE_CHECKING, Any
+
 import pyarrow as pa
 
-from ..format.columns import column
+from ...errors import CorruptError, ForkError, ObjectNotFound
+from ..format.columns import array, column, numbers
 from ..log.gist import Gist, read_gist
+from ..log.history import history_rows, transaction_row
+
+if TYPE_CHECKING:
+    from ..log.listing import Listing
+    from .log_reader import LogReader
+
+
+class HistoryWarning(UserWarning):
+    """Part of a log can't be read; its history shows the rest."""
+
+
+def history_of(log: LogReader, listing: Listing) -> pa.Table:
+    """The history of one log, with the columns of `Catalog.history`.
+
+    Warns:
+        HistoryWarning: Part of it can't be read.
+    Requests: as `LogReader.load`, 1 GET for each piece of a checkpoint that holds history, and the
+        LIST of all names.
+    """
+    try:
+        table = log.load(listing=listing).history.table()
+    except (CorruptError, ForkError) as error:
+        warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
+        table = _by_object(log, log.names())
+    listing = log.names()
+    oldest = listing.oldest_readable()
+    if oldest <= listing.head:
+        table = table.filter(array(numbers(table.column("revision")) >= oldest))
+    return history_for_users(table, listing.writer)
+
+
+def _by_object(log: LogReader, listing: Listing) -> pa.Table:
+    """Rows of the transactions that can be decoded one by one, when the log as a whole can't be
+    replayed."""
+    rows: list[dict[str, Any]] = []
+    for revision in sorted(listing.transactions):
+        for item in sorted(listing.transactions[revision]):
+            try:
+                found = log.transaction(item)
+            except (CorruptError, ObjectNotFound) as error:
+                warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
+                continue
+            rows.append(transaction_row(found))
+    return history_rows(rows)
 
 
 def history_for_users(table: pa.Table, writer: str) -> pa.Table:

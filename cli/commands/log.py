@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row a commit."""
-    from ...catalog.catalog import HistoryWarning
+    from ...catalog.read.history_table import HistoryWarning
 
     catalog = open_catalog(args)
     history, is_whole = as_far_as_told(

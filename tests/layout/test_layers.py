@@ -31,6 +31,7 @@ ROOMS = {
     "commit": 4,
     "engines": 4,
     "snapshot": 5,
+    "changing": 5,
     "evolves": 6,
     "catalog": 7,
 }

@@ -11,12 +11,12 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "databases", "evolve", "history", "margins", "snapshot", "store", "url", "wide",
-        "writer", "writers",
+        "ambient", "changes", "databases", "drop", "evolve", "history", "margins", "remove",
+        "restore", "snapshot", "store", "url", "wide", "writer", "writers",
     },
     "Snapshot": {
-        "column_names", "cut", "database", "dataset", "explain", "file_parts", "files", "refresh",
-        "judged", "row_filter",
+        "column_names", "cut", "database", "dataset", "diff", "explain", "file_parts", "files",
+        "judged", "refresh", "row_filter",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
         "token", "without_conflicts",
     },

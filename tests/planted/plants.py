@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import plants_blooms
+import plants_changing
 import plants_clocks
 import plants_columns
 import plants_commit
@@ -25,6 +26,7 @@ from planting import PLANTS
 
 PARTS = (
     plants_blooms,
+    plants_changing,
     plants_clocks,
     plants_columns,
     plants_commit,

@@ -1,0 +1,327 @@
+"""What a catalog does to what is there already: going back, taking out; and what changed.
+
+Source: docs/changing.md.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import PlanOutdated, TableNotFound, TimeBeforeFirstCommit, UsageError
+from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
+from .format.names import check_id, escape_name
+from .scalars import value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import pyarrow as pa
+
+    from ..store import Store, WideStore
+    from .ambient import Ambient
+    from .commit.change_plan import ChangePlan, Kind
+    from .commit.plan_change import Prepared
+    from .log.state import State
+    from .margins import Margins
+
+AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
+
+
+class Changing(ABC):
+    """Going back to an earlier cut, taking files out, dropping a table; changes between cuts."""
+
+    store: Store
+    wide: WideStore
+    url: str
+    ambient: Ambient
+    margins: Margins
+
+    @abstractmethod
+    def _states(
+        self, database: str, as_of: AsOf, writers: Collection[str] | None = None
+    ) -> list[State]:
+        """The states of logs at a point in time."""
+
+    def restore(
+        self,
+        database: str,
+        table: str | None = None,
+        *,
+        to: AsOf,
+        writers: Sequence[str] | None = None,
+        execute: bool | ChangePlan = False,
+    ) -> ChangePlan:
+        """Go back to an earlier point in time: what came since is taken out, and what was live then
+        is added again. Each writer's difference is committed as one transaction on top of its log;
+        history stays as it is, so that this can be taken back likewise.
+
+        Args:
+            table: The only one to go back; None: all.
+            to: As `as_of` of `snapshot`, and not None.
+            writers: The only ones to go back. Of one that the cut doesn't have all files are taken
+                out. None: all; then a token or mapping must name each writer that there is now.
+            execute: Do it; or only as this plan, which was looked at before, says.
+        Returns:
+            The plan; where it was executed, with the commits.
+        Raises:
+            PlanOutdated: Somebody has committed since the plan was made, or it says otherwise.
+                Nothing was committed to that writer's log.
+            ObjectNotFound: A file that was live then is gone. Nothing was committed.
+            SnapshotPruned: The point in time was pruned, perhaps just now: no row was changed.
+            TransactionExpired: This process stood still for a day before its commit: that stands,
+                and gc may take its files.
+            TableNotFound: Neither state knows the table.
+            UsageError: The cut is of another life of a log, or doesn't say enough.
+            RevisionNotFound, and the like: As for `snapshot`.
+            FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.
+        Requests: those of two snapshots, and of opening each writer as a guest; 1 HEAD for each
+            file that is added again (of more than 1,000 of one log 1 LIST of all its data files),
+            1 GET for each piece of a checkpoint that tells of them; 1 PUT, 1 LIST and 1 HEAD for
+            each, and where its files were removed long ago 1 PUT and 1 LIST more.
+        """
+        from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
+
+        database, names = _checked(database, writers)
+        table = None if table is None else _checked_table(table)
+        if to is None:
+            raise UsageError(
+                "There is no point in time to go back to", hint="Give one: to=, as `as_of` has it"
+            )
+        heads = self._heads(database, names)
+        cut = self._earlier(database, to, names, whole=names is None)
+        token = _cut_of(database, cut)
+        if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut
+            refuse_unnamed(heads, token, names)
+        back_to = {state.writer: state for state in cut}
+        prepared = [plan_restore(head, back_to.get(head.writer), table) for head in heads]
+        if table is not None:
+            refuse_unknown_table(prepared, table)
+        gone = [head.writer for head in heads if head.writer not in back_to]
+        notes = [f"Writer {name!r} has nothing in the cut: all its files go" for name in gone]
+        plan = self._plan("restore", database, table, prepared, to=token.token, notes=notes)
+        return self._executed(plan, prepared, execute)
+
+    def remove(
+        self,
+        database: str,
+        table: str,
+        *,
+        writer: str,
+        paths: Sequence[str] = (),
+        partition: str | None = None,
+        execute: bool | ChangePlan = False,
+    ) -> ChangePlan:
+        """Take files out of a table, in one commit. The objects stay until gc.
+
+        Args:
+            paths: As `Snapshot.files` tells them.
+            partition: All files of this one too (`""`: of none).
+            execute: As for `restore`.
+        Raises:
+            FileNotLive: One is not in the table. Nothing was committed.
+            PlanOutdated, FencedError, and the like: As for `restore`.
+        """
+        from .commit.plan_change import plan_remove
+
+        database, names = _checked(database, [writer])
+        table = _checked_table(table)
+        if isinstance(paths, str):
+            raise UsageError(f"Paths are a list, not {paths!r}", hint=f"Give [{paths!r}]")
+        if not paths and partition is None:
+            raise UsageError("There is nothing to remove", hint="Give paths, or a partition")
+        (head,) = self._heads(database, names)
+        prepared = [plan_remove(head, table, paths, value_of(partition))]
+        plan = self._plan("remove", database, table, prepared)
+        return self._executed(plan, prepared, execute)
+
+    def drop(
+        self,
+        database: str,
+        table: str,
+        *,
+        writers: Sequence[str] | None = None,
+        execute: bool | ChangePlan = False,
+    ) -> ChangePlan:
+        """Take all files out of a table and forget it, so that it is listed no more. `restore`
+        brings it back as long as history goes back so far.
+
+        Args:
+            writers: Of these only; None: of all.
+            execute: As for `restore`.
+        Raises:
+            TableNotFound: None of them knows it.
+            PlanOutdated: Somebody has committed meanwhile: to be planned again. Where files were
+                added after the others were taken out, the table stays, with those.
+            FencedError, and the like: As for `restore`.
+        """
+        from .commit.plan_change import plan_drop
+
+        database, names = _checked(database, writers)
+        table = _checked_table(table)
+        found = [plan_drop(head, table) for head in self._heads(database, names)]
+        prepared = [each for each in found if each is not None]
+        if not prepared:
+            raise TableNotFound(
+                f"Database {database!r} has no table {table!r}",
+                key=table,
+                hint="`lakelog tables` lists them",
+            )
+        plan = self._plan("drop", database, table, prepared)
+        return self._executed(plan, prepared, execute)
+
+    def changes(
+        self,
+        database: str,
+        table: str,
+        since: AsOf,
+        until: AsOf = None,
+        columns: Sequence[str] | None = None,
+        *,
+        net: bool = True,
+    ) -> pa.RecordBatchReader:
+        """The rows that were inserted and deleted between two points in time, as a stream.
+
+        Commits that only replace files by others with the same rows (of operation `rewrite`) give
+        none.
+
+        Args:
+            since, until: As `as_of` of `snapshot`; `until` None: the newest.
+            columns: Of the table, in this order; None: all.
+            net: Leave out files that came and went again between. False: what every commit did.
+        Returns:
+            `_change` (insert or delete), `_writer`, `_revision` and `_committed_at` of the commit;
+            then the columns of the table. By writer, then by revision; of one commit deletes first.
+        Raises:
+            TableNotFound: Neither cut knows the table.
+            UsageError: The cuts don't follow each other, or are of two lives of a log.
+            SnapshotPruned: Not all commits between are left: what each did can't be told.
+            MissingTransaction, CorruptError: One of them can't be read.
+            SchemaConflict: As for `Snapshot.scan`.
+        Requests: those of two snapshots; 1 LIST a log, and 1 GET for each commit between; 1 or more
+            GET a file.
+        """
+        from .read.changes import change_stream
+
+        database, _ = _checked(database, None)
+        table = _checked_table(table)
+        until_states = sorted(self._states(database, until), key=lambda state: state.writer)
+        since_states = self._earlier(database, since, None, whole=False)
+        return change_stream(
+            self.wide, self.ambient, since_states, until_states, table, columns=columns, net=net
+        )
+
+    # --- Behind them ------------------------------------------------------------------------------
+
+    def _heads(self, database: str, writers: Sequence[str] | None) -> list[State]:
+        """The newest states, by writer.
+
+        Raises:
+            WriterNotFound: One of these has no log.
+        """
+        found = [s for s in self._states(database, None, writers) if s.revision >= 0]
+        lost = set(writers or ()) - {state.writer for state in found}
+        if lost:
+            self._states(database, {min(lost): 0})  # raises the error that fits
+        return sorted(found, key=lambda state: state.writer)
+
+    def _earlier(
+        self, database: str, as_of: AsOf, writers: Sequence[str] | None, *, whole: bool
+    ) -> list[State]:
+        """The states at an earlier point; none of writers that had committed nothing by then.
+
+        Raises:
+            TimeBeforeFirstCommit: Nobody had, if all of the database is asked for (`whole`).
+        """
+        try:
+            found = self._states(database, as_of, writers)
+        except TimeBeforeFirstCommit:
+            if whole:
+                raise
+            return []
+        return sorted((s for s in found if s.revision >= 0), key=lambda state: state.writer)
+
+    def _plan(
+        self,
+        kind: Kind,
+        database: str,
+        table: str | None,
+        prepared: Sequence[Prepared],
+        *,
+        to: str = "",
+        notes: Sequence[str] = (),
+    ) -> ChangePlan:
+        from .commit.change_plan import ChangePlan
+
+        changes = tuple(each.change for each in prepared)
+        return ChangePlan(kind, self.url, database, table, to, changes, tuple(notes))
+
+    def _executed(
+        self, plan: ChangePlan, prepared: Sequence[Prepared], execute: bool | ChangePlan
+    ) -> ChangePlan:
+        """The plan, executed if it is asked for."""
+        if execute is False:
+            return plan
+        if execute is not True and not _same(plan, execute):
+            raise PlanOutdated(
+                f"The {plan.kind} of {plan.database} would do something else by now than its plan "
+                "says",
+                key=plan.database,
+                hint="Nothing was committed. Plan again, and look at the new plan",
+            )
+        from .commit.execute_change import Execution
+
+        execution = Execution(
+            self.store,
+            self.wide,
+            plan.database,
+            plan.kind,
+            plan.table,
+            ambient=self.ambient,
+            margins=self.margins,
+        )
+        return replace(plan, changes=tuple(execution.run(prepared)))
+
+
+def _same(plan: ChangePlan, other: ChangePlan) -> bool:
+    """Whether two plans do the same to the same heads."""
+    fields = ("kind", "url", "database", "table", "to")
+    if any(getattr(plan, name) != getattr(other, name) for name in fields):
+        return False
+    if len(plan.changes) != len(other.changes):
+        return False
+    return all(one.same_as(two) for one, two in zip(plan.changes, other.changes, strict=True))
+
+
+def _checked(database: str, writers: Sequence[str] | None) -> tuple[str, list[str] | None]:
+    """Names that can be, those of writers once each.
+
+    Raises:
+        UsageError, InvalidName: One can't be.
+    """
+    database = check_id(value_of(database), "database")
+    if writers is None:
+        return database, None
+    if isinstance(writers, str):
+        raise UsageError(f"Writers are a list, not {writers!r}", hint=f"Give [{writers!r}]")
+    names = {check_id(value_of(name), "writer") for name in writers}
+    if not names:
+        raise UsageError("No writer is named", hint="Leave writers out for all")
+    return database, sorted(names)
+
+
+def _checked_table(table: str) -> str:
+    table = value_of(table)
+    escape_name(table, "table")
+    return table
+
+
+def _cut_of(database: str, states: Sequence[State]) -> Cut:
+    """The cut of some states."""
+    positions = {
+        s.writer: Position(s.revision, s.digest[:TOKEN_DIGEST_BYTES], s.log) for s in states
+    }
+    return Cut(database, positions)

@@ -1,0 +1,236 @@
+"""Committing a plan of `change_plan`: one transaction a writer, held against the head that it was
+planned for; before it, where that is needed, one that keeps gc from the files that come back
+(`keeping`).
+
+Source: docs/protocol.md, section 2.10; docs/changing.md, "Going back".
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ...errors import (
+    LakelogError,
+    ObjectNotFound,
+    PlanOutdated,
+    UsageError,
+    some_names,
+)
+from ...store import probe
+from ..format import compute as pc
+from ..format.columns import column, rows_to_table
+from ..format.names import base_folder
+from ..log.again import rows_again, schemas_again
+from ..log.gist import RESTORE
+from ..log.live_rows import live_files
+from ..margins import CHECKPOINT_EVERY
+from ..parallel import AT_ONCE, parallel
+from ..read.in_place import keys_of
+from ..read.log_reader import LogReader
+from ..wire import lakelog_transaction_pb2 as wire
+from .change_plan import WriterCommit
+from .keeping import keep_files, refuse_late
+from .plan_change import lost_schemas
+from .session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...store import Store, WideStore
+    from ..ambient import Ambient
+    from ..log.build import Intent
+    from ..margins import Margins
+    from .change_plan import Kind, WriterChange
+    from .plan_change import Prepared
+
+_ASKED: Final = 1_000  # files one by one; more are listed
+_LISTED_AT_ONCE: Final = 10_000
+
+
+class Execution:
+    """Commits the parts of one plan.
+
+    Args:
+        store: The catalog's.
+        wide: The same, which also reads files that lie elsewhere.
+        database: Of the logs.
+        kind, table: Of the plan.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        wide: WideStore,
+        database: str,
+        kind: Kind,
+        table: str | None,
+        *,
+        ambient: Ambient,
+        margins: Margins,
+    ) -> None:
+        self._store = store
+        self._wide = wide
+        self._database = database
+        self._kind = kind
+        self._table = table
+        self._ambient = ambient
+        self._margins = margins
+
+    def run(self, prepared: Sequence[Prepared]) -> list[WriterChange]:
+        """Commit all parts, each with its own transaction; nothing at all if a file that is to be
+        added again is not there.
+
+        Raises:
+            ObjectNotFound: A file is gone. Nothing was committed.
+            PlanOutdated: Somebody committed since the plan was made.
+            SnapshotPruned, TransactionExpired: See `keeping`.
+            LakelogError: As for any commit. The error says which writers are done.
+        """
+        todo = [each for each in prepared if not each.change.is_empty]
+        self._refuse_gone(todo)
+        done: list[WriterChange] = []
+        for each in todo:
+            try:
+                done.append(replace(each.change, commit=self._commit(each)))
+            except LakelogError as error:
+                if done:
+                    names = some_names([change.writer for change in done])
+                    error.hint = f"{error.hint or ''}. Done before: {names}".lstrip(". ")
+                raise
+        committed = {change.writer: change for change in done}
+        return [committed.get(each.change.writer, each.change) for each in prepared]
+
+    def _commit(self, prepared: Prepared) -> WriterCommit:
+        change, head = prepared.change, prepared.head
+        with closing(self._session(change.writer)) as session:
+            revision, forgotten = head.revision, None
+            if change.files.num_rows or change.schemas:
+                revision = self._commit_files(session, prepared)
+            if change.forgets:
+                forgotten = self._forget(session, change.forgets)
+        return WriterCommit(forgotten if forgotten is not None else revision, forgotten)
+
+    def _commit_files(self, session: Session, prepared: Prepared) -> int:
+        intent = self._intent(session, prepared)
+        if not intent.again:
+            return session.commit(intent).revision
+        kept = keep_files(session, prepared, intent, self._log(prepared.head.writer))
+        intent.onto = kept.onto
+        revision = session.commit(intent).revision
+        refuse_late(session, kept, revision)
+        return revision
+
+    def _log(self, writer: str) -> LogReader:
+        return LogReader(self._store, writer, self._database, self._ambient)
+
+    def _forget(self, session: Session, table: str) -> int:
+        """Commit that a table without files is no part of the log: a commit of its own, since what
+        a transaction touches it can't forget."""
+        try:
+            return session.forget([table], 0).revision
+        except UsageError as error:
+            raise PlanOutdated(
+                f"Others have added files to table {table!r} of {session.writer_id}/"
+                f"{session.database} after those of the plan were taken out",
+                key=table,
+                hint="The table stays, with these. Drop it again, if they are to go too",
+            ) from error
+
+    def _session(self, writer: str) -> Session:
+        """The log, opened as a guest: nobody is fenced. Where the store has no put-if-absent there
+        are none, and whoever has it open is fenced."""
+        exclusive = probe(
+            self._store, f"{writer}/", new_name=lambda: self._ambient.new_id().hex()
+        ).put_if_absent
+        return Session(
+            self._store,
+            writer,
+            self._database,
+            shared=exclusive,
+            checkpoint_every=CHECKPOINT_EVERY,
+            ambient=self._ambient,
+            margins=self._margins,
+            wide=self._wide,
+        )
+
+    def _intent(self, session: Session, prepared: Prepared) -> Intent:
+        change, head, back_to = prepared.change, prepared.head, prepared.back_to
+        restores = self._kind == "restore"
+        intent = session.begin(None, None, "overwrite" if restores else "delete", None)
+        intent.onto = head.digest
+        if restores:
+            intent.summary[RESTORE] = change.to or "nothing"
+            intent.actions += schemas_again(head, lost_schemas(head, back_to, self._table))
+        gone = change.of("removed")
+        names = zip(*(gone.column(name).to_pylist() for name in ("table", "path")), strict=True)
+        intent.actions += (wire.Action(remove=wire.Remove(table=t, path=p)) for t, p in names)
+        back = change.of("added")
+        if back.num_rows:
+            tables = pc.unique(back.column("table")).to_pylist()
+            wanted = {table: _paths_of(back, table) for table in tables}
+            intent.again = rows_again(back_to, live_files(back_to, self._table), wanted)
+        return intent
+
+    # --- Files that have to be there --------------------------------------------------------------
+
+    def _refuse_gone(self, todo: Sequence[Prepared]) -> None:
+        """Raise if a file that is to be added again is not there.
+
+        Requests: 1 HEAD a file; of more than 1,000 of one log 1 LIST of its data files instead.
+        """
+        for each in todo:
+            gone = self._gone(each, each.change.of("added"))
+            if gone:
+                raise ObjectNotFound(
+                    f"{some_names(gone)} of {each.change.writer}/{self._database} would be live "
+                    "again, and can't be read: somebody or something deleted what was there",
+                    key=gone[0],
+                    hint="Nothing was committed. Restore the files from a copy, or go back to "
+                    "another point in time",
+                )
+
+    def _gone(self, prepared: Prepared, files: pa.Table) -> list[str]:
+        """Keys of those that aren't there, or are not as long as the log says."""
+        folder = base_folder(prepared.change.writer, self._database)
+        own = pc.starts_with(files.column("path"), "data/")
+        many = files.num_rows > _ASKED
+        asked = pc.filter(files, pc.invert(own)) if many else files
+        keys = keys_of(asked.column("path"), folder, prepared.back_to)
+        at_once = AT_ONCE if self._ambient.in_background else 1
+        there = parallel(self._size, keys, at_once=at_once)
+        sizes = asked.column("size_bytes").to_pylist()
+        gone = [key for key, size, seen in zip(keys, sizes, there, strict=True) if size != seen]
+        if many:
+            mine, listed = pc.filter(files, own), self._listed(folder)
+            at = pc.index_in(mine.column("path"), value_set=listed.column("path"))
+            seen = pc.take(listed.column("size_bytes"), at)
+            same = pc.fill_null(pc.equal(mine.column("size_bytes"), seen), False)
+            lost = pc.filter(mine.column("path"), pc.invert(same))
+            gone += [folder + path for path in lost.to_pylist()]
+        return sorted(gone)
+
+    def _size(self, key: str) -> int | None:
+        try:
+            return self._wide.head(key).size_bytes
+        except ObjectNotFound:
+            return None
+
+    def _listed(self, folder: str) -> pa.Table:
+        """Path and size of all data files of a log."""
+        schema = pa.schema([("path", pa.string()), ("size_bytes", pa.int64())])
+        infos = iter(self._store.list(f"{folder}data/"))
+        pieces = [schema.empty_table()]
+        while some := list(islice(infos, _LISTED_AT_ONCE)):
+            rows = [(info.key[len(folder) :], info.size_bytes) for info in some]
+            pieces.append(rows_to_table(rows, schema))
+        return pa.concat_tables(pieces).combine_chunks()
+
+
+def _paths_of(rows: pa.Table, table: str) -> pa.Array:
+    same = pc.equal(rows.column("table"), column([table], pa.string())[0])
+    return pc.filter(rows.column("path"), same).combine_chunks()

@@ -1,0 +1,184 @@
+"""What takes logs back to an earlier cut, takes files out, or drops a table: from states to plans.
+Pure, but for the pieces of the states.
+
+Source: docs/changing.md, "Going back".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from ...errors import FileNotLive, TableNotFound, UsageError, some_names
+from ..format import compute as pc
+from ..format.columns import column
+from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
+from ..format.names import check_path
+from ..log.compared import FILE_CHANGES, Pair, changed_files
+from ..log.state import empty_state
+from ..log.taken_back import refuse_going_back
+from .change_plan import WriterChange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..log.known_schemas import SchemaEntry
+    from ..log.state import State
+
+
+class Prepared(NamedTuple):
+    """One writer's part of a plan, with the states that it was made from.
+
+    Attributes:
+        change: The part.
+        head: The state that it holds for.
+        back_to: restore: the state that it goes back to.
+    """
+
+    change: WriterChange
+    head: State
+    back_to: State
+
+
+def plan_restore(head: State, back_to: State | None, table: str | None) -> Prepared:
+    """What takes a log back.
+
+    Args:
+        back_to: The earlier state; None: the cut has nothing of this log.
+        table: The only one; None: all.
+    Raises:
+        UsageError: The cut is of another life of the log; or rows were deleted, or columns changed,
+            which doesn't come back with files.
+        CorruptError: The files of one of the states can't be told.
+    """
+    if back_to is not None and back_to.log != head.log:
+        number = back_to.log.incarnation if back_to.log else 1
+        raise UsageError(
+            f"The cut is of another incarnation of {head.writer}/{head.database}: the log was "
+            "rebuilt or replaced since",
+            key=f"{head.writer}/{head.database}",
+            hint=f"`lakelog rebuild URL {head.database} --writer {head.writer} --back-to {number}` "
+            "goes back to what that one ended with",
+        )
+    target = back_to or empty_state(head.writer, head.database)
+    if target.revision > head.revision:
+        raise UsageError(
+            f"The cut is of revision {target.revision} of {head.writer}/{head.database}, which is "
+            f"later than its newest, {head.revision}",
+            key=f"{head.writer}/{head.database}",
+            hint="Look again: others may be pruning or committing beside this",
+        )
+    files = changed_files(Pair(head, target), table)
+    refuse_going_back(head, target, set(pc.unique(files.column("table")).to_pylist()), table)
+    forgotten = tuple(sorted({entry.table for entry in lost_schemas(head, target, table)}))
+    return Prepared(_change(head, files, to=_token(target), schemas=forgotten), head, target)
+
+
+def lost_schemas(head: State, back_to: State, table: str | None) -> list[SchemaEntry]:
+    """Schemas that an earlier state knows and the head has forgotten, oldest first."""
+    known = head.schemas.entries
+    lost = [entry for identity, entry in back_to.schemas.entries.items() if identity not in known]
+    lost = [entry for entry in lost if table in (None, entry.table)]
+    return sorted(lost, key=lambda entry: (entry.revision, entry.table, entry.fingerprint))
+
+
+def plan_remove(head: State, table: str, paths: Sequence[str], partition: str | None) -> Prepared:
+    """What takes files out of a table.
+
+    Args:
+        paths: Of the files, as the log has them.
+        partition: All files of this one too; None: none.
+    Raises:
+        FileNotLive: One is not in the table.
+        UsageError: A partition without any.
+    """
+    nothing = empty_state(head.writer, head.database)
+    files = changed_files(Pair(head, nothing), table)
+    wanted = sorted({check_path(path) for path in paths})
+    live = files.column("path").combine_chunks()
+    there = pc.is_in(column(wanted, pa.string()), live).to_pylist()
+    for path, found in zip(wanted, there, strict=True):
+        if not found:
+            raise FileNotLive(
+                f"{path} is not live in table {table!r} of {head.writer}/{head.database}",
+                key=path,
+                hint="List the live files with `lakelog files`",
+            )
+    mask = pc.is_in(live, column(wanted, pa.string()))
+    if partition is not None:
+        own = pc.equal(files.column("partition"), column([partition], pa.string())[0])
+        if not pc.any(own).as_py():
+            raise UsageError(
+                f"Table {table!r} of {head.writer}/{head.database} has no file of partition "
+                f"{partition!r}",
+                key=partition,
+                hint="`lakelog files` lists the partitions; '' stands for none",
+            )
+        mask = pc.or_(mask, own.combine_chunks())
+    return Prepared(_change(head, pc.filter(files, mask)), head, nothing)
+
+
+def plan_drop(head: State, table: str) -> Prepared | None:
+    """What drops a table from a log; None: it doesn't know it."""
+    if not head.schemas_of(table).of_table(table):
+        return None
+    nothing = empty_state(head.writer, head.database)
+    files = changed_files(Pair(head, nothing), table)
+    return Prepared(_change(head, files, forgets=table), head, nothing)
+
+
+def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | None) -> None:
+    """Refuse to empty the logs of writers that a cut doesn't name and nobody asked for: a token or
+    a mapping may be of some writers only.
+
+    Raises:
+        UsageError: There are some.
+    """
+    if writers is not None:
+        return
+    unnamed = [state.writer for state in heads if state.writer not in cut.writers]
+    if unnamed:
+        raise UsageError(
+            f"The cut has nothing of {some_names(unnamed)}: whether they are to be emptied or left "
+            "as they are is not said",
+            key=unnamed[0],
+            hint="Name the writers that are to be taken back (`--writer`, writers=[...]): those "
+            "that the cut doesn't have lose all their files",
+        )
+
+
+def refuse_unknown_table(prepared: Sequence[Prepared], table: str) -> None:
+    """Refuse a table that no state knows.
+
+    Raises:
+        TableNotFound: There is no such one.
+    """
+    states = [state for each in prepared for state in (each.head, each.back_to)]
+    if not any(state.schemas_of(table).of_table(table) for state in states):
+        writers = some_names([each.head.writer for each in prepared])
+        raise TableNotFound(
+            f"No log of {writers} has a table {table!r}, now or at the cut",
+            key=table,
+            hint="`lakelog tables` lists them",
+        )
+
+
+def _change(
+    head: State,
+    files: pa.Table,
+    *,
+    to: str = "",
+    schemas: tuple[str, ...] = (),
+    forgets: str = "",
+) -> WriterChange:
+    assert files.schema.equals(FILE_CHANGES)
+    return WriterChange(head.writer, head.revision, head.digest.hex(), to, files, schemas, forgets)
+
+
+def _token(state: State) -> str:
+    """The token of one log at one revision; empty before the first."""
+    if state.revision < 0:
+        return ""
+    at = Position(state.revision, state.digest[:TOKEN_DIGEST_BYTES], state.log)
+    return Cut(state.database, {state.writer: at}).token

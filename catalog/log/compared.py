@@ -1,0 +1,215 @@
+"""What differs between two cuts of one database, from their states alone. Pure.
+
+Each kind of difference is a function in `KINDS`: a new one is a row there.
+
+Source: docs/changing.md, "What changed".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..format import compute as pc
+from ..format.columns import column, numbers, rows_to_table
+from .gist import KEEPS, read_gist
+from .live_rows import live_files, live_rows, without
+from .taken_back import hides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from .known_schemas import SchemaEntry
+    from .state import State
+
+# What replaces files by others with the same rows.
+REWRITES: Final = frozenset({"rewrite", "maintenance"})
+
+FILE_CHANGES: Final = pa.schema(
+    [
+        pa.field("change", pa.string(), nullable=False),
+        pa.field("writer", pa.string(), nullable=False),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("table", "path", "partition")),
+        *(
+            pa.field(name, pa.int64(), nullable=False)
+            for name in ("row_count", "size_bytes", "revision")
+        ),
+    ]
+)
+_TABLES: Final = pa.schema([("change", pa.string()), ("table", pa.string())])
+_SCHEMAS: Final = pa.schema(
+    [(name, pa.string()) for name in ("change", "table", "column", "before", "after")]
+)
+_COUNTS: Final = (
+    *("files_added", "files_removed", "rows_added", "rows_removed", "bytes_added"),
+    "bytes_removed",
+)
+_ROWS: Final = pa.schema(
+    [
+        ("table", pa.string()),
+        ("writer", pa.string()),
+        *((name, pa.int64()) for name in _COUNTS),
+        ("exact", pa.bool_()),
+    ]
+)
+
+
+class Pair(NamedTuple):
+    """One writer's log in both cuts; the empty state stands where a cut has nothing of it.
+
+    Attributes:
+        before, after: Its states.
+    """
+
+    before: State
+    after: State
+
+    @property
+    def writer(self) -> str:
+        """Whose log."""
+        return self.after.writer
+
+
+def compared(pairs: Sequence[Pair], only: str | None = None) -> dict[str, pa.Table]:
+    """All that differs, by kind.
+
+    Args:
+        only: Of this table; None: of all.
+    Raises:
+        CorruptError: One of the states can't be read as far.
+    """
+    return {kind: differ(pairs, only) for kind, differ in KINDS.items()}
+
+
+def changed_files(pair: Pair, only: str | None = None) -> pa.Table:
+    """The files that one log gained and lost, as `FILE_CHANGES`: removed ones first, each by table
+    and path. `revision` added the file."""
+    before, after = (live_rows(live_files(state, only), only) for state in pair)
+    parts = [
+        _labelled(change, pair.writer, rows)
+        for change, rows in (
+            ("removed", without(before, after)),
+            ("added", without(after, before)),
+        )
+    ]
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def _labelled(change: str, writer: str, rows: pa.Table) -> pa.Table:
+    texts = [pa.repeat(column([text], pa.string())[0], rows.num_rows) for text in (change, writer)]
+    own = [rows.column(name) for name in FILE_CHANGES.names[2:]]
+    return pa.Table.from_arrays([*texts, *own], schema=FILE_CHANGES)
+
+
+# --- Kinds of difference --------------------------------------------------------------------------
+
+
+def _tables(pairs: Sequence[Pair], only: str | None) -> pa.Table:
+    """Tables that came and went, for the database as a whole."""
+    before, after = ({t for p in pairs for t in p[at].schemas.tables()} for at in (0, 1))
+    found = [("removed", table) for table in sorted(before - after, key=str.encode)]
+    found += [("added", table) for table in sorted(after - before, key=str.encode)]
+    return rows_to_table([row for row in found if only in (None, row[1])], _TABLES)
+
+
+def _schemas(pairs: Sequence[Pair], only: str | None) -> pa.Table:
+    """Columns that came, went, or have other types, by table, of tables that both cuts have. Types
+    are those of live files; where there are none, all that are known."""
+    names = [{t for p in pairs for t in p[at].schemas.tables()} for at in (0, 1)]
+    both = [table for table in names[0] & names[1] if only in (None, table)]
+    found = []
+    for table in sorted(both, key=str.encode):
+        entries = [_entries([pair[at] for pair in pairs], table) for at in (0, 1)]
+        if entries[0].keys() == entries[1].keys():
+            continue
+        before, after = (_columns(kept.values()) for kept in entries)
+        for name in dict.fromkeys((*before, *after)):
+            one, other = before.get(name), after.get(name)
+            if one != other:
+                change = "added" if one is None else "removed" if other is None else "changed"
+                found.append((change, table, name, one, other))
+    return rows_to_table(found, _SCHEMAS)
+
+
+def _entries(states: Iterable[State], table: str) -> dict[bytes, SchemaEntry]:
+    """The schemas that count of a table, by fingerprint."""
+    listed = list(states)
+    live = {f for state in listed for f in live_files(state, table).fingerprints(table)}
+    known = {e.fingerprint: e for state in listed for e in state.schemas_of(table).of_table(table)}
+    return {name: entry for name, entry in known.items() if name in live} or known
+
+
+def _columns(entries: Iterable[SchemaEntry]) -> dict[str, str]:
+    """Per column its types, as text."""
+    found: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        for item in entry.schema:
+            found.setdefault(item.name, {})[str(item.type)] = None
+    return {name: " or ".join(sorted(types)) for name, types in found.items()}
+
+
+def _files(pairs: Sequence[Pair], only: str | None) -> pa.Table:
+    """Files that came and went."""
+    parts = [changed_files(pair, only) for pair in pairs]
+    return pa.concat_tables([FILE_CHANGES.empty_table(), *parts]).combine_chunks()
+
+
+def _rows(pairs: Sequence[Pair], only: str | None) -> pa.Table:
+    """How many files, rows and bytes came and went, by table and writer. `exact`: no rewrite lies
+    between, which takes rows out and puts them in again, and no row of a file was deleted."""
+    found = []
+    for pair in pairs:
+        files = changed_files(pair, only)
+        if not files.num_rows:
+            continue
+        rewritten = _rewritten(pair)
+        for table, sums in _sums(files).items():
+            exact = rewritten is not None and "" not in rewritten and table not in rewritten
+            exact = exact and not (hides(pair.before, table) or hides(pair.after, table))
+            found.append((table, pair.writer, *sums, exact))
+    found.sort(key=lambda row: (str(row[0]).encode(), row[1]))
+    return rows_to_table(found, _ROWS)
+
+
+def _sums(files: pa.Table) -> Mapping[str, list[int]]:
+    """The numbers of `_COUNTS` by table."""
+    coded = files.column("table").combine_chunks().dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    codes = numbers(coded.indices).astype(np.int64)
+    added = numbers(pc.equal(files.column("change"), column(["added"], pa.string())[0]))
+    sums = np.zeros((len(names), len(_COUNTS)), np.int64)
+    weights = [np.ones(len(codes), np.int64)]
+    weights += [numbers(files.column(name)) for name in ("row_count", "size_bytes")]
+    for place, weight in enumerate(weights):
+        np.add.at(sums, (codes, 2 * place + np.where(added, 0, 1)), weight)
+    return dict(zip(names, sums.tolist(), strict=True))
+
+
+def _rewritten(pair: Pair) -> set[str] | None:
+    """Tables that a commit between the two may have rewritten; the empty name stands for any.
+    None: the history doesn't tell."""
+    before, after = pair
+    if before.revision >= 0 and (before.log != after.log or before.revision > after.revision):
+        return None
+    rows = after.history.after(before.revision)
+    if len(rows) != after.revision - before.revision:
+        return None
+    found: set[str] = set()
+    for row in rows:
+        if row["files_removed"] and not REWRITES.isdisjoint(row["operation"].split("+")):
+            gist = read_gist(row["summary"])
+            if KEEPS in (gist.words or ""):
+                continue  # it takes out what it has put in
+            whole = gist.tables is not None and len(gist.tables) == gist.table_count
+            found.update((gist.tables or ()) if whole else ("",))
+    return found
+
+
+KINDS: Final[Mapping[str, Callable[[Sequence[Pair], str | None], pa.Table]]] = {
+    "tables": _tables,
+    "schemas": _schemas,
+    "rows": _rows,
+    "files": _files,
+}
