@@ -167,6 +167,7 @@ class Operations(ABC):
         from .inputs import overwritten
 
         self._meaning.check_whole()
+        table, partition = value_of(table), value_of(partition)
         found = overwritten(
             self._session, self._intent, table, where=where, partition=partition, data=schema
         )

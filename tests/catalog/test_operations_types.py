@@ -71,7 +71,8 @@ def test_values_of_a_type_stay(catalog, writer, name):
 
 def test_columns_of_an_older_generation_stay_what_they_are(catalog, writer):
     """`b` was dropped and came again: files from before have none, whatever stands in them."""
-    newer = pa.schema([pa.field("n", pa.int64()), pa.field("b", pa.string(), metadata={GENERATION: "1"})])  # fmt: skip # noqa: E501
+    again = pa.field("b", pa.string(), metadata={GENERATION: "1"})
+    newer = pa.schema([pa.field("n", pa.int64()), again])
     with writer.transaction() as tx:
         tx.append("t", pa.table({"n": [1, 2], "b": [5, 6]}))
     with writer.transaction() as tx:
