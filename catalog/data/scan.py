@@ -166,10 +166,12 @@ def scan_each(
             fill()
             while waiting:
                 number, part, future = waiting.popleft()
-                whole = None if future is None else future.result()
-                for batch in (
-                    whole if whole is not None else _read(store, part, target, bitmaps, whole=False)
-                ):
+                batches: Iterable[pa.RecordBatch] = (
+                    _read(store, part, target, bitmaps, whole=False)
+                    if future is None
+                    else future.result()
+                )
+                for batch in batches:
                     yield number, batch
                 fill()
         finally:

@@ -58,8 +58,8 @@ def refuse_row_changes(before: State, after: State, table: str) -> None:
         words = "its columns were changed"
     if words:
         raise UsageError(
-            f"The changes of table {table!r} in {after.writer}/{after.database} can't be told row by "
-            f"row: {words}, without writing its files anew",
+            f"The changes of table {table!r} in {after.writer}/{after.database} can't be told row "
+            f"by row: {words}, without writing its files anew",
             key=table,
             hint="Read both points in time, and compare them; `lakelog diff` compares the files",
         )

@@ -74,8 +74,8 @@ def change_stream(
         cuts and all that lies between.
     Raises:
         TableNotFound: Neither cut knows the table.
-        UsageError: The cuts don't follow each other, or the table has a column of `ABOUT`; or rows of
-            it were deleted, or its columns changed, without writing files anew.
+        UsageError: The cuts don't follow each other, or the table has a column of `ABOUT`; or rows
+            of it were deleted, or its columns changed, without writing files anew.
         SchemaConflict: As for `scan`.
         SnapshotPruned, MissingTransaction, CorruptError: The commits between can't all be read.
     """

@@ -61,7 +61,7 @@ def test_the_format_of_a_saved_plan(saved):
     assert list(data["transactions"][0]) == [
         "revision", "transaction_id", "proof", "original_revision", "base_revision", "epoch",
         "operation", "committed_at_us", "app_id", "app_version", "files", "why",
-        "removed", "schemas", "applications", "forgotten", "deletes",
+        "removed", "schemas", "applications", "forgotten", "definitions", "deletes",
     ]  # fmt: skip
     assert list(data["transactions"][0]["files"][0]) == [
         "path", "table", "size_bytes", "row_count", "fingerprint", "add", "removes",
