@@ -169,9 +169,12 @@ class Hiding:
         """
         found = np.zeros(batch.num_rows, np.bool_)
         if len(self._rows) and len(places):
-            at = np.searchsorted(self._rows, places)
-            at[at == len(self._rows)] = 0
-            found |= self._rows[at] == places
+            low, high = np.searchsorted(self._rows, [places[0], places[-1] + 1])
+            some = self._rows[low:high]
+            if places[-1] - places[0] + 1 == len(places):  # as long as no row group is skipped
+                found[some - places[0]] = True
+            else:
+                found |= np.isin(places, some)
         for each in self._filters:
             found |= each.true_of(batch, self._key)
         return found

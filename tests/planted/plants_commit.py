@@ -237,7 +237,7 @@ def stale_handles_know_all_tables() -> Any:
     """What a handle doesn't know is refused without a look at the log."""
     from lakelog.catalog.commit.session import Session
 
-    return mock.patch.object(Session, "_ask_anew", Session.ask)
+    return mock.patch.object(Session, "ask_anew", Session.ask)
 
 
 @plant("tests/catalog/test_fencing.py")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-import numpy as np
 from planting import plant
 
 
@@ -70,13 +69,16 @@ def rows_are_counted_from_what_is_read() -> Any:
 @plant("tests/catalog/test_deletes.py")
 def null_is_deleted() -> Any:
     """Rows for which a predicate is null go."""
-    from lakelog.catalog.format.columns import numbers
-    from lakelog.catalog.read import tombstones
+    from lakelog.catalog.read.tombstones import TombstoneFilter
+    from lakelog.catalog.where import arrow
 
-    def planted(found: Any) -> Any:
-        return np.ones_like(numbers(found)) if found.null_count else numbers(found)
+    real, mask = TombstoneFilter.true_of, arrow.mask
 
-    return mock.patch.object(tombstones, "numbers", planted)
+    def planted(self: Any, *args: Any) -> Any:
+        with mock.patch.object(arrow, "mask", lambda *given: mask(*given).fill_null(True)):
+            return real(self, *args)
+
+    return mock.patch.object(TombstoneFilter, "true_of", planted)
 
 
 @plant("tests/catalog/test_deletes.py")
