@@ -70,6 +70,7 @@ class HandLog:
         self.files: dict[tuple[str, str], HandFile] = {}
         self.removed: list[HandFile] = []
         self.schemas: dict[tuple[str, bytes], Row] = {}
+        self.definitions: dict[str, Row] = {}  # table, message, revision
         self.applications: dict[str, Row] = {}
         self.history: list[Row] = []
         self.features: set[str] = set()
@@ -230,10 +231,21 @@ class HandLog:
         schemas = sorted(
             self.schemas.values(), key=lambda s: (s["table"].encode(), s["fingerprint"])
         )
+        defined = [
+            {
+                "table": row["table"],
+                "definition": encode(
+                    self.hooks.message("definition", tree(messages.DEFINITION, row["message"]))
+                ),
+                "revision": row["revision"],
+            }
+            for row in sorted(self.definitions.values(), key=lambda row: row["table"].encode())
+        ]
         apps = sorted(self.applications.values(), key=lambda row: row["app_id"].encode())
         first = self.rng.randrange(len(self.history)) if self.rng.random() < 0.2 else 0
         for kind, content in (
             (messages.SCHEMAS, schemas),
+            (messages.DEFINITIONS, defined),
             (messages.APPLICATIONS, apps),
             (messages.HISTORY, self.history[first:]),
         ):
@@ -255,7 +267,7 @@ class HandLog:
             "epoch": self.epoch,
             "committed_at_us": self.at,
             "transaction_id": self.member,
-            "required_reader_features": ["locations"] if self.locations else [],
+            "required_reader_features": sorted(self.features & {"locations", "definitions"}),
             "required_writer_features": sorted(self.features),
             "locations": sorted(self.locations, key=str.encode),
             "writer": self.named[0],

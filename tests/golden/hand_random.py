@@ -135,7 +135,7 @@ class RandomLog:
 
     def rare(self) -> list[Row]:
         rng, log = self.rng, self.log
-        what = rng.randrange(6)
+        what = rng.randrange(8)
         if what == 0:
             log.features.add(name := rng.choice(["tombstones", "x", "é" * 64]))
             return [{"upgrade": {"required_writer_features": [name]}}]
@@ -144,6 +144,8 @@ class RandomLog:
             return [self.identity()]
         if what == 2:
             return [{"optional": True}]
+        if what > 5:
+            return self.define(rng.choice(TABLES))
         if what == 3:
             return self.places(rng.sample(LOCATIONS, 2))
         return [{"forget": self.forget()}]
@@ -156,6 +158,36 @@ class RandomLog:
         upgrade = {"required_reader_features": names, "required_writer_features": names}
         return [{"upgrade": upgrade}, *({"location": {"url": url}} for url in urls)]
 
+    def define(self, table: str) -> list[Row]:
+        """What the columns of a table are, and the feature that it needs."""
+        rng, log = self.rng, self.log
+        names = rng.sample(COLUMN_NAMES, rng.randint(1, 4))
+        numbers = [0, 0, 0, 1, 999_999_999]
+        spare = [(n, g) for n in (*COLUMN_NAMES, "ü") for g in (2, 3)]
+        rng.shuffle(spare)
+        columns: list[Row] = []
+        for name in names:
+            sources = [(name, rng.choice(numbers)), *spare[: rng.choice([0, 0, 1, 2])]]
+            del spare[: len(sources) - 1]
+            column: Row = {"sources": [{"column": n, "generation": g} for n, g in sources]}
+            if rng.random() < 0.3:
+                column["default"] = (rng.choice([b"", b"x", bytes(8)]),)
+            columns.append(column)
+        gone = sorted(spare[: rng.choice([0, 1, 3])], key=lambda one: (one[0].encode(), one[1]))
+        arrow = pa.schema([(name, pa.int64()) for name in names]).serialize().to_pybytes()
+        message: Row = {
+            "table": table,
+            "arrow_schema": rng.choice([arrow, arrow, b"opaque", b""]),
+            "columns": columns,
+            "dropped": [{"column": n, "generation": g} for n, g in gone],
+        }
+        row = {"table": table, "message": message, "revision": log.revision + 1}
+        log.definitions[table] = row
+        log.features.add("definitions")
+        known = ["definitions"]
+        upgrade = {"required_reader_features": known, "required_writer_features": known}
+        return [{"upgrade": upgrade}, {"definition": message}]
+
     def forget(self) -> Row:
         """Tables without files, schemas without files, and some that nobody knows."""
         rng, log = self.rng, self.log
@@ -166,6 +198,8 @@ class RandomLog:
         for key in list(log.schemas):
             if key[0] in tables or key in names:
                 del log.schemas[key]
+        for table in tables:
+            log.definitions.pop(table, None)
         before = log.at + rng.choice([-100_000_000, 0, 1]) if rng.random() < 0.5 else 0
         for name in [n for n, row in log.applications.items() if row["committed_at_us"] < before]:
             del log.applications[name]
@@ -287,6 +321,7 @@ class RandomLog:
         rebuild_id = rng.randbytes(16)
         self.seal(rebuild_id)
         files, schemas, epoch, at = dict(log.files), dict(log.schemas), log.epoch, log.at
+        defined = dict(log.definitions)
         locations = sorted(log.locations, key=str.encode)
         log.incarnation += 1
         log.begin()
@@ -302,11 +337,21 @@ class RandomLog:
             file.facts = {**file.facts, "revision": 0}
             log.files[key] = file
             actions.append({"add": file.add()})
+        for table, row in sorted(defined.items()):
+            actions += self.redefined(table, row)
         rows = sum(file.facts["row_count"] for file in files.values())
         size = sum(file.facts["size_bytes"] for file in files.values())
         log.commit(actions, self.members(0), counts=(len(files), 0, rows, size))
         if rng.random() < 0.95:
             log.checkpoint()
+
+    def redefined(self, table: str, row: Row) -> list[Row]:
+        """A known definition as actions of revision 0."""
+        self.log.definitions[table] = {**row, "revision": 0}
+        self.log.features.add("definitions")
+        known = ["definitions"]
+        upgrade = {"required_reader_features": known, "required_writer_features": known}
+        return [{"upgrade": upgrade}, {"definition": row["message"]}]
 
     def again(self, row: Row) -> Row:
         """A known schema as a Schema action of revision 0."""

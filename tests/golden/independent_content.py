@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from independent_messages import APPLICATIONS, FILES, HISTORY, SCHEMAS
+from independent_messages import APPLICATIONS, DEFINITIONS, FILES, HISTORY, SCHEMAS
 from independent_segments import (
     Columns,
     Holder,
@@ -151,6 +151,16 @@ class Content:
         last = tuple(rows[-1][name] for name in ("revision", "digest", "committed_at"))
         need(last == own, "the last row of the history")
         return rows
+
+    def definitions(self) -> dict[str, tuple[Message, int]]:
+        """By table what defines it, and since when."""
+        found: dict[str, tuple[Message, int]] = {}
+        self.pieces.open_all(self.of_kind(DEFINITIONS))
+        for ref in self.of_kind(DEFINITIONS):
+            columns = self.pieces.open(ref)
+            rows = zip(columns["table"], columns["message"], columns["revision"])
+            found |= {table: (message, revision) for table, message, revision in rows}
+        return found
 
     def applications(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}

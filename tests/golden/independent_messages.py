@@ -7,7 +7,8 @@ from typing import Any
 from independent_wire import BOOL, BYTES, ENUM, SINT, TEXT, UINT, UINT32, Field, Shape
 
 FILES, ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS = 1, 2, 3, 4
-SCHEMAS, APPLICATIONS, HISTORY, REFERENCES = 5, 6, 7, 8
+SCHEMAS, APPLICATIONS, HISTORY, REFERENCES, DEFINITIONS = 5, 6, 7, 8, 10
+SEGMENTS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 10})
 
 
 def shape(choice: tuple[int, ...] = (), /, **fields: tuple[Any, ...]) -> Shape:
@@ -62,12 +63,19 @@ FORGET = shape(
     applications_before_us=(1, SINT), tables=(2, TEXT, "many"), schemas=(3, SCHEMA_NAME, "many")
 )
 LOCATION = shape(url=(1, TEXT))
-KINDS = tuple(range(1, 11))
+COLUMN_IDENTITY = shape(column=(1, TEXT), generation=(2, UINT32))
+DEFINED_COLUMN = shape(sources=(1, COLUMN_IDENTITY, "many"), default=(2, BYTES))
+DEFINITION = shape(
+    table=(1, TEXT), arrow_schema=(2, BYTES), columns=(3, DEFINED_COLUMN, "many"),
+    dropped=(4, COLUMN_IDENTITY, "many"),
+)  # fmt: skip
+KINDS = tuple(range(1, 12))
 ACTION = shape(
     KINDS,
     add=(1, ADD), remove=(2, REMOVE), schema=(3, SCHEMA), upgrade=(4, UPGRADE),
     add_batch=(5, ADD_BATCH), tombstone=(6, TOMBSTONE), identity=(7, IDENTITY), seal=(8, SEAL),
-    forget=(9, FORGET), location=(10, LOCATION), optional=(15, BOOL),
+    forget=(9, FORGET), location=(10, LOCATION), definition=(11, DEFINITION),
+    optional=(15, BOOL),
 )  # fmt: skip
 ENTRY = shape(key=(1, TEXT), value=(2, TEXT))
 MEMBER = shape(

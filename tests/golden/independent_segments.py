@@ -12,6 +12,8 @@ from independent_frame import SEGMENT, Frame, open_frame
 from independent_ipc import Piece
 from independent_messages import (
     APPLICATIONS,
+    DEFINITION,
+    DEFINITIONS,
     FILES,
     HISTORY,
     REFERENCES,
@@ -20,7 +22,13 @@ from independent_messages import (
     SCHEMAS,
     STATISTICS,
 )
-from independent_transaction import MAX_TIME, check_columns, check_generations, fingerprint
+from independent_transaction import (
+    MAX_TIME,
+    check_columns,
+    check_definition,
+    check_generations,
+    fingerprint,
+)
 from independent_wire import (
     BIG,
     TooNew,
@@ -59,6 +67,7 @@ COLUMNS: dict[int, Profile] = {
         "generation_columns": STRINGS, "generations": (pa.list_(pa.int32()), True),
         "key": STRINGS, "sort_order": STRINGS, "revision": INT64,
     },
+    DEFINITIONS: {"table": STRING, "definition": (pa.binary(), False), "revision": INT64},
     APPLICATIONS: {"app_id": STRING, "app_version": INT64, "committed_at_us": INT64},
     HISTORY: {
         "revision": INT64, "uuid": (pa.binary(16), False), "digest": (pa.binary(32), False),
@@ -77,7 +86,7 @@ COLUMNS: dict[int, Profile] = {
         "last_revision": INT64, "dead": (pa.binary(), True),
     },
 }  # fmt: skip
-ROW_BYTES = {SCHEMAS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
+ROW_BYTES = {SCHEMAS: 8 << 20, DEFINITIONS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
 NAMED = (
     "kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns",
     "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition",
@@ -258,10 +267,26 @@ def check_history(columns: Columns, facts: Mapping[str, Any], revision: int, bat
     check_range(columns, facts, revision="revision")
 
 
+def check_definitions(
+    columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool
+) -> None:
+    """Adds `message`, taken apart."""
+    for table in columns["table"]:
+        check_table(table)
+    check_ascending(table.encode() for table in columns["table"])
+    check_numbers(columns, "revision")
+    need(max(columns["revision"]) <= revision, "revision of a definition")
+    columns["message"] = [parse(DEFINITION, data) for data in columns["definition"]]
+    for table, message in zip(columns["table"], columns["message"]):
+        check_definition(message)
+        need(message.table == table, "a definition of another table")
+
+
 CHECKS: dict[int, Any] = {
     FILES: check_files, ROW_GROUPS: check_groups, STATISTICS: check_statistics,
     ROW_GROUP_STATISTICS: check_statistics, SCHEMAS: check_schemas,
     APPLICATIONS: check_applications, HISTORY: check_history,
+    DEFINITIONS: check_definitions,
 }  # fmt: skip
 
 # --- Section 6.6 ----------------------------------------------------------------------------------
@@ -271,7 +296,7 @@ def open_references(holder: Holder, own: Reference, files: int) -> list[Referenc
     """What the REFERENCES segment of a checkpoint says; `files` is `counts.files`."""
     piece = holder.piece(own)
     kinds = piece.columns({"kind": COLUMNS[REFERENCES]["kind"]})["kind"]
-    if any(not 1 <= kind <= 8 for kind in kinds):
+    if any(kind not in messages.SEGMENTS for kind in kinds):
         raise TooNew("kind of segment")
     columns = piece.columns(COLUMNS[REFERENCES])
     rows = [dict(zip(columns, values)) for values in zip(*columns.values())]

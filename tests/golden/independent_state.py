@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from independent_segments import Columns
     from independent_transaction import Checkpoint, Transaction
+    from independent_wire import Message
 
 Statistics = dict[str, Known]  # by column
 
@@ -185,6 +186,11 @@ class State:
         except Refusal:
             found: dict[bytes, Schema] = self.part(lambda view: view.schemas(name))
             return found
+
+    def definitions(self) -> dict[str, tuple[Message, int]]:
+        """By table what defines it, and since when."""
+        found: dict[str, tuple[Message, int]] = self.part(lambda view: view.definitions())
+        return found
 
     def applications(self) -> dict[str, tuple[int, int]]:
         """Version and time by application id."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from independent_wire import Message
 
-KNOWN_FEATURES = frozenset({"locations", "partition_columns"})
+KNOWN_FEATURES = frozenset({"locations", "partition_columns", "definitions"})
 MAX_TIME = (1 << 55) - 1
 DESCRIBING = (
     messages.FILES,
@@ -83,7 +83,9 @@ def known_actions(actions: Iterable[Message]) -> list[tuple[str, Message]]:
         item = action.values[kind]
         if kind == "tombstone" or (kind == "upgrade" and is_too_new(item)):
             raise TooNew(kind)
-        if kind == "add_batch" and any(not 1 <= r.segment.kind <= 8 for r in item.segments):
+        if kind == "add_batch" and any(
+            r.segment.kind not in messages.SEGMENTS for r in item.segments
+        ):
             raise TooNew("kind of segment")
         found.append((kind, item))
     return found
@@ -149,8 +151,25 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
         need(all(len(schema.fingerprint) == 16 for schema in item.schemas), "fingerprint")
     elif kind == "location":
         check_location(item.url)
+    elif kind == "definition":
+        check_definition(item)
     elif kind == "add_batch":
         check_batch(item.segments, attached)
+
+
+def check_definition(item: Message) -> None:
+    """Section 5.5."""
+    check_table(item.table)
+    need(item.columns and all(column.sources for column in item.columns), "columns defined")
+    sources = [(s.column, s.generation) for column in item.columns for s in column.sources]
+    dropped = [(s.column, s.generation) for s in item.dropped]
+    need(all(name and number <= 999_999_999 for name, number in sources + dropped), "a source")
+    need(len({*sources, *dropped}) == len(sources) + len(dropped), "a source of two columns")
+    names = [column.sources[0].column for column in item.columns]
+    need(len(set(names)) == len(names), "two columns of one name")
+    order = [(name.encode(), number) for name, number in dropped]
+    need(all(a < b for a, b in itertools.pairwise(order)), "order of dropped columns")
+    need(all(len(column.default) <= 65_536 for column in item.columns), "a long default")
 
 
 def check_add(add: Message) -> None:
@@ -222,7 +241,7 @@ def open_checkpoint(data: bytes, incarnation: int, revision: int, uuid8: str) ->
     if is_too_new(message):
         raise TooNew("required reader feature")
     ref = message.references
-    if not 1 <= ref.segment.kind <= 8:
+    if ref.segment.kind not in messages.SEGMENTS:
         raise TooNew("kind of segment")
     need(message.revision == revision, "revision")
     need(len(message.uuid) == 16 and message.uuid[:4].hex() == uuid8, "uuid")

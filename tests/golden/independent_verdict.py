@@ -7,6 +7,9 @@
   `named`: [writer, database]; `sealed_for`: the incarnation that a Seal at the head names, else 0;
 - `reader_features`, `writer_features`, `locations`: sorted lists;
 - `applications`: {id: version}, or "damaged" or "too-new";
+- `definitions`: "damaged", "too-new", or a hash of lines `table|sha256 of arrow_schema|columns
+  joined by ";"|dropped joined by ","|revision`. A column is its sources as name=generation joined
+  by "," and, if it has a default, `=` and that in hex;
 - `history`: "damaged", "too-new", or a hash of lines
   `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
   files_added|files_removed|rows_added|bytes_added|summary`, in order of revision. The summary is
@@ -103,10 +106,32 @@ def describe(state: State) -> Verdict:
         "writer_features": sorted(head.writer_features, key=str.encode),
         "locations": sorted(head.locations, key=str.encode),
         "applications": told(lambda: {k: v for k, (v, _) in state.applications().items()}),
+        "definitions": told(
+            lambda: sorted_hash(
+                definition_line(table, *found) for table, found in state.definitions().items()
+            )
+        ),
         "history": told(lambda: hash_lines(map(history_line, state.history()))),
         "complete": complete,
         "tables": {name: table(state, name) for name in names},
     }
+
+
+def definition_line(table: str, message: Any, revision: int) -> str:
+    def named(items: Iterable[Any]) -> str:
+        return ",".join(f"{item.column}={item.generation}" for item in items)
+
+    columns = [
+        named(column.sources) + (f"={column.default.hex()}" if has_default(column) else "")
+        for column in message.columns
+    ]
+    digest = hashlib.sha256(message.arrow_schema).hexdigest()
+    return "|".join([table, digest, ";".join(columns), named(message.dropped), str(revision)])
+
+
+def has_default(column: Any) -> bool:
+    """Of this reader's messages, and of protobuf's."""
+    return "default" in column.there if hasattr(column, "there") else column.HasField("default")
 
 
 def history_line(row: Mapping[str, Any]) -> str:

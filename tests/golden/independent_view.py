@@ -198,6 +198,17 @@ class View:
                     faults.append((*ends, error))
         return found, faults
 
+    def definitions(self) -> dict[str, tuple[Message, int]]:
+        found = self.content.definitions() if self.content is not None else {}
+        for step in self.steps:
+            for kind, item in step.actions:
+                if kind == "definition":
+                    found[item.table] = item, step.revision
+                elif kind == "forget":
+                    for table in item.tables:
+                        found.pop(table, None)
+        return found
+
     def applications(self) -> dict[str, tuple[int, int]]:
         found = self.content.applications() if self.content is not None else {}
         for step in self.steps:

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from lakelog.catalog.data.parquet import encode_files
 from lakelog.catalog.format.cut import Cut, Position
+from lakelog.catalog.format.definitions import FEATURE as DEFINITIONS
+from lakelog.catalog.format.definitions import encode_definition
 from lakelog.catalog.format.footer import FooterMetadata, decode_footer, encode_footer
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.locations import FEATURE, path_at
@@ -280,6 +282,31 @@ def make_objects(folder: Path) -> None:
     places = [wire.Action(location=wire.Location(url=url)) for url in ("s3://other", "file://")]
     log.commit("location", log.intent(wire.Action(upgrade=upgrade), *places, add), epoch=3)
     log.checkpoint("checkpoint-location")
+    upgrade = wire.Upgrade(
+        required_reader_features=[DEFINITIONS], required_writer_features=[DEFINITIONS]
+    )
+    actions = [wire.Action(upgrade=upgrade), wire.Action(definition=definition())]
+    log.commit("definition", log.intent(*actions, operation="maintenance"), epoch=3)
+    log.checkpoint("checkpoint-definition")
+
+
+def definition() -> wire.Definition:
+    """Of `hourly`: `temp` is called `degrees` and is a double; `name` was dropped and added again;
+    `note` came later, with a default."""
+    schema = pa.schema(
+        [
+            pa.field("degrees", pa.float64()),
+            pa.field("name", pa.string(), metadata={GENERATION: "1"}),
+            pa.field("note", pa.string()),
+        ]
+    )
+    sources = {
+        "degrees": (("degrees", 0), ("temp", 0)),
+        "name": (("name", 1),),
+        "note": (("note", 0),),
+    }
+    gone = [("name", 0), ("raw", 0)]
+    return encode_definition("hourly", schema, sources, {"note": pa.scalar("none")}, gone)
 
 
 def make_token(folder: Path, state: State) -> None:

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from independent_verdict import FACTS, hash_lines, history_line, plain, sorted_hash
+from independent_verdict import FACTS, definition_line, hash_lines, history_line, plain, sorted_hash
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.statistics import table_statistics
@@ -101,10 +101,16 @@ def describe(state: State) -> Verdict:
         "writer_features": sorted(state.writer_features, key=str.encode),
         "locations": sorted(state.locations, key=str.encode),
         "applications": told(lambda: state.copy().applications.versions()),
+        "definitions": told(lambda: sorted_hash(definition_lines(state.copy()))),
         "history": told(lambda: hash_lines(map(history_line, history_rows(state.copy())))),
         "complete": not unlisted,
         "tables": {name: found for name, found in tables.items() if found},
     }
+
+
+def definition_lines(state: State) -> Iterator[str]:
+    for table, entry in state.definitions.entries.items():
+        yield definition_line(table, entry.wire, entry.revision)
 
 
 def history_rows(state: State) -> Iterator[Mapping[str, Any]]:

@@ -109,6 +109,9 @@ def rows_of(data: memoryview | bytes) -> list[dict[str, Any]]:
     for row in rows:
         if "arrow_schema" in row:
             row["arrow_schema"] = plain_schema(bytes.fromhex(row["arrow_schema"]))
+        if "definition" in row:
+            found = wire.Definition.FromString(bytes.fromhex(row["definition"]))
+            row["definition"] = plain_message(found)
     return rows
 
 

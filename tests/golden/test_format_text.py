@@ -11,6 +11,7 @@ from lakelog.catalog import margins
 from lakelog.catalog.format import (
     bound_keys,
     cut,
+    definitions,
     frame,
     ipc_sizes,
     locations,
@@ -105,6 +106,8 @@ def test_links_within_the_text_hold() -> None:
         ("128 * B", ipc_sizes.BUFFER_BYTES == 128),
         ("R is 16 KiB, but 8 MiB for SCHEMAS", ipc_sizes.ROW_BYTES == 16 << 10),
         ("8 MiB for SCHEMAS", segment_bytes._ROW_BYTES[wire_kinds.SCHEMAS] == 8 << 20),
+        ("SCHEMAS and DEFINITIONS", segment_bytes._ROW_BYTES[wire_kinds.DEFINITIONS] == 8 << 20),
+        ("each `default` has at most 65,536 bytes", definitions.MAX_DEFAULT_BYTES == 65_536),
         ("64 MiB for HISTORY", segment_bytes._ROW_BYTES[wire_kinds.HISTORY] == 64 << 20),
         ("64 KiB for REFERENCES", segment_bytes._ROW_BYTES[wire_kinds.REFERENCES] == 64 << 10),
         ("not compress a segment of up to 4 KiB", segment_bytes.PLAIN_BYTES == 4096),
@@ -123,14 +126,14 @@ def test_the_example_of_a_location_is_what_the_code_makes() -> None:
 
 
 def test_the_features_of_the_text_are_those_of_the_code() -> None:
-    said = FLAT[FLAT.index("Version 1 knows two features:") :].split("`tombstones`")[0]
+    said = FLAT[FLAT.index("Version 1 knows three features:") :].split("`tombstones`")[0]
     named = set(re.findall(r"`(\w+)`", said))
     assert named == objects.READER_FEATURES == objects.WRITER_FEATURES
 
 
 def test_the_kinds_of_segments_and_actions_are_those_of_the_code() -> None:
     said = FLAT[FLAT.index("Kinds of segments: ") :].split(". ")[0]
-    kinds = {int(number): name for number, name in re.findall(r"(\d) ([A-Z_]+)", said)}
+    kinds = {int(number): name for number, name in re.findall(r"(\d+) ([A-Z_]+)", said)}
     assert kinds == wire_kinds.NAMES
     fields = wire.Action.DESCRIPTOR.oneofs_by_name["kind"].fields
     for field in fields:
@@ -173,6 +176,7 @@ TYPES = {
         (wire_kinds.ROW_GROUPS, "6.2", "**ROW_GROUPS**"),
         (wire_kinds.SCHEMAS, "6.2", "**SCHEMAS**"),
         (wire_kinds.APPLICATIONS, "6.2", "**APPLICATIONS**"),
+        (wire_kinds.DEFINITIONS, "6.2", "**DEFINITIONS**"),
         (wire_kinds.HISTORY, "6.3", ""),
         (wire_kinds.STATISTICS, "6.5", ""),
         (wire_kinds.ROW_GROUP_STATISTICS, "6.5", ""),

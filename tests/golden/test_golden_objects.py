@@ -59,7 +59,9 @@ CHAIN = (
     "optional-action",
     "seal",
 )
-ASIDE = ("identity", "refused-action", "refused-feature", "second-incarnation", "location")
+ASIDE = (
+    "identity", "refused-action", "refused-feature", "second-incarnation", "location", "definition",
+)  # fmt: skip
 FRAMES = sorted(
     path
     for pattern in ("*.transaction", "*.checkpoint", "*.segment")
@@ -127,6 +129,7 @@ def said_by(state: State) -> list[Any]:
 def test_every_kind_of_object_is_there() -> None:
     assert {path.parent.name for path in FRAMES} == {
         *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled", "checkpoint-location",
+        "checkpoint-definition",
     }  # fmt: skip
     kinds = {
         action.WhichOneof("kind")
@@ -136,7 +139,7 @@ def test_every_kind_of_object_is_there() -> None:
     # Tombstone is kept for later: nothing writes one.
     assert kinds == {
         "add", "remove", "schema", "upgrade", "add_batch", "identity", "seal", "forget",
-        "location", None,
+        "location", "definition", None,
     }  # fmt: skip
 
 
@@ -250,6 +253,15 @@ def test_a_log_names_the_places_of_files() -> None:
     assert state.locations == {"file://", "s3://other"}
     kept = loaded("checkpoint-location")
     assert (kept.locations, said_by(kept)) == (state.locations, said_by(state))
+    apply(state, decoded("definition"))
+    found = state.definitions.of("hourly")
+    assert found is not None
+    assert found.sources["degrees"] == (("degrees", 0), ("temp", 0))
+    assert {name: value.as_py() for name, value in found.defaults.items()} == {"note": "none"}
+    kept = loaded("checkpoint-definition")
+    assert kept.definitions.entries == state.definitions.entries
+    assert said_by(kept) == said_by(state)
+    assert {piece.kind for piece in kept.pieces} > {10}
     (path,) = (p for p in kept.files.table("hourly")["path"].to_pylist() if p.startswith("at/"))
     assert kept.places.url(path) == "s3://other/raw/hourly/year=2013/part-007.parquet"
 

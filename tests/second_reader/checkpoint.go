@@ -90,7 +90,7 @@ func openCheckpoint(folder string, name logName) (*checkpoint, error) {
 			return nil, in(name.name, newer("requires the reader feature %q", feature))
 		}
 	}
-	if k := c.references.kind; k < segFiles || k > segReferences {
+	if k := c.references.kind; !knownSegment(k) {
 		return nil, in(name.name, newer("a segment of unknown kind %d", k))
 	}
 	return c, in(name.name, c.damaged())
@@ -178,7 +178,7 @@ func (c *checkpoint) readReferences(s *source) ([]reference, error) {
 		return nil, err
 	}
 	for i, kind := range b.columns["kind"].data[:b.rows] {
-		if kind < segFiles || kind > segReferences {
+		if !knownSegment(int32(kind)) {
 			return nil, newer("row %d: a segment of unknown kind %d", i, kind)
 		}
 	}

@@ -180,6 +180,14 @@ func decodeMessage(codec byte, stored []byte, decoded uint32) ([]byte, error) {
 
 // checkMessage is check 6.
 func checkMessage(message []byte, kind byte) error {
+	if err := checkTiny(message); err != nil {
+		return err
+	}
+	return checkWire(frameMessages[kind], message)
+}
+
+// checkTiny is the cheap bound for the number of tiny fields.
+func checkTiny(message []byte) error {
 	tiny := 0
 	for i := 0; i+1 < len(message); i++ {
 		if message[i]&7 == 2 && message[i+1] < 8 {
@@ -189,7 +197,7 @@ func checkMessage(message []byte, kind byte) error {
 	if tiny > maxTinyFields {
 		return damage("too many tiny fields")
 	}
-	return checkWire(frameMessages[kind], message)
+	return nil
 }
 
 var decoder = func() *zstd.Decoder {

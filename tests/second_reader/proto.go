@@ -128,12 +128,15 @@ var (
 	wireAdd        = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{11: wireRowGroup}}
 	wireAddBatch   = &wireMessage{messages: map[uint32]*wireMessage{1: wireSegmentRef}}
 	wireTwoTexts   = &wireMessage{texts: []uint32{1, 2}} // Remove, Tombstone, Upgrade, Identity, entries of maps
-	wireFirstText  = &wireMessage{texts: []uint32{1}}    // Generation, SchemaName, Location
+	wireFirstText  = &wireMessage{texts: []uint32{1}}    // Generation, SchemaName, Location, ColumnIdentity
 	wireSchema     = &wireMessage{texts: []uint32{1, 4, 5}, messages: map[uint32]*wireMessage{6: wireFirstText}}
 	wireForget     = &wireMessage{texts: []uint32{2}, messages: map[uint32]*wireMessage{3: wireFirstText}}
 	wireAction     = &wireMessage{messages: map[uint32]*wireMessage{1: wireAdd, 2: wireTwoTexts, 3: wireSchema,
 		4: wireTwoTexts, 5: wireAddBatch, 6: wireTwoTexts, 7: wireTwoTexts, 8: wireNothing, 9: wireForget,
-		10: wireFirstText}}
+		10: wireFirstText, 11: wireDefinition}}
+	wireDefinedColumn = &wireMessage{messages: map[uint32]*wireMessage{1: wireFirstText}}
+	wireDefinition    = &wireMessage{texts: []uint32{1},
+		messages: map[uint32]*wireMessage{3: wireDefinedColumn, 4: wireFirstText}}
 	wireMember      = &wireMessage{texts: []uint32{2, 3}, messages: map[uint32]*wireMessage{5: wireTwoTexts}}
 	wireCommit      = &wireMessage{messages: map[uint32]*wireMessage{1: wireMember}}
 	wireTransaction = &wireMessage{messages: map[uint32]*wireMessage{7: wireAction, 15: wireCommit}}

@@ -252,16 +252,19 @@ func TestTooNewComesFirst(t *testing.T) {
 		actions []message
 		verdict string
 	}{
-		"unknown kind":           {[]message{wrong, message{}.bytes(11, nil)}, tooNew},
+		"unknown kind":           {[]message{wrong, message{}.bytes(13, nil)}, tooNew},
 		"no kind":                {[]message{{}}, tooNew},
-		"optional":               {[]message{message{}.bytes(11, nil).number(15, 1)}, "ok"},
-		"known with unknown":     {[]message{append(message{}.number(11, 3), schemaOf("t")...)}, tooNew},
+		"optional":               {[]message{message{}.bytes(13, nil).number(15, 1)}, "ok"},
+		"known with unknown":     {[]message{append(message{}.number(13, 3), schemaOf("t")...)}, tooNew},
 		"wrong wire type":        {[]message{append(message{}.number(3, 3), schemaOf("t")...)}, tooNew},
 		"any other number":       {[]message{append(message{}.number(16, 3), schemaOf("t")...)}, tooNew},
 		"tombstone":              {[]message{message{}.bytes(6, nil).number(15, 1)}, tooNew},
 		"feature":                {[]message{wrong, message{}.bytes(4, message{}.text(1, "tombstones"))}, tooNew},
 		"known feature":          {[]message{message{}.bytes(4, message{}.text(1, "locations").text(1, "partition_columns"))}, "ok"},
 		"location":               {[]message{message{}.bytes(10, message{}.text(1, "s3://b"))}, "ok"},
+		"definition":             {[]message{definitionOf("t", "a")}, "ok"},
+		"definition of nothing":  {[]message{message{}.bytes(11, message{}.text(1, "t"))}, damaged},
+		"definition of twins":    {[]message{definitionOf("t", "a", "a")}, damaged},
 		"wrong location":         {[]message{message{}.bytes(10, message{}.text(1, "s3://b/"))}, damaged},
 		"writer feature":         {[]message{message{}.bytes(4, message{}.text(2, "x"))}, "ok"},
 		"overridden tombstone":   {[]message{append(message{}.bytes(6, nil), schemaOf("t")...)}, "ok"},
@@ -612,7 +615,7 @@ func TestHostile(t *testing.T) {
 func TestVerdictIsJSON(t *testing.T) {
 	l, _, _ := sample(t)
 	var any map[string]any
-	if err := json.Unmarshal([]byte(canonical(l.judge())), &any); err != nil || len(any) != 16 {
+	if err := json.Unmarshal([]byte(canonical(l.judge())), &any); err != nil || len(any) != 17 {
 		t.Fatal(err, len(any), canonical(l.judge()))
 	}
 }

@@ -17,10 +17,16 @@ const (
 	segApplications
 	segHistory
 	segReferences
+	segDefinitions = 10
 )
 
+// knownSegment tells whether a kind is one of this version.
+func knownSegment(kind int32) bool {
+	return kind >= segFiles && kind <= segReferences || kind == segDefinitions
+}
+
 var segmentNames = []string{"", "FILES", "ROW_GROUPS", "STATISTICS", "ROW_GROUP_STATISTICS", "SCHEMAS", "APPLICATIONS",
-	"HISTORY", "REFERENCES"}
+	"HISTORY", "REFERENCES", "", "DEFINITIONS"}
 
 // A segmentFacts is the message Segment.
 type segmentFacts struct {

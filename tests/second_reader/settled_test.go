@@ -144,7 +144,7 @@ func TestReferences(t *testing.T) { // section 6.6
 }
 
 func TestIgnoredActionsCountNowhere(t *testing.T) { // section 5
-	optional := message{}.bytes(11, nil).number(15, 1)
+	optional := message{}.bytes(13, nil).number(15, 1)
 	l := newLog(t)
 	l.commitWith(nil, func(m message) message {
 		before := bytes.Index(m, message{}.bytes(7, identity()))

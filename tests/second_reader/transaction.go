@@ -47,7 +47,8 @@ const (
 	actionSeal
 	actionForget
 	actionLocation
-	lastAction     = actionLocation
+	actionDefinition
+	lastAction     = actionDefinition
 	actionOptional = 15 // each other number is a kind
 )
 
@@ -76,6 +77,7 @@ type action struct {
 	tables         []string
 	schemas        []schemaName
 	url            string
+	definition     *definition
 }
 
 type add struct {
@@ -211,6 +213,9 @@ func (r *rawAction) decode() *action {
 		a.add = &add{}
 	case actionSchema:
 		a.schema = &schemaAction{}
+	case actionDefinition:
+		a.definition = decodeDefinition(r.body)
+		return a
 	}
 	each(r.body, func(f wireField) {
 		switch a.kind {
@@ -381,7 +386,7 @@ func (t *transaction) tooNew() error {
 			}
 		}
 		for i := range a.segments {
-			if k := a.segments[i].kind; k < segFiles || k > segReferences {
+			if k := a.segments[i].kind; !knownSegment(k) {
 				return newer("a segment of unknown kind %d", k)
 			}
 		}
@@ -460,6 +465,8 @@ func (t *transaction) checkAction(a *action) error {
 		if !locationFits(a.url) {
 			return damage("Location: no such URL")
 		}
+	case actionDefinition:
+		return a.definition.check()
 	case actionForget:
 		for _, table := range a.tables {
 			if !tableFits(table) {

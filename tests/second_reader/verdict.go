@@ -32,6 +32,7 @@ type found struct {
 	ReaderFeatures []string                `json:"reader_features"`
 	WriterFeatures []string                `json:"writer_features"`
 	Locations      []string                `json:"locations"`
+	Definitions    string                  `json:"definitions"`
 	Applications   any                     `json:"applications"`
 	History        string                  `json:"history"`
 	Tables         map[string]tableVerdict `json:"tables"`
@@ -91,7 +92,7 @@ func judgeOnce(folder string, target *uint64) (*found, error) {
 		Revision: h.revision, UUID: hex.EncodeToString(h.uuid), Digest: hex.EncodeToString(h.digest), Epoch: h.epoch,
 		CommittedAt: h.committedAt, SealedFor: h.sealedFor, ReaderFeatures: sortedNames(h.readerFeatures),
 		WriterFeatures: sortedNames(h.writerFeatures), Locations: sortedNames(h.locations), Tables: map[string]tableVerdict{}}
-	f.Applications, f.History = r.applications(), r.history()
+	f.Definitions, f.Applications, f.History = r.definitions(), r.applications(), r.history()
 	var names []string
 	names, f.Unlistable = r.names()
 	for _, name := range names {
@@ -158,6 +159,22 @@ func (r *reader) applications() any {
 		return refusal(err)
 	}
 	return versions
+}
+
+func (r *reader) definitions() string {
+	var lines []string
+	err := r.from(func(v *view) error {
+		lines = nil
+		for _, d := range v.definitions {
+			lines = append(lines, d.line())
+		}
+		return v.definedFault
+	})
+	if err != nil {
+		return refusal(err)
+	}
+	slices.Sort(lines)
+	return hashLines(lines)
 }
 
 func (r *reader) history() string {

@@ -21,6 +21,8 @@ type view struct {
 	tables       map[string]*table
 	fileFaults   []rangeFault
 	schemaFaults []rangeFault
+	definitions  map[string]*definition
+	definedFault error
 	applications map[string]application
 	appsFault    error
 	history      []historyRow
@@ -100,7 +102,8 @@ func (t *table) remove(path string) error {
 
 // newView makes a view of a base. An error says that a transaction cannot be read any more, that could be read before.
 func newView(b *base, money *budget) (*view, error) {
-	v := &view{base: b, budget: money, tables: map[string]*table{}, applications: map[string]application{}}
+	v := &view{base: b, budget: money, tables: map[string]*table{}, definitions: map[string]*definition{},
+		applications: map[string]application{}}
 	v.readBase()
 	for r := b.revision + 1; r <= int64(b.target); r++ {
 		name := b.listing.transactions[uint64(r)]
@@ -127,7 +130,7 @@ func (v *view) readBase() {
 	}
 	if v.whole != nil {
 		v.whole = in(c.name.name, v.whole)
-		v.appsFault, v.historyFault = v.whole, v.whole
+		v.appsFault, v.historyFault, v.definedFault = v.whole, v.whole, v.whole
 		everything := rangeFault{interval{all: true}, v.whole}
 		v.fileFaults, v.schemaFaults = []rangeFault{everything}, []rangeFault{everything}
 		return
@@ -139,6 +142,10 @@ func (v *view) readBase() {
 	for i := range v.references {
 		r := &v.references[i]
 		switch r.kind {
+		case segDefinitions:
+			if err := from.readDefinitions(r, v.definitions); err != nil {
+				v.definedFault = worse(v.definedFault, in(c.name.name, err))
+			}
 		case segApplications:
 			if err := from.readApplications(r, v.applications); err != nil {
 				v.appsFault = worse(v.appsFault, in(c.name.name, err))
@@ -275,6 +282,10 @@ func (v *view) act(t *transaction, a *action, row *historyRow) {
 			info.revision = known.revision
 		}
 		schemas[key] = info
+	case actionDefinition:
+		d := a.definition.kept(int64(t.revision))
+		v.definedFault = worse(v.definedFault, v.budget.take(d.cost()))
+		v.definitions[d.table] = d
 	case actionForget:
 		v.forget(a)
 	}
@@ -329,6 +340,7 @@ func (v *view) forget(a *action) {
 			v.fault(name, damage("the table is forgotten while it has live files"))
 		}
 		clear(t.schemas)
+		delete(v.definitions, name)
 	}
 	for _, s := range a.schemas {
 		t, key := v.table(s.table), [16]byte(s.fingerprint)

@@ -558,3 +558,12 @@ func applicationsSegment(id string, version, time int64) *testSegment {
 	return &testSegment{segmentFacts: segmentFacts{kind: segApplications, rows: 1}, part: -1, run: -1,
 		piece: piece(applicationsColumns, [][]any{{id, version, time}}, false)}
 }
+
+// definitionOf declares columns, each with one source of its own name.
+func definitionOf(table string, columns ...string) message {
+	m := message{}.text(1, table).bytes(2, testSchema)
+	for _, name := range columns {
+		m = m.bytes(3, message{}.bytes(1, message{}.text(1, name)).bytes(2, []byte("x")))
+	}
+	return message{}.bytes(11, m)
+}
