@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..store import Store
     from .ambient import Ambient
     from .data.scan import FilePart
+    from .engines.bare import BareFiles
     from .log.files import Files
     from .log.state import State
     from .read.row_filter import RowFilter
@@ -319,14 +320,19 @@ class Snapshot(EngineReads):
             return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
 
         def row_count() -> int:
-            if any(has_deletes(state, table) for state in states):
+            if touched() or any(has_deletes(state, table) for state in states):
                 return sum(batch.num_rows for batch in scan([], None))
             return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
 
+        def bare() -> BareFiles | None:
+            if touched():
+                return None
+            return bare_files(self._store, schemas, schema, held, partial(self._parts, whole))
+
+        touched = partial(self._tables.touched, table)
         whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
         schemas = self._tables.file_schemas(table, writer)
         schema = unify(schemas, table)
-        bare = partial(bare_files, self._store, schemas, schema, held, partial(self._parts, whole))
         return Source(table, schema, scan, row_count, bare)
 
     def row_filter(
@@ -346,7 +352,8 @@ class Snapshot(EngineReads):
 
     def _parts(self, asked: Asked) -> list[FilePart]:
         states = self._tables.of_writer(asked.writer)
-        return [part for state in states for part in self._parts_of(state, asked)]
+        found = [(state, list(self._parts_of(state, asked))) for state in states]
+        return self._tables.resolved(self._store, asked.table, found)
 
     def _parts_of(self, state: State, asked: Asked) -> Iterator[FilePart]:
         files, facts = self._held(state, asked)

@@ -127,7 +127,8 @@ def _for_all(states: Sequence[State], table: str, change: Change) -> Change:
             gone.update(before.sources.get(name, own) if before else own)
     new = {*change.add, *change.rename.values()}
     missing = [name for name in (*change.drop, *change.rename) if name not in seen]
-    missing += [name for name in (*change.widen, *change.order) if name not in {*seen, *new}]
+    later = (*change.widen, *change.order, *(change.key or ()))
+    missing += [name for name in later if name not in {*seen, *new}]
     if missing:
         raise UsageError(
             f"Table {table!r} has no column {missing[0]!r}",
@@ -152,7 +153,7 @@ def _planned(state: State, table: str, change: Change) -> Evolved:
 
 def _differs(visible: pa.Schema, before: Definition | None, after: Definition) -> bool:
     if before is None:
-        return bool(after.dropped) or not after.schema.equals(visible, check_metadata=True)
+        return bool(after.dropped or after.key) or not after.schema.equals(visible, check_metadata=True)
     return after.name != before.name
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..format.footer import FooterMetadata
+from ..format.names import data_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,3 +70,12 @@ def removals(removed: Mapping[tuple[str, str], None], named: int, operation: str
         "replaced": len(removed),
         "operation": operation or ("overwrite" if removed else "append"),
     }
+
+
+def path_of_data(meta: FooterMetadata) -> str:
+    """Where the file lies that says so.
+
+    Raises:
+        InvalidName: Its table or partition can't be called so.
+    """
+    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)

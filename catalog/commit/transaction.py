@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import FileNotLive, UsageError
 from ...store.places import is_absolute
-from ..data.parquet import FILE_BYTES, encode_files
-from ..format.names import base_folder, check_path, data_path, escape_name
+from ..data.parquet import FILE_BYTES
+from ..format.names import base_folder, check_path, escape_name
 from ..format.schema import encode_schema
 from ..log.build import schema_actions
 from ..scalars import value_of
@@ -25,7 +25,8 @@ from .data_file import put_data
 from .deleting import Deleting
 from .dropped import warn_dropped
 from .evolving import Evolving
-from .file_footer import footer_of, removals
+from .file_footer import footer_of, path_of_data, removals
+from .key_marks import KeyMarks
 from .readable import OwnSchemas, check_on_conflict
 from .room import Room
 from .spots import Added, NewFile, Spots, new_spots
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
@@ -141,16 +141,15 @@ class Transaction(Evolving, Deleting):
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
-        _path(meta)  # a bad name is refused before the first byte is written
-        schemas = self._unknown(table, encoded_schema)
+        path_of_data(meta)  # a bad name is refused before the first byte is written
+        self._unknown(table, encoded_schema)  # there is room for it
+        files = KeyMarks(self._columns.of(table), schema, encoded_schema)
         paths: list[str] = []
         adds: list[wire.Action] = []
         for name, rows in partitions(batches, by) if by else [(partition, batches)]:
             meta = replace(meta, partition=name, number=self._files, **self._removals())
-            for encoded in encode_files(
-                rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
-            ):
-                path = _path(replace(meta, number=self._files))
+            for encoded in files.files(rows, meta, file_bytes=file_bytes, bloom=bloom):
+                path = path_of_data(replace(meta, number=self._files))
                 self._files += 1
                 self._named = len(self._removed)
                 self._uploads.add(self._folder + path, encoded.body.to_pybytes())
@@ -162,7 +161,8 @@ class Transaction(Evolving, Deleting):
         if not paths and refuses:
             self._own.refuse_conflict(table, encoded_schema, empty=True)
         # Only now: of a write that broke off nothing may become visible.
-        self._learn(schemas)
+        for used in files.used.values() or [encoded_schema]:
+            self._learn(self._unknown(table, used))
         self._own.learn(table, encoded_schema)
         self._intent.actions.extend(adds)
         self._added.update(dict.fromkeys(paths, table))
@@ -394,7 +394,3 @@ class Transaction(Evolving, Deleting):
             raise UsageError(
                 "This transaction is over", key=self.transaction_id, hint="Begin another one"
             )
-
-
-def _path(meta: FooterMetadata) -> str:
-    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
