@@ -153,7 +153,9 @@ def _planned(state: State, table: str, change: Change) -> Evolved:
 
 def _differs(visible: pa.Schema, before: Definition | None, after: Definition) -> bool:
     if before is None:
-        return bool(after.dropped or after.key) or not after.schema.equals(visible, check_metadata=True)
+        return bool(after.dropped or after.key) or not after.schema.equals(
+            visible, check_metadata=True
+        )
     return after.name != before.name
 
 

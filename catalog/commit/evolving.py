@@ -80,6 +80,10 @@ class Evolving(ABC):
         )
         self._evolve(value_of(table), change)
 
+    def _key_of(self, table: str) -> tuple[str, ...]:
+        definition = self._columns.of(table)
+        return () if definition is None else definition.key
+
     def _evolve(self, table: str, change: Change) -> None:
         self._check_open()
         self._session.refuse_fenced()

@@ -80,4 +80,5 @@ def has_twice(keys: pa.Table) -> bool:
             held = held.filter(pc.is_valid(held.column(name)))
     forms = pa.schema([(field.name, plain(field.type)) for field in held.schema])
     held = held.cast(forms)  # dictionaries of several chunks may name one value twice
-    return held.group_by(forms.names).aggregate([]).num_rows < held.num_rows
+    distinct: pa.Table = held.group_by(forms.names).aggregate([])
+    return bool(distinct.num_rows < held.num_rows)

@@ -22,7 +22,6 @@ from .adopt import name_locations, refuse_conflicts, take
 from .arguments import check_clock
 from .columns import Columns
 from .data_file import put_data
-from .deleting import Deleting
 from .dropped import warn_dropped
 from .evolving import Evolving
 from .file_footer import footer_of, path_of_data, removals
@@ -31,6 +30,7 @@ from .readable import OwnSchemas, check_on_conflict
 from .room import Room
 from .spots import Added, NewFile, Spots, new_spots
 from .uploads import Uploads
+from .upserting import Upserting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Transaction(Evolving, Deleting):
+class Transaction(Evolving, Upserting):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A

@@ -34,7 +34,9 @@ MOST_ROWS: Final = 20_000_000  # whose keys are in memory at a time
 _AT_ONCE: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
 _SAMPLE: Final = 1 << 16
-_FEW: Final = 4  # files are searched for the keys of others where they have so many times as many rows
+_FEW: Final = (
+    4  # files are searched for the keys of others where they have so many times as many rows
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class _Rows(NamedTuple):
 
 
 def superseded_rows(
-    store: Store, files: Sequence[KeyFile], target: pa.Schema, *, most_rows: int = MOST_ROWS
+    store: Store, files: Sequence[KeyFile], target: pa.Schema
 ) -> list[np.ndarray]:
     """Per file the numbers of its rows that a newer row of the same key supersedes, ascending; for
     those that aren't wanted nothing.
@@ -95,7 +97,7 @@ def superseded_rows(
     searched = _searched(files)
     found: list[list[np.ndarray]] = [[] for _ in files]
     read = partial(_read, store, target)
-    for within in _ranges(store, files, searched, target, most_rows):
+    for within in _ranges(store, files, searched, target):
         for lost, more in zip(found, _in_range(files, searched, read, within), strict=True):
             lost.append(more)
     return [np.sort(np.concatenate(lost)) for lost in found]
@@ -224,12 +226,11 @@ def _ranges(
     files: Sequence[KeyFile],
     searched: np.ndarray,
     target: pa.Schema,
-    most_rows: int,
 ) -> list[_Range]:
     """Ranges of the first column of the key in which about so many rows lie: of one value all."""
     plain = [file.part for file, other in zip(files, searched, strict=True) if not other]
     rows = sum(part.row_count for part in plain)
-    count = -(-rows // most_rows)
+    count = -(-rows // MOST_ROWS)
     if count < 2:
         return [_Range()]
     first = pa.schema([target.field(0)])

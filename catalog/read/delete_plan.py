@@ -63,12 +63,18 @@ class DeletePlan:
 
 
 def plan_delete(
-    state: State, table: str, where: str, gone: Collection[str] = frozenset()
+    state: State,
+    table: str,
+    where: str,
+    gone: Collection[str] = frozenset(),
+    *,
+    files_stay: bool = False,
 ) -> DeletePlan:
     """Judge the live files of a table by a predicate.
 
     Args:
         gone: Paths that are left out.
+        files_stay: Hide all rows of a file, instead of letting it go as a whole.
     Raises:
         TableNotFound: The log doesn't know the table.
         InvalidPredicate: No predicate over it.
@@ -85,11 +91,13 @@ def plan_delete(
     found = row_filter(where, tables.file_schemas(table), table)
     facts = tables.facts_of(state, table)
     whole, touched = _judged(facts, found, gone)
+    if files_stay:
+        whole, touched = (), whole + touched
     return DeletePlan(
         tombstone=_tombstone(table, where, found),
         whole=whole,
         touched=touched,
-        parts=_parts(tables, state, table, {*whole, *touched}),
+        parts=parts_by_path(tables, state, table, {*whole, *touched}),
         live=len(state.deletes.of_table(table)),
         revision=state.revision,
     )
@@ -115,9 +123,10 @@ def _judged(
     return tuple(p for p in whole if p not in gone), tuple(p for p in touched if p not in gone)
 
 
-def _parts(
+def parts_by_path(
     tables: CutTables, state: State, table: str, wanted: Collection[str]
 ) -> dict[str, FilePart]:
+    """Some live files of a table in one log, with what hides rows of them, by path."""
     if not wanted:
         return {}
     files, _ = tables.table_of(state, table)

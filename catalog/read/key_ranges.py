@@ -115,7 +115,9 @@ def key_ranges(logs: Sequence[TableFacts], target: pa.Schema) -> KeyRanges:
     known_low, low, known_high, high = _ranks(found, target.field(0).type)
     return KeyRanges(
         logs=_joined([some.logs for some in found]),
-        paths=pa.concat_arrays([some.paths for some in found]) if found else column((), pa.string()),
+        paths=pa.concat_arrays([some.paths for some in found])
+        if found
+        else column((), pa.string()),
         rows=rows,
         low=np.where(known_low, low, _LEAST),
         high=np.where(known_high, high, _GREATEST),
@@ -178,7 +180,9 @@ def _ranks(
     low, high = _known(lows, counts), _known(highs, counts)
     if wanted is None or not is_text_kind(wanted):
         return low, _numbers(lows, counts), high, _numbers(highs, counts)
-    texts = [_texts(bounds, count) for bounds, count in zip([*lows, *highs], counts * 2, strict=True)]
+    texts = [
+        _texts(bounds, count) for bounds, count in zip([*lows, *highs], counts * 2, strict=True)
+    ]
     ranks = _dense(texts)
     return low, ranks[: len(low)], high, ranks[len(low) :]
 

@@ -116,7 +116,7 @@ class TableKeys:
         return len(self._places)
 
     def meeting(self, writer: str, keys: Sequence[str]) -> list[int]:
-        """Per file of a log how many files are looked into to resolve its keys, itself too; 0: none.
+        """Per file of a log how many files are looked into to resolve its keys; 0: none.
 
         Args:
             keys: Of their objects.
