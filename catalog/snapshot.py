@@ -84,7 +84,7 @@ class Snapshot(EngineReads):
         """The same writers at their newest revisions; this very object if nothing is new. Never
         goes back.
 
-        A writer that is new to the database is not seen: open a new snapshot for that.
+        A writer that is new to the database is not seen.
 
         Raises:
             SameLogTwice: A log was replaced by a copy of another one of these.
@@ -108,8 +108,7 @@ class Snapshot(EngineReads):
     def tables(self) -> list[str]:
         """Names of the tables, sorted. A table whose files were all removed is still one.
 
-        Where a part of the names is damaged the others are given, with a `TablesWarning` that says
-        which range is missing.
+        Where a part of the names is damaged the others are given, with a `TablesWarning`.
 
         Raises:
             CorruptError: None can be listed.
@@ -198,7 +197,8 @@ class Snapshot(EngineReads):
             writer, path, partition, size_bytes, row_count, kept (bool), reason: which part of the
             predicate no row can meet, and by what the log knows (or "bloom filter"); empty for
             files that are kept; bloom_filters: in how many row groups `scan` asks one; deletes:
-            what hides rows of a file that is kept. In the order of `files`.
+            what hides rows of a file that is kept; key_files: among how many its keys are resolved.
+            In the order of `files`.
         Raises: As for `files`.
         Requests: As for `files`; where a column must equal a value, those of `file_parts`; with
             `read_filters` also 1 GET for each of these filters.
@@ -212,7 +212,7 @@ class Snapshot(EngineReads):
             left = list(self._parts_of(state, asked))
             folder = base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
-            found = with_hidden_rows(found, keys, left)
+            found = with_hidden_rows(found, keys, left, self._tables.key_files(state, table, keys))
             parts.append(with_filters(found, self._store, keys, left, asked, read=read_filters))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
@@ -294,7 +294,7 @@ class Snapshot(EngineReads):
                 out.
         Returns:
             In the order of `scan`: see `read.file_order`.
-        Requests: those of `scan`, without those for files.
+        Requests: those of `scan`, without those for files; of a table with a key for its columns.
         """
         return self._parts(self._asked(table, where, partition, writer))
 
@@ -325,9 +325,8 @@ class Snapshot(EngineReads):
             return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
 
         def bare() -> BareFiles | None:
-            if touched():
-                return None
-            return bare_files(self._store, schemas, schema, held, partial(self._parts, whole))
+            parts = partial(self._parts, whole)
+            return None if touched() else bare_files(self._store, schemas, schema, held, parts)
 
         touched = partial(self._tables.touched, table)
         whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
@@ -351,8 +350,8 @@ class Snapshot(EngineReads):
         return row_filter(where, schemas, table, decides=decides)
 
     def _parts(self, asked: Asked) -> list[FilePart]:
-        states = self._tables.of_writer(asked.writer)
-        found = [(state, list(self._parts_of(state, asked))) for state in states]
+        logs = self._tables.of_writer(asked.writer)
+        found = [(state, list(self._parts_of(state, asked))) for state in logs]
         return self._tables.resolved(self._store, asked.table, found)
 
     def _parts_of(self, state: State, asked: Asked) -> Iterator[FilePart]:

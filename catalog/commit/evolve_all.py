@@ -35,6 +35,7 @@ class Evolved:
     Attributes:
         writer: Whose.
         before, after: The columns that its files show.
+        key: The columns of the table's key after it, in this log.
         changes: Whether anything is to be changed in this log.
         revision: That says so; None: it isn't committed.
     """
@@ -42,6 +43,7 @@ class Evolved:
     writer: str
     before: pa.Schema
     after: pa.Schema
+    key: tuple[str, ...]
     changes: bool
     revision: int | None = None
 
@@ -148,7 +150,8 @@ def _planned(state: State, table: str, change: Change) -> Evolved:
     visible, known = visible_columns(state, table, before, dropped=change.drop)
     message = evolved(visible, before, known, change, table)
     after = decode_definition(message, "the change")
-    return Evolved(state.writer, visible, after.schema, _differs(visible, before, after))
+    changes = _differs(visible, before, after)
+    return Evolved(state.writer, visible, after.schema, after.key, changes)
 
 
 def _differs(visible: pa.Schema, before: Definition | None, after: Definition) -> bool:

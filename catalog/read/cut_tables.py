@@ -167,6 +167,12 @@ class CutTables:
         keys = self.keys_of(table)
         return 0 if keys is None else keys.touched()
 
+    def key_files(self, state: State, table: str, files: Sequence[str]) -> list[int]:
+        """Per file of a log among how many its keys are resolved; 0: they are known, or there is no
+        key. See `touched`."""
+        keys = self.keys_of(table)
+        return [0] * len(files) if keys is None else keys.meeting(state.writer, files)
+
     def resolved(
         self, store: Store, table: str, asked: Sequence[tuple[State, Sequence[FilePart]]]
     ) -> list[FilePart]:

@@ -196,7 +196,10 @@ class Model:
         (path,) = said.paths
         if clock is None:
             found = self.catalog.snapshot("db").files("t", writer=name, details=True)
-            clock = (0, found.filter(pa.compute.field("path") == path).column("last_clock")[0].as_py())
+            clock = (
+                0,
+                found.filter(pa.compute.field("path") == path).column("last_clock")[0].as_py(),
+            )
             assert all(clock[1] > each for each in own)
         self.learn(name, tx, [path], clock[1])
         assert {row["id"] for row in self.files[name, path].rows} == set(last.values())
