@@ -67,5 +67,10 @@ class EvolvesTables:
         from .commit.evolve_all import evolve_all
         from .data.evolution import make_change
 
-        asked = make_change(**change)
-        return evolve_all(self, database, value_of(table), asked, writers, execute=execute)
+        asked, snapshot = make_change(**change), self.snapshot(database)
+
+        def opened(name: str) -> Writer:
+            return self.writer(name, snapshot.database, shared=True)
+
+        tables = snapshot._tables
+        return evolve_all(tables, opened, value_of(table), asked, writers, execute=execute)

@@ -108,8 +108,9 @@ def _intent(
             intent.actions += _schema(schemas[name])
         intent.actions += [_remove(table, path) for table, path in file.removes]
         intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
+    features = state.reader_features & state.writer_features
     for data in item.definitions:
-        intent.actions += definition_actions(state, wire.Definition.FromString(data))
+        intent.actions += definition_actions(features, wire.Definition.FromString(data))
     if item.forgotten:
         lost = [wire.SchemaName(table=table, fingerprint=name) for table, name in item.forgotten]
         intent.actions.append(wire.Action(forget=wire.Forget(schemas=lost)))

@@ -15,6 +15,7 @@ from ..catalog.format.objects import generations_of
 from ..catalog.log.applications import Applications
 from ..catalog.log.known_schemas import SchemaEntry
 from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.replay import locations_of
 from ..errors import CorruptError
 
 if TYPE_CHECKING:
@@ -198,12 +199,11 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
         elif kind == "schema":
             _learn(known, action.schema, revision, transaction.key)
         elif kind == "definition":
-            message = action.definition.SerializeToString(deterministic=True)
-            known.definitions[action.definition.table] = message
+            said = action.definition.SerializeToString(deterministic=True)
+            known.definitions[action.definition.table] = said
         elif kind == "forget":
             _forget(known, action.forget)
-        elif kind == "location":
-            known.locations |= {action.location.url}
+    known.locations |= locations_of(message.actions)
 
 
 def _add(known: KnownLog, table: str, facts: dict[str, Any], revision: int) -> None:

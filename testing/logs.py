@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..catalog.format.definitions import encode_definition
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import LogObject, log_folder, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction, encode_transaction
 from ..catalog.format.pieces import open_segment
-from ..catalog.format.schema import encode_schema
+from ..catalog.format.schema import encode_schema, generation
 from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.checkpoint import EncodedCheckpoint, encode_state
 from ..catalog.log.checkpoint_state import state_of_checkpoint
@@ -41,6 +42,12 @@ def schema_action(table: str = "t", schema: pa.Schema = SCHEMA) -> wire.Action:
         ],
     )
     return wire.Action(schema=item)
+
+
+def definition_action(table: str = "t", schema: pa.Schema = SCHEMA) -> wire.Action:
+    """The action that defines the columns of a table as files of a schema have them."""
+    sources = {field.name: [(field.name, generation(field))] for field in schema}
+    return wire.Action(definition=encode_definition(table, schema, sources, {}, []))
 
 
 def add_action(

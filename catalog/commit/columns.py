@@ -91,7 +91,8 @@ class Columns:
             visible, known = visible_columns(
                 state, table, before, own, removed, dropped=change.drop
             )
-            return definition_actions(state, evolved(visible, before, known, change, table))
+            features = state.reader_features & state.writer_features
+            return definition_actions(features, evolved(visible, before, known, change, table))
 
         return self._session.ask(asked)
 
@@ -163,8 +164,8 @@ def _fitted(each: pa.Field, definition: Definition, *, checked: bool) -> pa.Fiel
             raise SchemaConflict(
                 f"Column {name!r} of table {definition.table!r} was renamed to {called!r}",
                 key=name,
-                hint=f"Nothing was written. Name it {called!r} in the data; for a new column of the "
-                f"old name: tx.evolve({definition.table!r}, add={{{name!r}: ...}})",
+                hint=f"Nothing was written. Name it {called!r} in the data; for a new column of "
+                f"the old name: tx.evolve({definition.table!r}, add={{{name!r}: ...}})",
             )
     if any(name == old for old, _ in definition.dropped):
         raise SchemaConflict(

@@ -16,16 +16,16 @@ from ..format.schema import generation
 from .columns import visible_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
     from ..data.evolution import Change
-    from ..evolves import EvolvesTables
     from ..format.definitions import Definition, Identity
     from ..log.state import State
-    from ..snapshot import Snapshot
+    from ..read.cut_tables import CutTables
     from .transaction import Transaction
+    from .writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,21 @@ class Evolved:
 
 
 def evolve_all(
-    catalog: EvolvesTables,
-    database: str,
+    tables: CutTables,
+    opened: Callable[[str], Writer],
     table: str,
     change: Change,
     writers: Sequence[str] | None,
     *,
     execute: bool,
 ) -> list[Evolved]:
-    """See `Catalog.evolve`."""
-    snapshot = catalog.snapshot(database)
-    states = _states(snapshot, table, writers)
+    """See `Catalog.evolve`.
+
+    Args:
+        tables: Of the newest cut.
+        opened: Opens the log of a writer as a guest.
+    """
+    states = _states(tables, table, writers)
     whole = _for_all(states, table, change)
     planned = [_planned(state, table, whole) for state in states]
     _refuse_apart(planned, whole, table)
@@ -68,7 +72,7 @@ def evolve_all(
         with ExitStack() as stack:
             begun: dict[str, Transaction] = {}
             for name in (item.writer for item in planned if item.changes):
-                writer = stack.enter_context(catalog.writer(name, snapshot.database, shared=True))
+                writer = stack.enter_context(opened(name))
                 begun[name] = writer.transaction(operation="maintenance")
                 stack.callback(begun[name].discard)
                 begun[name]._evolve(table, whole)
@@ -90,10 +94,9 @@ def _commit(begun: dict[str, Transaction], done: dict[str, int]) -> None:
         done[name] = info.revision
 
 
-def _states(snapshot: Snapshot, table: str, writers: Sequence[str] | None) -> list[State]:
+def _states(tables: CutTables, table: str, writers: Sequence[str] | None) -> list[State]:
     if isinstance(writers, str):
         raise UsageError(f"writers= is a list, not {writers!r}", hint=f"Give [{writers!r}]")
-    tables = snapshot._tables
     names = [None] if writers is None else list(dict.fromkeys(writers))
     chosen = [state for name in names for state in tables.of_writer(name)]
     found = [state for state in chosen if tables.schemas_of(state, table)]
@@ -178,8 +181,8 @@ def _refuse_apart(planned: Sequence[Evolved], change: Change, table: str) -> Non
         if len(set(found.values())) > 1:
             newest = max(found, key=lambda writer: found[writer])
             raise SchemaConflict(
-                f"A column {name!r} of table {table!r} was dropped in the log of {newest!r}, and is "
-                "in use in others",
+                f"A column {name!r} of table {table!r} was dropped in the log of {newest!r}, and "
+                "is in use in others",
                 key=name,
                 writers=tuple(found),
                 hint="Take another name, or drop the column in all logs first",

@@ -41,10 +41,7 @@ class Found(NamedTuple):
             return batch
         columns = [batch.column(own) for own in self.stored.values()]
         columns += [pa.repeat(value, batch.num_rows) for value in self.defaults.values()]
-        names = [*self.stored, *self.defaults]
-        if not names:
-            return batch.select([])
-        return pa.RecordBatch.from_arrays(columns, names=names)
+        return pa.RecordBatch.from_arrays(columns, names=[*self.stored, *self.defaults])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +65,8 @@ class Shown:
     @property
     def is_as_stored(self) -> bool:
         """Whether readers see what the files have, and nothing else."""
-        same = self.schema.names == self.own.names == list(self.stored)
-        return same and all(name == own for name, own in self.stored.items())
+        same = self.schema.names == self.own.names and self.schema.types == self.own.types
+        return same and all(self.stored.get(name) == name for name in self.own.names)
 
     def found(self, target: pa.Schema) -> Found:
         """What there is of the columns of a target: same name, same generation."""

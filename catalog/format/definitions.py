@@ -52,7 +52,7 @@ class Definition:
 
     def identities(self) -> set[Identity]:
         """All columns of files that it knows."""
-        return self.dropped.union(*self.sources.values())
+        return set(self.dropped).union(*self.sources.values())
 
 
 def field_of(name: str, kind: pa.DataType, number: int) -> pa.Field:

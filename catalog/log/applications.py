@@ -23,10 +23,10 @@ from ..format.segments import APPLICATIONS_COLUMNS, ascends
 from ..format.wire_kinds import APPLICATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ..format.objects import DecodedTransaction
-    from .state import State
+    from ..format.pieces import Piece
 
 
 @dataclass(slots=True)
@@ -106,14 +106,20 @@ class Applications:
         )
 
 
-def load_applications(state: State) -> Applications:
-    """Those of a state, read anew; to be called within `State.sound`."""
+def load_applications(
+    pieces: Sequence[Piece], bodies: Sequence[memoryview], tail: Iterable[DecodedTransaction]
+) -> Applications:
+    """Those of a state.
+
+    Args:
+        pieces, bodies: Those of the base that hold some, and their Arrow IPC bytes.
+        tail: The transactions since.
+    """
     applications = Applications()
-    wanted = state.of_kind(APPLICATIONS)
-    for piece, data in zip(wanted, state.bytes_of(wanted), strict=True):
+    for piece, data in zip(pieces, bodies, strict=True):
         rows = decode_segment(data, APPLICATIONS, piece.rows, piece.where)
         applications.load(rows, piece.where)
-    for transaction in state.tail:
+    for transaction in tail:
         applications.apply(transaction)
     return applications
 

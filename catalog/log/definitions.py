@@ -1,4 +1,4 @@
-"""The definitions of a log, by table: pieces of a checkpoint and what transactions said since. Pure.
+"""The definitions of a log: pieces of a checkpoint, and what transactions said since. Pure.
 
 Source: docs/format.md, sections 5.5 and 6.2.
 """
@@ -6,8 +6,9 @@ Source: docs/format.md, sections 5.5 and 6.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from ...errors import CorruptObject
 from ..format.columns import rows_to_table
 from ..format.definitions import FEATURE, decode_definition, parse_definition
 from ..format.segment_bytes import decode_segment
@@ -16,12 +17,16 @@ from ..format.wire_kinds import DEFINITIONS
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence, Set
+
     import pyarrow as pa
 
     from ..format.definitions import Definition
     from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
-    from .state import State
+
+
+_AT_ONCE: Final = 1_024  # rows as Python's objects take many times their bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class Definitions:
 
     def load(self, rows: pa.Table, where: str) -> None:
         """Take in a DEFINITIONS segment that was found sound."""
-        for row in rows.to_pylist():
+        for row in _rows(rows):
             self.entries[row["table"]] = DefinitionEntry(row["definition"], row["revision"], where)
 
     def apply(self, transaction: DecodedTransaction) -> None:
@@ -108,18 +113,25 @@ class Definitions:
         return rows_to_table(rows, DEFINITIONS_COLUMNS)
 
 
-def load_definitions(state: State) -> Definitions:
-    """The definitions of a state, read anew; to be called within `State.sound`.
+def load_definitions(
+    pieces: Sequence[Piece],
+    bodies: Sequence[memoryview],
+    newest: int,
+    tail: Iterable[DecodedTransaction],
+) -> Definitions:
+    """The definitions of a state.
 
+    Args:
+        pieces, bodies: Those of the base that hold some, and their Arrow IPC bytes.
+        newest: The revision of the base.
+        tail: The transactions since.
     Raises:
         CorruptObject: A piece is damaged, or isn't what its reference says.
     """
     found = Definitions()
-    wanted = state.of_kind(DEFINITIONS)
-    for piece, data in zip(wanted, state.bytes_of(wanted), strict=True):
-        assert state.base is not None
-        found.load(decode_definitions(data, piece, state.base.message.revision), piece.where)
-    for transaction in state.tail:
+    for piece, data in zip(pieces, bodies, strict=True):
+        found.load(decode_definitions(data, piece, newest), piece.where)
+    for transaction in tail:
         found.apply(transaction)
     return found
 
@@ -136,10 +148,8 @@ def decode_definitions(
         CorruptObject: It is damaged.
         UnsupportedFeature: It holds more than this version knows (if `exact`).
     """
-    from ...errors import CorruptObject
-
     rows = decode_segment(data, DEFINITIONS, piece.rows, piece.where, exact=exact)
-    for row in rows.to_pylist():
+    for row in _rows(rows):
         message = parse_definition(row["definition"], piece.where)
         if message.table != row["table"] or row["revision"] > newest:
             raise CorruptObject(
@@ -149,9 +159,17 @@ def decode_definitions(
     return rows
 
 
-def definition_actions(state: State, message: wire.Definition) -> list[wire.Action]:
-    """The action that defines a table, after the one that requires what it takes to read it."""
+def _rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in rows.to_batches(max_chunksize=_AT_ONCE):
+        yield from batch.to_pylist()
+
+
+def definition_actions(features: Set[str], message: wire.Definition) -> list[wire.Action]:
+    """The action that defines a table, after the one that requires what it takes to read it.
+
+    Args:
+        features: That the log requires already, of readers and of writers.
+    """
     upgrade = wire.Upgrade(required_reader_features=[FEATURE], required_writer_features=[FEATURE])
-    known = FEATURE in state.reader_features & state.writer_features
-    first = [] if known else [wire.Action(upgrade=upgrade)]
+    first = [] if FEATURE in features else [wire.Action(upgrade=upgrade)]
     return [*first, wire.Action(definition=message)]

@@ -19,7 +19,7 @@ from ..format.names import first_slot_uuid, segments_folder
 from ..format.pieces import OF_A_PART
 from ..format.references import check_live_rows, decode_references
 from ..format.run import Run
-from ..format.wire_kinds import FILES, HISTORY, SCHEMAS
+from ..format.wire_kinds import APPLICATIONS, DEFINITIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications, load_applications
 from .definitions import Definitions, load_definitions
 from .deletes import Deletes, deletes_of
@@ -186,14 +186,14 @@ class State:
     def definitions(self) -> Definitions:
         """What the columns of tables are."""
         if self._definitions is None:
-            self._definitions = self.sound(partial(load_definitions, self))
+            self._definitions = self.sound(self._load_definitions)
         return self._definitions
 
     @property
     def applications(self) -> Applications:
         """Application versions."""
         if self._applications is None:
-            self._applications = self.sound(partial(load_applications, self))
+            self._applications = self.sound(self._load_applications)
         return self._applications
 
     @property
@@ -371,6 +371,14 @@ class State:
         for piece in wanted:
             schemas.load(self._schema_rows[piece.place], piece.where, only)
         return schemas
+
+    def _load_definitions(self) -> Definitions:
+        pieces, newest = self.of_kind(DEFINITIONS), self.base.message.revision if self.base else -1
+        return load_definitions(pieces, self.bytes_of(pieces), newest, self.tail)
+
+    def _load_applications(self) -> Applications:
+        pieces = self.of_kind(APPLICATIONS)
+        return load_applications(pieces, self.bytes_of(pieces), self.tail)
 
     def load_history(self) -> History:
         """The history, read anew; to be called within `sound`."""

@@ -9,10 +9,12 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import SchemaConflict
 from ..data.unify import unify
-from ..format.columns import numbers
+from ..format import compute as pc
+from ..format.columns import column, numbers
 from .cut_tables import CutTables
 
 if TYPE_CHECKING:
@@ -80,9 +82,9 @@ class AgreeingTables(CutTables):
 
 def _warn(error: SchemaConflict, files: Files, table: str, fingerprint: bytes) -> None:
     rows = files.table(table)
-    held = _of_schemas(rows.column("schema_fingerprint").to_pylist(), {fingerprint})
-    paths = sorted(rows.column("path").to_numpy()[held].tolist())
-    count = int(numbers(rows.column("row_count"))[held].sum())
+    rows = rows.filter(_are_of(rows.column("schema_fingerprint"), {fingerprint}))
+    paths = sorted(rows.column("path").to_pylist())
+    count = int(numbers(rows.column("row_count")).sum())
     more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
     warnings.warn(
         f"{error.message}: left out are {count:,} rows of {', '.join(paths[:_NAMED])}{more}",
@@ -91,8 +93,8 @@ def _warn(error: SchemaConflict, files: Files, table: str, fingerprint: bytes) -
     )
 
 
-def _of_schemas(fingerprints: list[bytes], wanted: Set[bytes]) -> np.ndarray:
-    return np.array([one in wanted for one in fingerprints], np.bool_)
+def _are_of(fingerprints: pa.ChunkedArray, wanted: Set[bytes]) -> pa.ChunkedArray:
+    return pc.is_in(fingerprints, column(sorted(wanted), pa.binary(16)))
 
 
 def _without(files: Files, table: str, lost: Set[bytes]) -> Files:
@@ -103,7 +105,7 @@ def _without(files: Files, table: str, lost: Set[bytes]) -> Files:
             start, end = part.run.ranges[table]
             names = part.run.core.column("schema_fingerprint").slice(start, end - start)
             dead = np.zeros(part.run.rows, np.bool_) if part.dead is None else part.dead.copy()
-            dead[start:end] |= _of_schemas(names.to_pylist(), lost)
+            dead[start:end] |= numbers(_are_of(names, lost))
             part.dead = dead
     added = found.added.get(table, {})
     found.added[table] = {

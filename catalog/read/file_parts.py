@@ -52,10 +52,13 @@ def file_parts(
             so by the footer that the log has seen: of a file whose footer it can't tell all are.
         blooms: By path the filters to be asked, where there are some; of these files likewise.
     """
+    forms: dict[bytes, Shown] = {}
     for path, size, count, fingerprint, footer_bytes, digest, groups, partition in zip(
         *(rows.column(name).to_pylist() for name in _COLUMNS), strict=True
     ):
-        form = shown(fingerprint)
+        form = forms.get(fingerprint)
+        if form is None:
+            form = forms[fingerprint] = shown(fingerprint)
         seen = footer_bytes and digest != UNKNOWN_DIGEST
         yield FilePart(
             folder + path,

@@ -27,7 +27,14 @@ from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.logs import LogBuilder, add_action, live_paths, remove_action, schema_action
+from lakelog.testing.logs import (
+    LogBuilder,
+    add_action,
+    definition_action,
+    live_paths,
+    remove_action,
+    schema_action,
+)
 
 # A history: for each commit, which files change hands, and whether a checkpoint follows.
 STEPS = st.lists(
@@ -49,6 +56,9 @@ def history(steps, *, checkpoints=True):
             change = remove_action if path in live else add_action
             actions.append(change(path, table))
             live ^= {path}
+        if number % 3 == 1:
+            kinds = [pa.int64(), pa.float64()][number % 2]
+            actions.append(definition_action("tü"[number % 2], pa.schema([("a", kinds)])))
         log.commit(*actions, app=(f"app{number % 3}", number) if number % 2 else ("", 0))
         if follows and checkpoints:
             log.checkpoint()
@@ -64,7 +74,8 @@ def meaning(state):
         state.committed_at_us, state.transaction_id, state.reader_features, state.writer_features,
         state.named, live_paths(state), files.count,
         [files.table(table).sort_by("path").to_pylist() for table in sorted(tables)],
-        sorted(state.schemas.entries), state.applications.versions(),
+        sorted(state.schemas.entries), sorted(state.definitions.entries.items(), key=repr),
+        state.applications.versions(),
         state.history.table().to_pylist(),
     )  # fmt: skip
 
@@ -171,9 +182,13 @@ def add_with_statistics(path):
 def test_a_further_column_that_would_be_lost_prevents_a_checkpoint(kind, spill):
     with spilling(spill):
         log = LogBuilder()
-        log.commit(schema_action("t"), add_with_statistics("data/0"), app=("a", 1))
+        log.commit(
+            schema_action("t"), definition_action("t"), add_with_statistics("data/0"), app=("a", 1)
+        )
         log.state = log.reload(encoded_as_by_a_later_version(log, kind))
-        log.commit(schema_action("u"), add_with_statistics("data/1"), app=("b", 1))
+        log.commit(
+            schema_action("u"), definition_action("u"), add_with_statistics("data/1"), app=("b", 1)
+        )
         assert meaning(log.copy()), "it can be read"
         with pytest.raises(UnsupportedFeature, match="writes no checkpoint"):
             encode_state(log.copy())

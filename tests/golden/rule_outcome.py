@@ -25,7 +25,7 @@ def told_by_all(log: Small, go: GoReader | None = None) -> str:
         assert text(other) == text(base), (reader, list(differences(base, other)))
     if base["verdict"] != OK:
         return str(base["verdict"])
-    parts = [(name, base[name]) for name in ("history", "applications")]
+    parts = [(name, base[name]) for name in ("history", "applications", "definitions")]
     for table in base["tables"].values():
         parts += [(name, table[name]) for name in ("files", "schemas")]
     bad = {f"{name} {word}" for name, word in parts if word in ("damaged", "too-new")}

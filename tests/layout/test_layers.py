@@ -31,7 +31,8 @@ ROOMS = {
     "commit": 4,
     "engines": 4,
     "snapshot": 5,
-    "catalog": 6,
+    "evolves": 6,
+    "catalog": 7,
 }
 # No store, no clock, no randomness, no threads: values in, values out.
 PURE = ("format", "log", "where")

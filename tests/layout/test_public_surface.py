@@ -11,17 +11,18 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "databases", "history", "margins", "snapshot", "store", "url", "wide", "writer",
-        "writers",
+        "ambient", "databases", "evolve", "history", "margins", "snapshot", "store", "url", "wide",
+        "writer", "writers",
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "explain", "file_parts", "files", "refresh",
         "judged", "row_filter",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
-        "token",
+        "token", "without_conflicts",
     },
     "Transaction": {
-        "add", "add_all", "commit", "commit_info", "discard", "remove", "transaction_id", "write",
+        "add", "add_all", "commit", "commit_info", "discard", "evolve", "remove", "transaction_id",
+        "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",

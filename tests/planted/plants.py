@@ -9,6 +9,7 @@ import os
 
 import plants_blooms
 import plants_clocks
+import plants_columns
 import plants_commit
 import plants_gc
 import plants_in_place
@@ -23,6 +24,7 @@ from planting import PLANTS
 PARTS = (
     plants_blooms,
     plants_clocks,
+    plants_columns,
     plants_commit,
     plants_gc,
     plants_in_place,

@@ -1,0 +1,109 @@
+"""One change in the logs of all writers, and reading without files that conflict."""
+
+from __future__ import annotations
+
+import warnings
+
+import pyarrow as pa
+import pytest
+from evolution_cases import INT, TEXT, Lake, same_in_every_engine, write
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.read.agreeing import ConflictWarning
+from lakelog.errors import (
+    CapabilityMissing,
+    SchemaConflict,
+    TableNotFound,
+    UsageError,
+    WriterNotFound,
+)
+from lakelog.testing.doubles import PlainStore
+
+
+@pytest.fixture
+def lake() -> Lake:
+    found = Lake()
+    found.do(write(a=(TEXT, ["x"]), b=(INT, [1])), writer="v")
+    found.do(write(a=(TEXT, ["y"])), writer="w")
+    found.do(lambda tx: tx.write("other", pa.table({"o": [1]})), writer="u")
+    return found
+
+
+def test_all_logs_that_know_the_table_are_changed_in_one_commit_each(lake: Lake) -> None:
+    done = lake.catalog.evolve("db", "t", drop=["b"], rename={"a": "c"})
+    assert [(item.writer, item.revision, item.after.names) for item in done] == [
+        ("v", 1, ["c"]), ("w", 1, ["c"]),
+    ]  # fmt: skip
+    same_in_every_engine(lake.now, [{"c": "x"}, {"c": "y"}])
+    with pytest.raises(SchemaConflict, match="dropped"):  # where it never was, too
+        lake.do(write(b=(INT, [1])), writer="w")
+    done = lake.catalog.evolve("db", "t", add={"b": INT}, default={"b": 50})
+    lake.do(write(b=(INT, [2])), writer="w")
+    same_in_every_engine(lake.now, [{"c": "x", "b": 50}, {"c": "y", "b": 50}, {"c": None, "b": 2}])
+
+
+def test_a_change_that_stands_in_some_logs_is_made_in_the_others(lake: Lake) -> None:
+    lake.catalog.evolve("db", "t", writers=["v"], add={"n": INT}, default={"n": 3})
+    assert lake.rows(columns=["n"]) == [{"n": 3}, {"n": None}]
+    done = lake.catalog.evolve("db", "t", add={"n": INT}, default={"n": 3})
+    assert [(item.writer, item.changes) for item in done] == [("v", False), ("w", True)]
+    assert lake.rows(columns=["n"]) == [{"n": 3}, {"n": 3}]
+    assert lake.now.cut.revisions == {"u": 0, "v": 1, "w": 1}
+
+
+def test_nothing_is_committed_without_execute(lake: Lake) -> None:
+    (first, _) = lake.catalog.evolve("db", "t", drop=["a"], add={"z": INT}, execute=False)
+    assert (first.before.names, first.after.names) == (["a", "b"], ["b", "z"])
+    assert lake.now.cut.revisions == {"u": 0, "v": 0, "w": 0}
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        ({"drop": ["nope"]}, UsageError, "no column 'nope'"),
+        ({"drop": ["a"]}, Exception, "no columns"),  # `w` has no other
+        ({"add": {"b": TEXT}}, SchemaConflict, "has a column 'b'"),
+        ({"drop": ["a"], "writers": ["nobody"]}, WriterNotFound, "nobody"),
+        ({"drop": ["a"], "writers": ["u"]}, TableNotFound, "'u' knows table 't'|u knows table"),
+        ({"drop": ["a"], "writers": "w"}, UsageError, "list"),
+    ],
+)
+def test_what_can_t_be_is_refused_before_anything_is_committed(lake, asked, error, said) -> None:
+    with pytest.raises(error, match=said):
+        lake.catalog.evolve("db", "t", **asked)
+    assert lake.now.cut.revisions == {"u": 0, "v": 0, "w": 0}
+
+
+def test_a_name_that_only_one_log_has_dropped_can_t_come_back_unseen(lake: Lake) -> None:
+    lake.do(lambda tx: tx.evolve("t", drop=["b"]), writer="v")
+    lake.do(write(b=(INT, [9])), writer="w")
+    with pytest.raises(SchemaConflict, match="dropped in the log of 'v'"):
+        lake.catalog.evolve("db", "t", add={"b": INT})
+
+
+def test_a_store_without_put_if_absent_takes_no_guests(lake: Lake) -> None:
+    plain = Catalog(PlainStore(lake.catalog.store))
+    with pytest.raises(CapabilityMissing, match="Guests need put-if-absent"):
+        plain.evolve("db", "t", add={"n": INT})
+    assert lake.now.cut.revisions == {"u": 0, "v": 0, "w": 0}
+
+
+def test_files_whose_types_conflict_can_be_left_out(lake: Lake) -> None:
+    lake.do(write(a=(TEXT, ["z"]), b=(TEXT, ["one"])), writer="w")
+    with pytest.raises(SchemaConflict) as told:
+        lake.rows()
+    assert told.value.writers == ("v", "w")
+    assert "'b' of table 't'" in str(told.value)
+    assert str(told.value).count(".parquet") == 2
+    agreeing = lake.now.without_conflicts()
+    with pytest.warns(ConflictWarning, match="'b'.*left out are 1 rows of data/.*parquet"):
+        found = agreeing.to_arrow("t").to_pylist()
+    assert found == [{"a": "x", "b": 1}, {"a": "y", "b": None}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        same_in_every_engine(agreeing, found)
+        assert agreeing.files("t").num_rows == 2
+        assert agreeing.files("t", where="b = 1").num_rows == 1
+        assert agreeing.explain("t", "b = 1").num_rows == 2
+        assert agreeing.dataset("t").count_rows() == 2
+        assert agreeing.to_arrow("t", columns=["a"]).num_rows == 2
+    assert lake.now.to_arrow("t", columns=["a"]).num_rows == 3
