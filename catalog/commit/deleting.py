@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
@@ -24,9 +25,10 @@ from ..read.delete_plan import matching_rows, plan_delete, visible_rows
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .file_footer import footer_of
+from .other_keys import has_key_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ..data.scan import FilePart
     from ..log.build import Intent
@@ -103,6 +105,8 @@ class Deleting(ABC):
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
+            Before a file goes as a whole, those of `Catalog.snapshot`: another log may give the
+            table a key.
         """
         self._check_open()
         self._session.refuse_fenced()
@@ -115,10 +119,11 @@ class Deleting(ABC):
         gone = {path for own, path in self._removed if own == table}
 
         def planned(state: State) -> DeletePlan:
-            return plan_delete(state, table, where, gone, files_stay=stay)
+            return plan_delete(state, table, where, gone)
 
-        stay = bool(self._key_of(table))
         plan = self._session.ask_anew(planned)
+        if plan.whole and self._files_stay(table):
+            plan = plan.without_whole()
         by_rows = mode == "rows" or (mode == "auto" and plan.live >= MOST_TOMBSTONES)
         found = None
         if by_rows and plan.touched:
@@ -126,7 +131,8 @@ class Deleting(ABC):
             rows_of = matching_rows(
                 self._session.wide, list(touched_parts.values()), plan.tombstone
             )
-            found = Rows(self._session, table, touched_parts, rows_of, plan.revision, stay=stay)
+            stay = partial(self._files_stay, table)
+            found = Rows(self._session, table, touched_parts, rows_of, plan.revision, stay)
         whole = [*plan.whole, *(found.whole if found else ())]
         actions = [wire.Action(remove=wire.Remove(path=path, table=table)) for path in whole]
         bitmaps = found.bitmaps if found else []
@@ -147,6 +153,14 @@ class Deleting(ABC):
             rows = visible_rows(self._session.wide, parts) + (found.rows if found else 0)
         touched = len(bitmaps) if by_rows else len(plan.touched)
         return Deleted(len(whole), touched, tombstones, rows)
+
+    def _files_stay(self, table: str) -> bool:
+        """Whether a delete hides all rows of a file instead of letting it go: of a table with a key
+        older rows would be read again.
+
+        Requests: none if this log gives it the key; else those of `has_key_elsewhere`.
+        """
+        return bool(self._key_of(table)) or has_key_elsewhere(self._session, table)
 
     def _objects(
         self, bitmaps: Sequence[tuple[wire.RowDeletes, bytes]], before: Sequence[wire.Action]
@@ -181,7 +195,7 @@ class Rows:
         parts: By path the files that may hold them.
         matching: Per file their numbers, without those that are hidden.
         revision: Of the state that was looked at.
-        stay: Whether files stay of which no row is left.
+        stay: Tells whether files stay of which no row is left.
 
     Attributes:
         whole: Files of which no row is left, and that go.
@@ -196,8 +210,7 @@ class Rows:
         parts: Mapping[str, FilePart],
         matching: Sequence[np.ndarray],
         revision: int,
-        *,
-        stay: bool,
+        stay: Callable[[], bool],
     ) -> None:
         self.whole: list[str] = []
         self.bitmaps: list[tuple[wire.RowDeletes, bytes]] = []
@@ -215,7 +228,7 @@ class Rows:
             self.rows += len(new)
             before = known.rows(part.hidden.bitmaps) if part.hidden else np.zeros(0, np.uint32)
             found = np.union1d(new.astype(np.uint32), before)
-            if len(found) == part.row_count and not stay:
+            if len(found) == part.row_count and not stay():
                 self.whole.append(path)
                 continue
             item = wire.RowDeletes(

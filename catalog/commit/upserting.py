@@ -6,6 +6,7 @@ Source: docs/changing.md, "Keys".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class Upserting(Deleting):
             InvalidSchema: A type that no key can have, or a null in a column of the key. Nothing
                 was written.
             Else as `write` and `delete`.
-        Requests: Those of `write`. On a table with the key 1 GET for each piece of a checkpoint
+        Requests: Those of `write`; 1 LIST, and 1 GET for each new transaction. On a table with the key 1 GET for each piece of a checkpoint
             that holds files of the table, the first time; else those of `delete` by rows.
         """
         from ..data.dataframes import to_batches
@@ -99,6 +100,7 @@ class Upserting(Deleting):
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
+        self._session.ask_anew(lambda _: None)  # another may have given the table its key
         own = self._key_of(table)
         names = _names(key, own, table)
         schema, batches = to_batches(data)
@@ -143,10 +145,10 @@ class Upserting(Deleting):
         def looked(state: State) -> KeyMatches:
             return key_matches(state, table, keys, gone)
 
-        stay = bool(self._key_of(table))
         found = self._session.ask_anew(looked)
         matching = rows_with_keys(self._session.wide, found, keys)
-        return Rows(self._session, table, found.parts, matching, found.revision, stay=stay)
+        stay = partial(self._files_stay, table)
+        return Rows(self._session, table, found.parts, matching, found.revision, stay)
 
     def _newer(self, table: str) -> tuple[int, int]:
         """A clock above those of all files of a table, in the log and in this transaction."""

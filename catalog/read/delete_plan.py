@@ -6,7 +6,7 @@ Source: docs/changing.md, "Deletes".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -61,20 +61,18 @@ class DeletePlan:
     live: int
     revision: int
 
+    def without_whole(self) -> DeletePlan:
+        """The same delete without letting files go as a whole."""
+        return replace(self, whole=(), touched=self.whole + self.touched)
+
 
 def plan_delete(
-    state: State,
-    table: str,
-    where: str,
-    gone: Collection[str] = frozenset(),
-    *,
-    files_stay: bool = False,
+    state: State, table: str, where: str, gone: Collection[str] = frozenset()
 ) -> DeletePlan:
     """Judge the live files of a table by a predicate.
 
     Args:
         gone: Paths that are left out.
-        files_stay: Hide all rows of a file, instead of letting it go as a whole.
     Raises:
         TableNotFound: The log doesn't know the table.
         InvalidPredicate: No predicate over it.
@@ -91,8 +89,6 @@ def plan_delete(
     found = row_filter(where, tables.file_schemas(table), table)
     facts = tables.facts_of(state, table)
     whole, touched = _judged(facts, found, gone)
-    if files_stay:
-        whole, touched = (), whole + touched
     return DeletePlan(
         tombstone=_tombstone(table, where, found),
         whole=whole,

@@ -150,19 +150,17 @@ class Model:
             ("k0 IS NULL", lambda row: row["k0"] is None),
             (f"k0 = {literal(value)}", lambda row: row["k0"] == value),
         ])  # fmt: skip
-        before = self.live(name)
         with self.writers[name].transaction() as tx:
             said = tx.delete("t", text, mode=rng.choice(["auto", "predicate", "rows"]))
-        assert name not in self.keyed or said.files_removed == 0
+        assert said.files_removed == 0
         for file in list(self.files.values()):
             if file.writer == name:
                 file.gone |= {at for at, row in enumerate(file.rows) if means(row)}
-        self.removed(name, before)
 
     def upsert(self, name: str) -> None:
         rng = self.rng
         table = self.table(rng.choice([1, 4]), nulls=False)
-        before, other = self.live(name), rng.random() < 0.2
+        other = rng.random() < 0.2
         by = ["w"] if other else self.key
         own = [file.clock for file in self.files.values() if file.writer == name]
         with self.writers[name].transaction() as tx:
@@ -192,7 +190,6 @@ class Model:
                     count += len(met - file.gone)
                     file.gone |= met
             assert said.replaced == count
-        self.removed(name, before)
         (path,) = said.paths
         if clock is None:
             found = self.catalog.snapshot("db").files("t", writer=name, details=True)
@@ -203,17 +200,6 @@ class Model:
             assert all(clock[1] > each for each in own)
         self.learn(name, tx, [path], clock[1])
         assert {row["id"] for row in self.files[name, path].rows} == set(last.values())
-
-    def live(self, name: str) -> set[str]:
-        found = self.catalog.snapshot("db").files("t", writer=name)
-        return set(found.column("path").to_pylist())
-
-    def removed(self, name: str, before: set[str]) -> None:
-        """Files that a delete took out as a whole: all of their rows must be gone."""
-        for path in before - self.live(name):
-            file = self.files.pop((name, path))
-            assert len(file.gone) == len(file.rows)
-            assert name not in self.keyed
 
     # --- What must be read ------------------------------------------------------------------------
 
