@@ -1,5 +1,5 @@
-"""Upserts into a table of many rows, beside deltalake's merge: time, bytes written, and what reading
-the table takes afterwards.
+"""Upserts into a table of many rows, beside deltalake's merge: time, bytes written, and what
+reading the table takes afterwards.
 
     python bench/upsert.py [--rows 10000000] [--files 40] [--keys 1000] [--times 3]
 
@@ -129,8 +129,8 @@ def main() -> None:
             )  # fmt: skip
         peer_s, peer_bytes = ends.pop("deltalake, merge")
         for name, (our_s, our_bytes) in ends.items():
-            print(f"\n{name}: {peer_s / our_s:.1f}x the peer's speed, {peer_bytes / our_bytes:,.0f}x "
-                  "less written")  # fmt: skip
+            speed, less = peer_s / our_s, peer_bytes / our_bytes
+            print(f"\n{name}: {speed:.1f}x the peer's speed, {less:,.0f}x less written")
 
 
 if __name__ == "__main__":

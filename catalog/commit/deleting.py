@@ -87,8 +87,8 @@ class Deleting(ABC):
 
         It holds for files that are committed before: for none of this transaction's, nor for later
         ones. A file of which the log's statistics say that every row goes is removed; of others the
-        rows are hidden from readers, and the files stay as they are. Of a table with a key all files
-        stay: older rows of their keys would be read again.
+        rows are hidden from readers, and the files stay as they are. Of a table with a key all
+        files stay: older rows of their keys would be read again.
 
         Args:
             where: SQL text (docs/reading.md, "Predicates").
@@ -132,7 +132,9 @@ class Deleting(ABC):
                 self._session.wide, list(touched_parts.values()), plan.tombstone
             )
             stay = partial(self._files_stay, table)
-            found = Rows(self._session, table, touched_parts, rows_of, plan.revision, stay)
+            found = Rows(
+                self._session, table, touched_parts, rows_of, revision=plan.revision, stay=stay
+            )
         whole = [*plan.whole, *(found.whole if found else ())]
         actions = [wire.Action(remove=wire.Remove(path=path, table=table)) for path in whole]
         bitmaps = found.bitmaps if found else []
@@ -209,6 +211,7 @@ class Rows:
         table: str,
         parts: Mapping[str, FilePart],
         matching: Sequence[np.ndarray],
+        *,
         revision: int,
         stay: Callable[[], bool],
     ) -> None:

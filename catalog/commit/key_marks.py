@@ -1,5 +1,5 @@
-"""Files of a table with a key, as a transaction writes them: those that hold each key once are marked
-so, and need not be looked into where no other file has such keys.
+"""Files of a table with a key, as a transaction writes them: those that hold each key once are
+marked so, and need not be looked into where no other file has such keys.
 
 Source: docs/format.md, section 5.5.
 """

@@ -1,5 +1,5 @@
-"""Whether readers resolve the keys of a table, as far as other writers' logs say: this one's may say
-nothing of it.
+"""Whether readers resolve the keys of a table, as far as other writers' logs say: this one's may
+say nothing of it.
 
 Source: docs/changing.md, "Keys".
 """

@@ -91,8 +91,9 @@ class Upserting(Deleting):
             InvalidSchema: A type that no key can have, or a null in a column of the key. Nothing
                 was written.
             Else as `write` and `delete`.
-        Requests: Those of `write`; 1 LIST, and 1 GET for each new transaction. On a table with the key 1 GET for each piece of a checkpoint
-            that holds files of the table, the first time; else those of `delete` by rows.
+        Requests: Those of `write`; 1 LIST, and 1 GET for each new transaction. On a table with the
+            key 1 GET for each piece of a checkpoint that holds files of the table, the first time;
+            else those of `delete` by rows.
         """
         from ..data.dataframes import to_batches
 
@@ -148,7 +149,8 @@ class Upserting(Deleting):
         found = self._session.ask_anew(looked)
         matching = rows_with_keys(self._session.wide, found, keys)
         stay = partial(self._files_stay, table)
-        return Rows(self._session, table, found.parts, matching, found.revision, stay)
+        revision = found.revision
+        return Rows(self._session, table, found.parts, matching, revision=revision, stay=stay)
 
     def _newer(self, table: str) -> tuple[int, int]:
         """A clock above those of all files of a table, in the log and in this transaction."""
@@ -205,8 +207,8 @@ def _checked(rows: pa.Table, names: Sequence[str], table: str) -> list[str]:
     for name in names:
         if rows.column(name).null_count:
             raise InvalidSchema(
-                f"Column {name!r} of the key holds {rows.column(name).null_count} nulls: such a row "
-                "takes no other's place",
+                f"Column {name!r} of the key holds {rows.column(name).null_count} nulls: such a "
+                "row takes no other's place",
                 key=name,
                 hint="Nothing was written. Write such rows with tx.write",
             )

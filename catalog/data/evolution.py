@@ -139,7 +139,7 @@ def evolved(
     defaults = {name: c.default for name, c in columns.items() if c.default is not None}
     sources = {name: column.sources for name, column in columns.items()}
     key = _key(columns, before, change, table)
-    return encode_definition(table, schema, sources, defaults, dropped - used, key)
+    return encode_definition(table, schema, sources, defaults, dropped - used, key=key)
 
 
 def _column(shown: pa.Field, before: Definition | None) -> _Column:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -72,9 +73,7 @@ class _Rows(NamedTuple):
     places: np.ndarray
 
 
-def superseded_rows(
-    store: Store, files: Sequence[KeyFile], target: pa.Schema
-) -> list[np.ndarray]:
+def superseded_rows(store: Store, files: Sequence[KeyFile], target: pa.Schema) -> list[np.ndarray]:
     """Per file the numbers of its rows that a newer row of the same key supersedes, ascending; for
     those that aren't wanted nothing.
 
@@ -180,10 +179,8 @@ def _read(
     batches, places = [], []
     for batch, numbered in _batches(store, part, target):
         kept = _kept(batch, within)
-        if kept is not None:
-            batch, numbered = batch.filter(array(kept)), numbered[kept]
-        batches.append(batch)
-        places.append(numbered.astype(np.uint32))
+        batches.append(batch if kept is None else batch.filter(array(kept)))
+        places.append((numbered if kept is None else numbered[kept]).astype(np.uint32))
     keys = pa.Table.from_batches(batches, target).rename_columns(_names(target))
     found = _Rows(keys, np.concatenate(places) if places else np.zeros(0, np.uint32))
     if among is None or not len(found.places):
@@ -245,4 +242,4 @@ def _ranges(
     at = np.unique(np.linspace(0, len(values) - 1, count + 1).astype(np.int64)[1:-1])
     cuts = pc.unique(values.take(array(at)))
     ends: list[Any] = [None, *cuts, None]
-    return [_Range(start, end) for start, end in zip(ends, ends[1:], strict=False)]
+    return [_Range(start, end) for start, end in pairwise(ends)]

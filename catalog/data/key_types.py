@@ -1,4 +1,5 @@
-"""Types of columns that a key can have: those whose values are the same or not, and nothing else. Pure.
+"""Types of columns that a key can have: those whose values are the same or not, and nothing else.
+Pure.
 
 Source: docs/changing.md, "Keys".
 """

@@ -66,6 +66,7 @@ def encode_definition(
     sources: Mapping[str, Iterable[Identity]],
     defaults: Mapping[str, pa.Scalar],
     dropped: Iterable[Identity],
+    *,
     key: Iterable[str] = (),
 ) -> wire.Definition:
     """A definition as the log has it."""

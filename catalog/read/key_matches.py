@@ -140,7 +140,8 @@ def rows_with_keys(store: Store, found: KeyMatches, keys: pa.Table) -> list[np.n
             batches.append(batch)
             places.append(numbered)
         rows = pa.Table.from_batches(batches, target)
-        return np.concatenate(places)[wanted.among(rows)]
+        met: np.ndarray = np.concatenate(places)[wanted.among(rows)]
+        return met
 
     return parallel(of_file, list(found.parts.values()), at_once=_AT_ONCE)
 

@@ -1,5 +1,5 @@
-"""Which files of a table may hold rows of the same key: what the logs know of its columns, as ranges
-that meet or don't. No file is read.
+"""Which files of a table may hold rows of the same key: what the logs know of its columns, as
+ranges that meet or don't. No file is read.
 
 Source: docs/changing.md, "Keys"; docs/format.md, section 5.5.
 """
@@ -58,12 +58,14 @@ class KeyRanges:
         starts, ends = np.sort(self.low[some]), np.sort(self.high[some])
         before = np.searchsorted(ends, self.low, "left")
         behind = len(starts) - np.searchsorted(starts, self.high, "right")
-        return len(starts) - before - behind  # type: ignore[no-any-return]
+        found: np.ndarray = len(starts) - before - behind
+        return found
 
     def touched(self) -> np.ndarray:
         """Which files may hold a key that another row has."""
         everyone = np.ones(len(self.rows), np.bool_)
-        return (self.meeting(everyone) > 1) | ~self.once
+        found: np.ndarray = (self.meeting(everyone) > 1) | ~self.once
+        return found
 
     def groups(self, wanted: np.ndarray) -> list[np.ndarray]:
         """What must be looked into to resolve the keys of some files: groups of files, by place, of

@@ -307,7 +307,7 @@ def definition() -> wire.Definition:
     }
     gone = [("name", 0), ("raw", 0)]
     default = {"note": pa.scalar("none")}
-    return encode_definition("hourly", schema, sources, default, gone, ["name"])
+    return encode_definition("hourly", schema, sources, default, gone, key=["name"])
 
 
 def make_token(folder: Path, state: State) -> None:

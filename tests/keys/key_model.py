@@ -25,7 +25,7 @@ KINDS = {
     "text": (pa.string(), lambda n: "k" * (n % 3) + str(n)),
     "long": (pa.string(), lambda n: "same begin " * 8 + str(n)),  # bounds are cut
     "date": (pa.date32(), lambda n: DAY + dt.timedelta(n)),
-    "time": (pa.timestamp("us"), lambda n: dt.datetime(2026, 1, 1) + dt.timedelta(minutes=n)),  # noqa: DTZ001 - without zone
+    "time": (pa.timestamp("us"), lambda n: dt.datetime(2026, 1, 1) + dt.timedelta(minutes=n)),
     "flag": (pa.bool_(), lambda n: n % 2 == 0),
     "raw": (pa.binary(), lambda n: bytes([n, 0])),
     "money": (pa.decimal128(9, 2), lambda n: Decimal(n) / 4),

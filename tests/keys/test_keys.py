@@ -103,6 +103,22 @@ def test_a_deleted_row_brings_no_older_one_back(catalog):
         assert read(catalog) == {1: "new", 2: "old"}
 
 
+@pytest.mark.parametrize("mode", ["rows", "predicate"])
+def test_a_delete_in_a_log_that_knows_of_no_key_leaves_files(catalog, mode):
+    (u,) = keyed(catalog, "u")
+    v = catalog.writer("v", "db")
+    write(u, (1, "old"), clock=1)
+    write(v, (1, "new"), clock=2)
+    with v.transaction() as tx:
+        assert tx.delete("t", "x = 'new'", mode=mode).files_removed == 0
+    assert read(catalog) == {}
+    write(v, (1, "newer"), clock=3)
+    with v.transaction() as tx:
+        said = tx.upsert("t", rows((2, "newer")), key=["x"])
+    assert (said.replaced, said.files_removed) == (1, 0)
+    assert read(catalog) == {2: "newer"}
+
+
 def test_a_file_that_is_removed_does(catalog):
     (u,) = keyed(catalog, "u")
     write(u, (1, "old"), clock=1)
@@ -223,7 +239,7 @@ def test_what_no_key_can_be(catalog):
 def test_two_logs_with_different_keys_are_a_conflict(catalog):
     keyed(catalog, "u")
     (v,) = keyed(catalog, "v", key=("x",))
-    with pytest.raises(SchemaConflict, match="'u'.*'v'") as caught:
+    with pytest.raises(SchemaConflict, match=r"'u'.*'v'") as caught:
         read(catalog)
     assert caught.value.writers == ("u", "v")
     with v.transaction() as tx:

@@ -1,5 +1,6 @@
-"""Keys against plain Python: random tables, writes, upserts, deletes, removes and checkpoints by three
-writers whose clocks jump. Every engine gives the newest row of each key, at every point in time."""
+"""Keys against plain Python: random tables, writes, upserts, deletes, removes and checkpoints by
+three writers whose clocks jump. Every engine gives the newest row of each key, at every point in
+time."""
 
 from __future__ import annotations
 

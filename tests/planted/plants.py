@@ -13,6 +13,7 @@ import plants_columns
 import plants_commit
 import plants_gc
 import plants_in_place
+import plants_keys
 import plants_read
 import plants_rebuild
 import plants_rows
@@ -28,6 +29,7 @@ PARTS = (
     plants_commit,
     plants_gc,
     plants_in_place,
+    plants_keys,
     plants_read,
     plants_rebuild,
     plants_rows,
