@@ -115,7 +115,7 @@ def _searched(files: Sequence[KeyFile]) -> np.ndarray:
             highs.append(file.high)
             chosen[at] = True
     counts = np.array([file.part.row_count for file in files], np.int64)
-    if counts[chosen].sum() < _FEW * counts[~chosen].sum():
+    if chosen.all() or counts[chosen].sum() < _FEW * counts[~chosen].sum():
         chosen[:] = False
     return chosen
 

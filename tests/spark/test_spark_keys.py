@@ -33,7 +33,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(u, [1, 2, 3, None], "old", 1)
     write(v, [2, 2, 4, None], "new", 3)
     write(u, [4, 3], "between", 2)
-    catalog.evolve("db", "t", key=["id"])
+    with u.transaction() as tx:
+        tx.evolve("t", key=["id"])
     write(u, [100, 101], "alone", 1)
     with v.transaction() as tx:
         tx.delete("t", "id = 4")
