@@ -290,8 +290,7 @@ class Snapshot(EngineReads):
         """The live files with what reading them needs: for engines that read Parquet themselves.
 
         Args:
-            where, partition, writer: As for `files`; row groups that `where` rules out are left
-                out.
+            where, partition, writer: As for `files`; row groups are left out by `where`.
         Returns:
             In the order of `scan`: see `read.file_order`.
         Requests: those of `scan`, without those for files; of a table with a key for its columns.

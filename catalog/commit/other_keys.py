@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import LakelogError
+from ..format.names import is_id
 from ..parallel import parallel
+from ..read.log_reader import LogReader
 
 if TYPE_CHECKING:
-    from ..log.listing import Listing
     from .session import Session
 
 
@@ -20,22 +21,21 @@ def has_key_elsewhere(session: Session, table: str) -> bool:
     """Whether the newest state of another log of the database gives a table a key; also if one
     can't be read.
 
-    Requests: Those of `Catalog.snapshot`.
+    Raises:
+        StorageError: The logs can't be listed.
+    Requests: Those of `Catalog.snapshot`, but for this log.
     """
-    from ..catalog import Catalog
 
-    catalog = Catalog(session.store, ambient=session._ambient)
-
-    def says_so(listing: Listing) -> bool:
-        if listing.writer == session.writer_id:
-            return False
+    def says_so(writer: str) -> bool:
+        log = LogReader(session.store, writer, session.database, session._ambient)
         try:
-            found = catalog._log(listing).load(listing=listing).definitions.of(table)
+            listing = log.names_for()
+            if listing.head < 0 and not listing.others:
+                return False
+            found = log.load(listing=listing).definitions.of(table)
         except LakelogError:
             return True
         return found is not None and bool(found.key)
 
-    try:
-        return any(parallel(says_so, catalog._listings(session.database)))
-    except LakelogError:
-        return True
+    names = [name for name in session.store.list_folders("") if is_id(name)]
+    return any(parallel(says_so, (name for name in names if name != session.writer_id)))

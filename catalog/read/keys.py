@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 
     from ...store import Store
     from ..data.scan import FilePart
+    from ..data.shown import Shown
+    from ..data.unify import FileSchema
+    from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
     from ..log.state import State
-    from .cut_tables import CutTables
     from .key_ranges import KeyRanges
+    from .table_facts import TableFacts
 
 _NOTHING = (b"", 0)
 
@@ -66,6 +70,27 @@ def _words(key: Iterable[str]) -> str:
     return f"({', '.join(key)})"
 
 
+class Tables(Protocol):
+    """The tables of a database at a cut: see `CutTables`, which has these."""
+
+    database: str
+    states: Sequence[State]
+
+    def file_schemas(self, table: str, writer: str | None = None) -> list[FileSchema]:
+        """The schemas of its live files."""
+
+    def table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        """Its files and schemas in one log."""
+
+    def facts_of(self, state: State, table: str, partition: str | None = None) -> TableFacts:
+        """What one log knows of the columns of its files."""
+
+    def shown(self, state: State, table: str, fingerprint: bytes) -> Shown:
+        """What files of a schema show in one log."""
+
+
 class TableKeys:
     """What is known of the keys of one table at a cut. What was found out is kept: a cut never
     changes. Safe to use from many threads.
@@ -74,7 +99,7 @@ class TableKeys:
         key: Its columns.
     """
 
-    def __init__(self, tables: CutTables, table: str, key: tuple[str, ...]) -> None:
+    def __init__(self, tables: Tables, table: str, key: tuple[str, ...]) -> None:
         self.key = key
         self._tables = tables
         self._table = table

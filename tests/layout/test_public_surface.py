@@ -16,13 +16,13 @@ SURFACE = {
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "explain", "file_parts", "files", "refresh",
-        "judged", "row_filter",
+        "judged", "key", "plain_parts", "row_filter", "states_of",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
         "token", "without_conflicts",
     },
     "Transaction": {
         "add", "add_all", "commit", "commit_info", "discard", "evolve", "remove", "transaction_id",
-        "write",
+        "delete", "upsert", "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",
