@@ -51,7 +51,7 @@ class EvolvesTables:
         Args:
             writers: Only in the logs of these.
             execute: Commit it; else only say what it would do.
-            change: add, drop, rename, widen, default, order: as for `Transaction.evolve`.
+            change: add, drop, rename, widen, default, order, key: as for `Transaction.evolve`.
         Returns:
             One for each writer whose log knows the table.
         Raises:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..store import Store
     from .ambient import Ambient
     from .data.scan import FilePart
+    from .engines.bare import BareFiles
     from .log.files import Files
     from .log.state import State
     from .read.row_filter import RowFilter
@@ -84,7 +85,7 @@ class Snapshot(EngineReads, Comparing):
         """The same writers at their newest revisions; this very object if nothing is new. Never
         goes back.
 
-        A writer that is new to the database is not seen: open a new snapshot for that.
+        A writer that is new to the database is not seen.
 
         Raises:
             SameLogTwice: A log was replaced by a copy of another one of these.
@@ -108,8 +109,7 @@ class Snapshot(EngineReads, Comparing):
     def tables(self) -> list[str]:
         """Names of the tables, sorted. A table whose files were all removed is still one.
 
-        Where a part of the names is damaged the others are given, with a `TablesWarning` that says
-        which range is missing.
+        Where a part of the names is damaged the others are given, with a `TablesWarning`.
 
         Raises:
             CorruptError: None can be listed.
@@ -198,7 +198,8 @@ class Snapshot(EngineReads, Comparing):
             writer, path, partition, size_bytes, row_count, kept (bool), reason: which part of the
             predicate no row can meet, and by what the log knows (or "bloom filter"); empty for
             files that are kept; bloom_filters: in how many row groups `scan` asks one; deletes:
-            what hides rows of a file that is kept. In the order of `files`.
+            what hides rows of a file that is kept; key_files: among how many its keys are resolved.
+            In the order of `files`.
         Raises: As for `files`.
         Requests: As for `files`; where a column must equal a value, those of `file_parts`; with
             `read_filters` also 1 GET for each of these filters.
@@ -212,7 +213,7 @@ class Snapshot(EngineReads, Comparing):
             left = list(self._parts_of(state, asked))
             folder = base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
-            found = with_hidden_rows(found, keys, left)
+            found = with_hidden_rows(found, keys, left, self._tables.key_files(state, table, keys))
             parts.append(with_filters(found, self._store, keys, left, asked, read=read_filters))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
@@ -290,11 +291,10 @@ class Snapshot(EngineReads, Comparing):
         """The live files with what reading them needs: for engines that read Parquet themselves.
 
         Args:
-            where, partition, writer: As for `files`; row groups that `where` rules out are left
-                out.
+            where, partition, writer: As for `files`; row groups are left out by `where`.
         Returns:
             In the order of `scan`: see `read.file_order`.
-        Requests: those of `scan`, without those for files.
+        Requests: those of `scan`, without those for files; of a table with a key for its columns.
         """
         return self._parts(self._asked(table, where, partition, writer))
 
@@ -320,14 +320,18 @@ class Snapshot(EngineReads, Comparing):
             return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
 
         def row_count() -> int:
-            if any(has_deletes(state, table) for state in states):
+            if touched() or any(has_deletes(state, table) for state in states):
                 return sum(batch.num_rows for batch in scan([], None))
             return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
 
+        def bare() -> BareFiles | None:
+            parts = partial(self._parts, whole)
+            return None if touched() else bare_files(self._store, schemas, schema, held, parts)
+
+        touched = partial(self._tables.touched, table)
         whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
         schemas = self._tables.file_schemas(table, writer)
         schema = unify(schemas, table)
-        bare = partial(bare_files, self._store, schemas, schema, held, partial(self._parts, whole))
         return Source(table, schema, scan, row_count, bare)
 
     def row_filter(
@@ -346,8 +350,9 @@ class Snapshot(EngineReads, Comparing):
         return row_filter(where, schemas, table, decides=decides)
 
     def _parts(self, asked: Asked) -> list[FilePart]:
-        states = self._tables.of_writer(asked.writer)
-        return [part for state in states for part in self._parts_of(state, asked)]
+        logs = self._tables.of_writer(asked.writer)
+        found = [(state, list(self._parts_of(state, asked))) for state in logs]
+        return self._tables.resolved(self._store, asked.table, found)
 
     def _parts_of(self, state: State, asked: Asked) -> Iterator[FilePart]:
         files, facts = self._held(state, asked)

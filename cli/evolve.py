@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from ..catalog.commit.evolve_all import Evolved
     from ..catalog.read.column_history import ColumnsAt
 
-_CHANGES: Final = ("add", "drop", "rename", "widen", "order")
+_CHANGES: Final = ("add", "drop", "rename", "widen", "order", "key", "no_key")
 _PLAN: Final = (
     Column("writer"),
     Column("before"),
     Column("after"),
+    Column("key"),
     Column("changes", style="yes"),
     Column("revision", number=True),
 )
@@ -39,6 +40,7 @@ _HISTORY: Final = (
     Column("kind"),
     Column("columns"),
     Column("dropped"),
+    Column("key"),
 )
 
 
@@ -68,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--order", metavar="NAME", action="append", default=[], help="it comes first, or next"
     )
+    group.add_argument(
+        "--key", metavar="NAME", action="append", default=[], help="it is of the table's key"
+    )
+    group.add_argument("--no-key", action="store_true", help="the table has no key any more")
     group.add_argument("--execute", action="store_true", help="commit it")
 
 
@@ -87,6 +93,7 @@ def changes(args: argparse.Namespace) -> dict[str, Any]:
         "rename": renamed,
         "widen": {words[0]: _type(words[1]) for words in wider},
         "order": args.order,
+        "key": args.key if args.key or args.no_key else None,
     }
 
 
@@ -102,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
             "Nothing says what is to become of the columns"
             if args.evolve
             else "--evolve is missing",
-            hint="Give --evolve with --add, --drop, --rename, --widen or --order",
+            hint="Give --evolve with --add, --drop, --rename, --widen, --order or --key",
         )
     catalog = open_catalog(args)
     writers = None if args.writer is None else [args.writer]
@@ -138,6 +145,7 @@ def _planned(item: Evolved) -> dict[str, Any]:
         "writer": item.writer,
         "before": _columns(item.before),
         "after": _columns(item.after),
+        "key": ", ".join(item.key),
         "changes": item.changes,
         "revision": item.revision,
     }
@@ -155,11 +163,13 @@ def _told(writer: str, item: ColumnsAt) -> dict[str, Any]:
         "kind": item.kind,
         "columns": None if item.schema is None else _columns(item.schema),
         "dropped": None,
+        "key": None,
     }
     if item.definition is not None:
         form = definition_form(item.definition)
         found["columns"] = ", ".join(map(_column, form["columns"]))
         found["dropped"] = ", ".join(one["column"] for one in form["dropped"])
+        found["key"] = ", ".join(form["key"])
     return found
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def definition_form(message: wire.Definition) -> dict[str, Any]:
-    """The columns with their types, what files call them, and their defaults; and those that were
-    dropped. The types are empty where this Arrow can't read them."""
+    """The columns with their types, what files call them, and their defaults; those that were
+    dropped; and the key. The types are empty where this Arrow can't read them."""
     from ..catalog.format.definitions import decode_definition
 
     try:
@@ -37,7 +37,8 @@ def definition_form(message: wire.Definition) -> dict[str, Any]:
                 "sources": [_named(one) for one in column.sources],
             }
         )
-    return {"columns": columns, "dropped": [_named(one) for one in message.dropped]}
+    dropped = [_named(one) for one in message.dropped]
+    return {"columns": columns, "dropped": dropped, "key": list(message.key)}
 
 
 def _named(one: wire.ColumnIdentity) -> dict[str, Any]:
@@ -56,6 +57,7 @@ def print_definition(form: dict[str, Any]) -> None:
         [
             ("columns", ", ".join(map(_column, form["columns"]))),
             ("dropped", ", ".join(_identity(one) for one in form["dropped"])),
+            ("key", ", ".join(map(cell, form["key"]))),
         ],
         indent="        ",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
@@ -24,10 +25,12 @@ from ..read.delete_plan import matching_rows, plan_delete, visible_rows
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .file_footer import footer_of
+from .other_keys import has_key_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ..data.scan import FilePart
     from ..log.build import Intent
     from ..log.state import State
     from ..read.delete_plan import DeletePlan
@@ -75,12 +78,17 @@ class Deleting(ABC):
     def _check_open(self, operation: str) -> None:
         """Refuse an operation that can't begin now."""
 
+    @abstractmethod
+    def _key_of(self, table: str) -> tuple[str, ...]:
+        """The key of a table as this transaction has it; empty for none."""
+
     def delete(self, table: str, where: str, *, mode: Mode = "auto") -> Deleted:
         """Delete the rows of this writer's files that meet a predicate. What is NULL stays.
 
         It holds for files that are committed before: for none of this transaction's, nor for later
         ones. A file of which the log's statistics say that every row goes is removed; of others the
-        rows are hidden from readers, and the files stay as they are.
+        rows are hidden from readers, and the files stay as they are. Of a table with a key all
+        files stay: older rows of their keys would be read again.
 
         Args:
             where: SQL text (docs/reading.md, "Predicates").
@@ -97,6 +105,8 @@ class Deleting(ABC):
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
+            Before a file goes as a whole, those of `Catalog.snapshot`: another log may give the
+            table a key.
         """
         self._check_open("delete")
         self._session.refuse_fenced()
@@ -112,8 +122,19 @@ class Deleting(ABC):
             return plan_delete(state, table, where, gone)
 
         plan = self._session.ask_anew(planned)
+        if plan.whole and self._files_stay(table):
+            plan = plan.without_whole()
         by_rows = mode == "rows" or (mode == "auto" and plan.live >= MOST_TOMBSTONES)
-        found = _Rows(self._session, plan) if by_rows and plan.touched else None
+        found = None
+        if by_rows and plan.touched:
+            touched_parts = {path: plan.parts[path] for path in plan.touched}
+            rows_of = matching_rows(
+                self._session.wide, list(touched_parts.values()), plan.tombstone
+            )
+            stay = partial(self._files_stay, table)
+            found = Rows(
+                self._session, table, touched_parts, rows_of, revision=plan.revision, stay=stay
+            )
         whole = [*plan.whole, *(found.whole if found else ())]
         actions = [wire.Action(remove=wire.Remove(path=path, table=table)) for path in whole]
         bitmaps = found.bitmaps if found else []
@@ -134,6 +155,14 @@ class Deleting(ABC):
             rows = visible_rows(self._session.wide, parts) + (found.rows if found else 0)
         touched = len(bitmaps) if by_rows else len(plan.touched)
         return Deleted(len(whole), touched, tombstones, rows)
+
+    def _files_stay(self, table: str) -> bool:
+        """Whether a delete hides all rows of a file instead of letting it go: of a table with a key
+        older rows would be read again.
+
+        Requests: none if this log gives it the key; else those of `has_key_elsewhere`.
+        """
+        return bool(self._key_of(table)) or has_key_elsewhere(self._session, table)
 
     def _objects(
         self, bitmaps: Sequence[tuple[wire.RowDeletes, bytes]], before: Sequence[wire.Action]
@@ -161,23 +190,36 @@ class Deleting(ABC):
         return actions
 
 
-class _Rows:
-    """Rows that meet a predicate, by number.
+class Rows:
+    """Rows that go, by number.
+
+    Args:
+        parts: By path the files that may hold them.
+        matching: Per file their numbers, without those that are hidden.
+        revision: Of the state that was looked at.
+        stay: Tells whether files stay of which no row is left.
 
     Attributes:
-        whole: Files of which no row is left.
+        whole: Files of which no row is left, and that go.
         bitmaps: Of the others that have such rows.
         rows: How many rows are hidden that were not.
     """
 
-    def __init__(self, session: Session, plan: DeletePlan) -> None:
+    def __init__(
+        self,
+        session: Session,
+        table: str,
+        parts: Mapping[str, FilePart],
+        matching: Sequence[np.ndarray],
+        *,
+        revision: int,
+        stay: Callable[[], bool],
+    ) -> None:
         self.whole: list[str] = []
         self.bitmaps: list[tuple[wire.RowDeletes, bytes]] = []
         self.rows = 0
-        parts = [plan.parts[path] for path in plan.touched]
         known = Bitmaps(session.wide)
-        matching = matching_rows(session.wide, parts, plan.tombstone)
-        for path, part, new in zip(plan.touched, parts, matching, strict=True):
+        for (path, part), new in zip(parts.items(), matching, strict=True):
             if not len(new):
                 continue
             if part.row_count > form.MAX_ROWS:
@@ -189,14 +231,14 @@ class _Rows:
             self.rows += len(new)
             before = known.rows(part.hidden.bitmaps) if part.hidden else np.zeros(0, np.uint32)
             found = np.union1d(new.astype(np.uint32), before)
-            if len(found) == part.row_count:
+            if len(found) == part.row_count and not stay():
                 self.whole.append(path)
                 continue
             item = wire.RowDeletes(
-                table=plan.tombstone.table,
+                table=table,
                 path=path,
                 cardinality=len(found),
-                covers_below=plan.revision + 1,
+                covers_below=revision + 1,
             )
             self.bitmaps.append((item, form.encode_bitmap(found)))
 

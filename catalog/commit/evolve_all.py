@@ -35,6 +35,7 @@ class Evolved:
     Attributes:
         writer: Whose.
         before, after: The columns that its files show.
+        key: The columns of the table's key after it, in this log.
         changes: Whether anything is to be changed in this log.
         revision: That says so; None: it isn't committed.
     """
@@ -42,6 +43,7 @@ class Evolved:
     writer: str
     before: pa.Schema
     after: pa.Schema
+    key: tuple[str, ...]
     changes: bool
     revision: int | None = None
 
@@ -130,7 +132,8 @@ def _for_all(states: Sequence[State], table: str, change: Change) -> Change:
             gone.update(before.sources.get(name, own) if before else own)
     new = {*change.add, *change.rename.values()}
     missing = [name for name in (*change.drop, *change.rename) if name not in seen]
-    missing += [name for name in (*change.widen, *change.order) if name not in {*seen, *new}]
+    later = (*change.widen, *change.order, *(change.key or ()))
+    missing += [name for name in later if name not in {*seen, *new}]
     if missing:
         raise UsageError(
             f"Table {table!r} has no column {missing[0]!r}",
@@ -150,12 +153,15 @@ def _planned(state: State, table: str, change: Change) -> Evolved:
     visible, known = visible_columns(state, table, before, dropped=change.drop)
     message = evolved(visible, before, known, change, table)
     after = decode_definition(message, "the change")
-    return Evolved(state.writer, visible, after.schema, _differs(visible, before, after))
+    changes = _differs(visible, before, after)
+    return Evolved(state.writer, visible, after.schema, after.key, changes)
 
 
 def _differs(visible: pa.Schema, before: Definition | None, after: Definition) -> bool:
     if before is None:
-        return bool(after.dropped) or not after.schema.equals(visible, check_metadata=True)
+        return bool(after.dropped or after.key) or not after.schema.equals(
+            visible, check_metadata=True
+        )
     return after.name != before.name
 
 

@@ -45,6 +45,7 @@ class Evolving(ABC):
         widen: Mapping[str, pa.DataType] | None = None,
         default: Mapping[str, Any] | None = None,
         order: Sequence[str] | None = None,
+        key: Sequence[str] | None = None,
     ) -> None:
         """Change the columns of a table, in this writer's files: no file is written anew, but all
         are read so from this commit on, those of earlier commits too.
@@ -59,11 +60,14 @@ class Evolving(ABC):
             widen: Types that hold every value of the present ones.
             default: Of added columns the value in files that lack them; else it is null there.
             order: Columns that come first, in this order; the others follow.
+            key: Columns of which readers give one row for each value, the newest (docs/changing.md,
+                "Keys"); `[]` for none any more.
         Raises:
             UsageError: No such column, or nothing to be changed.
             SchemaConflict: A name is taken; a type doesn't hold what the column has; or files
                 disagree about the type of a column that stays.
-            InvalidSchema: A type that Parquet doesn't have, or a default that isn't of its type.
+            InvalidSchema: A type that Parquet doesn't have, or a default that isn't of its type; a
+                key of columns whose types don't allow it.
             TableNotFound: This writer's log doesn't know the table.
             ColumnsChanged (at the commit): Another commit has changed them meanwhile.
         Requests: Of a large log 1 GET for each piece of a checkpoint that holds files of the table,
@@ -72,9 +76,13 @@ class Evolving(ABC):
         from ..data.evolution import make_change
 
         change = make_change(
-            add=add, drop=drop, rename=rename, widen=widen, default=default, order=order
+            add=add, drop=drop, rename=rename, widen=widen, default=default, order=order, key=key
         )
         self._evolve(value_of(table), change)
+
+    def _key_of(self, table: str) -> tuple[str, ...]:
+        definition = self._columns.of(table)
+        return () if definition is None else definition.key
 
     def _evolve(self, table: str, change: Change) -> None:
         self._check_open("maintenance")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import UsageError
-from ..data.parquet import FILE_BYTES, encode_files
+from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name
 from ..format.schema import encode_schema
 from ..log.build import schema_actions
@@ -21,10 +21,10 @@ from .adopt import name_locations, refuse_conflicts, take
 from .arguments import check_clock
 from .columns import Columns
 from .data_file import put_data
-from .deleting import Deleting
 from .dropped import warn_dropped
 from .evolving import Evolving
 from .file_footer import footer_of, path_of_data, removals
+from .key_marks import KeyMarks
 from .meaning import Meaning
 from .operations import Operations
 from .own_schemas import OwnSchemas
@@ -32,6 +32,7 @@ from .readable import check_on_conflict
 from .room import Room
 from .spots import Added, NewFile, new_spots, not_live, path_of
 from .uploads import Uploads
+from .upserting import Upserting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Transaction(Operations, Evolving, Deleting):
+class Transaction(Operations, Evolving, Upserting):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A
@@ -146,13 +147,12 @@ class Transaction(Operations, Evolving, Deleting):
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
         path_of_data(meta)  # a bad name is refused before the first byte is written
-        schemas = self._unknown(table, encoded_schema)
+        self._unknown(table, encoded_schema)  # there is room for it
+        files = KeyMarks(self._columns.of(table), schema, encoded_schema)
         paths, adds = list[str](), list[wire.Action]()
         for name, rows in partitions(batches, by) if by else [(partition, batches)]:
             meta = replace(meta, partition=name, number=self._files, **self._removals())
-            for encoded in encode_files(
-                rows, schema, meta, encoded=encoded_schema, file_bytes=file_bytes, bloom=bloom
-            ):
+            for encoded in files.files(rows, meta, file_bytes=file_bytes, bloom=bloom):
                 path = path_of_data(replace(meta, number=self._files))
                 self._files += 1
                 self._named = len(self._removed)
@@ -165,7 +165,8 @@ class Transaction(Operations, Evolving, Deleting):
         if not paths and refuses:
             self._own.refuse_conflict(table, encoded_schema, empty=True)
         # Only now: of a write that broke off nothing may become visible.
-        self._learn(schemas)
+        for used in files.used.values() or [encoded_schema]:
+            self._learn(self._unknown(table, used))
         self._own.learn(table, encoded_schema)
         self._intent.actions.extend(adds)
         self._added.update(dict.fromkeys(paths, table))

@@ -16,6 +16,7 @@ from ..format.definitions import encode_definition, field_of
 from ..format.schema import MAX_GENERATION, check_writable, generation
 from ..format.widening import plain, widen
 from .dataframes import as_stored, check_zones
+from .key_types import check_key
 from .shown import fits
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Change:
         default: Values of columns that come, in the files that lack them.
         widen: Types that hold all that the present ones hold.
         order: Columns that come first; the others follow as they stand.
+        key: Columns of which readers give one row for each value; empty for none, None: as it is.
         floor: The least generations of new names: other logs have lower ones.
         gone: Columns of other logs that are dropped there.
         lenient: Leave out what is done already, or names what isn't there: in other logs it is.
@@ -46,6 +48,7 @@ class Change:
     default: Mapping[str, Any] = field(default_factory=dict)
     widen: Mapping[str, pa.DataType] = field(default_factory=dict)
     order: tuple[str, ...] = ()
+    key: tuple[str, ...] | None = None
     floor: Mapping[str, int] = field(default_factory=dict)
     gone: frozenset[Identity] = frozenset()
     lenient: bool = False
@@ -66,6 +69,7 @@ def make_change(
     widen: Any = None,
     default: Any = None,
     order: Any = None,
+    key: Any = None,
 ) -> Change:
     """What a user asks for, its form checked.
 
@@ -80,11 +84,12 @@ def make_change(
         default={_text(name, "default"): value for name, value in _items(default, "default")},
         widen={_text(name, "widen"): _kind(name, kind) for name, kind in _items(widen, "widen")},
         order=_names(order, "order"),
+        key=None if key is None else _names(key, "key"),
     )
     if change == Change():
         raise UsageError(
             "Nothing of the columns is to be changed",
-            hint="Give add=, drop=, rename=, widen= or order=",
+            hint="Give add=, drop=, rename=, widen=, order= or key=",
         )
     return change
 
@@ -105,7 +110,8 @@ def evolved(
     Raises:
         UsageError: There is no such column, or it is named twice.
         SchemaConflict: A name is taken, or a type doesn't hold what the column holds.
-        InvalidSchema: A default that is no value of its column; or no column would be left.
+        InvalidSchema: A default that is no value of its column; or no column would be left; or a
+            key of such types.
     """
     columns = {each.name: _column(each, before, change) for each in visible}
     taken = set(known).union(change.gone)
@@ -133,7 +139,8 @@ def evolved(
     check_zones(schema)
     defaults = {name: c.default for name, c in columns.items() if c.default is not None}
     sources = {name: column.sources for name, column in columns.items()}
-    return encode_definition(table, schema, sources, defaults, dropped - used)
+    key = _key(columns, before, change, table)
+    return encode_definition(table, schema, sources, defaults, dropped - used, key=key)
 
 
 def _column(shown: pa.Field, before: Definition | None, change: Change) -> _Column:
@@ -210,6 +217,32 @@ def _widen(columns: dict[str, _Column], change: Change, table: str) -> None:
 def _ordered(columns: dict[str, _Column], change: Change, table: str) -> dict[str, _Column]:
     first = list(_present(change.order, columns, table, lenient=change.lenient))
     return {name: columns[name] for name in dict.fromkeys([*first, *columns])}
+
+
+def _key(
+    columns: Mapping[str, _Column], before: Definition | None, change: Change, table: str
+) -> tuple[str, ...]:
+    """The columns of the key after a change.
+
+    Raises:
+        UsageError: There is no such column, or one of the key was dropped.
+        InvalidSchema: One is of a type whose values aren't simply the same or not.
+    """
+    now = () if before is None else before.key
+    found = tuple(change.rename.get(name, name) for name in now)
+    if change.key is not None:
+        wanted = tuple(_present(change.key, columns, table, lenient=change.lenient))
+        if len(wanted) == len(change.key):  # else rows of this log have no such key
+            found = wanted
+    for name in found:
+        if name not in columns:
+            raise UsageError(
+                f"Column {name!r} is of the key of table {table!r}, and can't be dropped",
+                key=name,
+                hint="Give another key in the same call, or none: key=[]",
+            )
+    check_key([pa.field(name, columns[name].kind) for name in found], table)
+    return found
 
 
 def _next(name: str, taken: set[Identity], change: Change) -> Identity:

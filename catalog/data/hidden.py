@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import ObjectNotFound
 from ..format.columns import array
-from ..format.deletes import damaged, decode_bitmap
+from ..format.deletes import bitmap_rows, damaged, decode_bitmap
 from ..format.deletes_object import bitmaps_of
 
 if TYPE_CHECKING:
@@ -75,10 +75,14 @@ class Hidden:
     Attributes:
         tests: Tombstones of which a row of it may be.
         bitmaps: All that hold of it.
+        superseded: The rows of which another of the same key is newer, as a bitmap; empty for none.
+        superseded_rows: How many these are.
     """
 
     tests: tuple[RowTest, ...] = ()
     bitmaps: tuple[Bitmap, ...] = ()
+    superseded: bytes = b""
+    superseded_rows: int = 0
 
     def __str__(self) -> str:
         words = []
@@ -88,7 +92,17 @@ class Hidden:
         if self.bitmaps:
             most = sum(each.cardinality for each in self.bitmaps)
             words.append(f"{'at most ' if len(self.bitmaps) > 1 else ''}{most} rows by number")
+        if self.superseded_rows:
+            words.append(f"{self.superseded_rows} rows by newer ones of their keys")
         return ", ".join(words)
+
+
+def with_superseded(rows: np.ndarray, hidden: Hidden) -> np.ndarray:
+    """Numbers of hidden rows with those that newer ones of their keys hide, ascending."""
+    if not hidden.superseded:
+        return rows
+    more = bitmap_rows(hidden.superseded)
+    return np.union1d(rows, more) if len(rows) else more
 
 
 class Bitmaps:

@@ -23,7 +23,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .bloom_options import bloom_options, check_bloom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..format.schema import EncodedSchema
 
@@ -124,6 +124,7 @@ def encode_files(
     encoded: EncodedSchema | None = None,
     file_bytes: int = FILE_BYTES,
     bloom: Sequence[str] = (),
+    see: Callable[[pa.Table], None] | None = None,
 ) -> Iterator[EncodedFile]:
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
 
@@ -136,6 +137,7 @@ def encode_files(
         meta: For the footers; `number` counts up from the given one.
         encoded: The schema as the log keeps it, if it is known.
         bloom: Columns that get bloom filters.
+        see: Called with each row group before the file that holds it is given.
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
         UsageError: A column can't have a filter, or `file_bytes` can't be.
@@ -170,6 +172,8 @@ def encode_files(
                 while group is not None:
                     known = [float_statistics(group.column(at), at) for at in floats]
                     told.append(wire.RowGroup(row_count=group.num_rows, columns=known))
+                    if see is not None:
+                        see(group)
                     writer.write_table(group, row_group_size=max(1, group.num_rows))
                     group = next(groups, None)
                     if sink.tell() >= file_bytes:

@@ -21,7 +21,7 @@ from ...errors import (
     SchemaConflict,
 )
 from ...store.places import is_url
-from .hidden import Bitmaps, Hidden, Hiding, Places, row_places
+from .hidden import Bitmaps, Hidden, Hiding, Places, row_places, with_superseded
 from .parquet import UNKNOWN_DIGEST, footer_digest
 from .partition_values import filled, told_by_partition
 from .shown import shown
@@ -333,11 +333,24 @@ def _batches(
 def _read(
     store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps, *, whole: bool
 ) -> Iterator[pa.RecordBatch]:
+    for batch, _ in read_projected(store, part, target, bitmaps, whole=whole):
+        yield batch
+
+
+def read_projected(
+    store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps, *, whole: bool
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    """The rows of a file as `target` says, and the numbers in it of those that were read for them:
+    of the same rows, if `target` keeps all.
+
+    Raises:
+        ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
+    """
     with reading(part):
         found = part.found(target.read)
         columns = list(dict.fromkeys(found.stored.values()))
-        for batch, _ in read_file(store, part, columns, bitmaps, whole=whole):
-            yield _projected(found.of(batch), part, target)
+        for batch, places in read_file(store, part, columns, bitmaps, whole=whole):
+            yield _projected(found.of(batch), part, target), places
 
 
 def read_file(
@@ -381,7 +394,7 @@ def read_file(
 def _hiding(part: FilePart, bitmaps: Bitmaps) -> Hiding:
     """What hides rows of a file, ready to do so."""
     hidden = part.hidden or Hidden()
-    rows = bitmaps.rows(hidden.bitmaps)
+    rows = with_superseded(bitmaps.rows(hidden.bitmaps), hidden)
     if len(rows) and rows[-1] >= part.row_count:
         raise CorruptObject(
             f"Row {rows[-1]} of {part.key} was deleted, and it has {part.row_count}",

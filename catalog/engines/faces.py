@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 _Cut = TypeVar("_Cut", bound="EngineReads")
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import duckdb
     import pandas
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset
 
+    from ..data.scan import FilePart
+    from ..log.state import State
+    from ..read.asked import Asked
     from ..read.cut_tables import CutTables
     from ..read.judged import JudgedFiles
     from .source import Source
@@ -44,6 +47,10 @@ class EngineReads(ABC):
         """The rows as a stream."""
 
     @abstractmethod
+    def _parts_of(self, state: State, asked: Asked) -> Iterator[FilePart]:
+        """The files of one log that are asked for."""
+
+    @abstractmethod
     def _source(
         self, table: str, partition: str | None = None, writer: str | None = None
     ) -> Source:
@@ -61,6 +68,31 @@ class EngineReads(ABC):
         found = copy(self)
         found._tables = AgreeingTables(self._tables.database, self._tables.states)
         return found
+
+    def key(self, table: str) -> tuple[str, ...]:
+        """The columns of a table's key: of its rows with one value in these `scan` gives one, the
+        newest (docs/changing.md, "Keys"). Empty for none.
+
+        Raises:
+            TableNotFound.
+            SchemaConflict: Two logs give it different ones.
+        """
+        self._tables.check(table)
+        found = self._tables.keys_of(table)
+        return () if found is None else found.key
+
+    def plain_parts(self, table: str) -> list[FilePart]:
+        """All live files of a table with what reading them needs, older rows of keys included.
+
+        Requests: those of `files` with details.
+        """
+        from ..read.asked import Asked
+
+        self._tables.check(table)
+        asked = Asked(table, None, None, None)
+        return [
+            part for state in self._tables.of_writer(None) for part in self._parts_of(state, asked)
+        ]
 
     def judged(
         self,

@@ -38,6 +38,7 @@ class Definition:
         defaults: By column its value in files that have none of its sources; null where there is
             none.
         dropped: Columns of files that are not read any more.
+        key: Columns of which readers give one row for each value; empty for none.
         name: 16 bytes that tell it from others.
     """
 
@@ -46,6 +47,7 @@ class Definition:
     sources: Mapping[str, tuple[Identity, ...]]
     defaults: Mapping[str, pa.Scalar]
     dropped: frozenset[Identity]
+    key: tuple[str, ...] = ()
     name: bytes = b""
 
     def identities(self) -> set[Identity]:
@@ -64,9 +66,11 @@ def encode_definition(
     sources: Mapping[str, Iterable[Identity]],
     defaults: Mapping[str, pa.Scalar],
     dropped: Iterable[Identity],
+    *,
+    key: Iterable[str] = (),
 ) -> wire.Definition:
     """A definition as the log has it."""
-    message = wire.Definition(table=table, arrow_schema=encode_schema(schema).message)
+    message = wire.Definition(table=table, arrow_schema=encode_schema(schema).message, key=key)
     for field in schema:
         column = message.columns.add()
         for name, number in sources[field.name]:
@@ -92,6 +96,8 @@ def definition_problem(message: wire.Definition) -> str:
     names = [column.sources[0].column for column in message.columns]
     if len(set(names)) < len(names):
         return "defines two columns of one name"
+    if len(set(message.key)) < len(message.key) or not set(names).issuperset(message.key):
+        return "has a key of columns that it doesn't declare, or of one twice"
     ordered = [(name.encode(), number) for name, number in dropped]
     if not all(low < high for low, high in itertools.pairwise(ordered)):
         return "drops columns out of order"
@@ -143,7 +149,8 @@ def decode_definition(message: wire.Definition, where: str) -> Definition:
         ) from error
     dropped = frozenset(_identity(item) for item in message.dropped)
     name = name_of(message.SerializeToString(deterministic=True))
-    return Definition(message.table, schema, sources, defaults, dropped, name)
+    key = tuple(message.key)
+    return Definition(message.table, schema, sources, defaults, dropped, key, name)
 
 
 def name_of(message: bytes) -> bytes:

@@ -84,15 +84,24 @@ def decode_bitmap(data: Any, digest: bytes, cardinality: int, key: str) -> np.nd
     data = bytes(data)
     if hashlib.sha256(data).digest() != digest:
         raise damaged(key, "does not hold the bitmap that the log names")
-    from pyroaring import BitMap
-
     try:
-        found = np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
+        found = bitmap_rows(data)
     except ValueError as error:
         raise damaged(key, f"holds a bitmap that can't be read: {error}") from error
     if len(found) != cardinality:
         raise damaged(key, f"names {len(found)} rows, the log says {cardinality}")
     return found
+
+
+def bitmap_rows(data: bytes) -> np.ndarray:
+    """The numbers of rows in a bitmap of `encode_bitmap`, ascending.
+
+    Raises:
+        ValueError: It isn't one.
+    """
+    from pyroaring import BitMap
+
+    return np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
 
 
 def damaged(key: str, problem: str) -> CorruptObject:

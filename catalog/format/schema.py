@@ -15,11 +15,12 @@ from ...errors import InvalidSchema
 from .ipc_sizes import check_schema_form
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 GENERATION: Final = b"lakelog.generation"
 PARTITION: Final = {b"lakelog.partition": b"name"}  # of a column that is not in the file
 PARTITION_COLUMNS: Final = "partition_columns"  # the feature that such a column needs
+ONCE: Final = {b"lakelog.key": b"once"}  # of columns whose values together no two rows have
 MAX_GENERATION: Final = 999_999_999
 
 
@@ -51,6 +52,12 @@ def partition_columns(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if PARTITION.items() <= (field.metadata or {}).items()]
 
 
+def once_columns(schema: pa.Schema) -> list[str]:
+    """The columns whose values together no two rows of such a file have; those with a null in one
+    of them don't count."""
+    return [field.name for field in schema if ONCE.items() <= (field.metadata or {}).items()]
+
+
 def generation(field: pa.Field) -> int:
     """The generation of a column: 0 until a column of its name was dropped and added again."""
     return int((field.metadata or {}).get(GENERATION, b"0"))
@@ -65,18 +72,20 @@ def fingerprint(message: bytes, generations: Sequence[tuple[str, int]] = ()) -> 
     return digest.digest()[:16]
 
 
-def encode_schema(schema: pa.Schema, by_partition: Collection[str] = ()) -> EncodedSchema:
+def encode_schema(
+    schema: pa.Schema, by_partition: Collection[str] = (), once: Collection[str] = ()
+) -> EncodedSchema:
     """A schema as the log keeps it: metadata is left out, generations stand beside it.
 
     Args:
         by_partition: The columns whose values are told by the names of partitions. Only these are
             marked so, whatever metadata the schema brings along.
+        once: The columns whose values together no two rows have; likewise.
     """
     found = {field.name: generation(field) for field in schema}
     numbers = sorted(((n, g) for n, g in found.items() if g), key=lambda item: item[0].encode())
-    plain = pa.schema(
-        [field.with_metadata(PARTITION if field.name in by_partition else None) for field in schema]
-    )
+    marks = [(PARTITION, frozenset(by_partition)), (ONCE, frozenset(once))]
+    plain = pa.schema([_marked(field, marks) for field in schema])
     message: bytes = plain.serialize().to_pybytes()
     return EncodedSchema(fingerprint(message, numbers), message, tuple(numbers))
 
@@ -86,7 +95,7 @@ def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -
 
     Returns:
         With the generations that aren't 0 in the metadata of its fields, and the marks of columns
-        whose values are told by the names of partitions.
+        whose values are told by the names of partitions, or that no two rows share.
     Raises:
         ValueError: Not an Arrow schema, or one with a name that is no text, or two columns of one
             name.
@@ -95,18 +104,31 @@ def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))
         numbers = dict(generations)
-        fields, by_partition = [], set(partition_columns(schema))
+        fields = []
+        marks = [(PARTITION, partition_columns(schema)), (ONCE, once_columns(schema))]
         for field in schema:
             _read_text(field.type)
             number = numbers.get(field.name)
             told: dict[bytes, Any] = {GENERATION: str(number)} if number else {}
-            told |= PARTITION if field.name in by_partition else {}
-            fields.append(field.with_metadata(told or None))
+            fields.append(_marked(field, marks, told))
     except Exception as error:  # extension types run code of whoever registered them
         raise ValueError(f"not an Arrow schema: {error}") from error
     if len({field.name for field in fields}) < len(fields):
         raise ValueError("two columns of one name")
     return pa.schema(fields)
+
+
+def _marked(
+    field: pa.Field,
+    marks: Iterable[tuple[Mapping[bytes, bytes], Collection[str]]],
+    told: Mapping[bytes, Any] | None = None,
+) -> pa.Field:
+    """A field with no metadata but this, and the marks that it bears."""
+    found = dict(told or {})
+    for mark, names in marks:
+        if field.name in names:
+            found |= mark
+    return field.with_metadata(found or None)
 
 
 def pack_schema(schema: pa.Schema) -> bytes:

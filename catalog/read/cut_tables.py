@@ -22,10 +22,13 @@ from .tables import table_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...store import Store
+    from ..data.scan import FilePart
     from ..data.shown import Shown
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas, SchemaEntry
     from ..log.state import State
+    from .keys import TableKeys
     from .table_facts import TableFacts
 
 
@@ -45,6 +48,7 @@ class CutTables:
         self._shown: dict[tuple[str, str, bytes], Shown] = {}
         self._of_files: dict[tuple[str, str | None], list[FileSchema]] = {}
         self._facts: dict[tuple[str, str], TableFacts] = {}
+        self._keys: dict[str, TableKeys | None] = {}
         self._reading = RLock()
 
     def names(self) -> list[str]:
@@ -140,6 +144,44 @@ class CutTables:
                     if entry.fingerprint == fingerprint:
                         self._shown[key] = shown(entry.schema, definition)
             return self._shown[key]
+
+    def keys_of(self, table: str) -> TableKeys | None:
+        """What is known of the keys of a table; None if it has no key.
+
+        Raises:
+            SchemaConflict: Logs give it different ones.
+        """
+        with self._reading:
+            if table not in self._keys:
+                from .keys import TableKeys, table_key
+
+                key = table_key(self.states, table)
+                self._keys[table] = TableKeys(self, table, key) if key else None
+            return self._keys[table]
+
+    def touched(self, table: str) -> int:
+        """How many files of a table may hold a key that another row has.
+
+        Requests: 1 GET for each piece of statistics of the columns of the key, the first time.
+        """
+        keys = self.keys_of(table)
+        return 0 if keys is None else keys.touched()
+
+    def key_files(self, state: State, table: str, files: Sequence[str]) -> list[int]:
+        """Per file of a log among how many its keys are resolved; 0: they are known, or there is no
+        key. See `touched`."""
+        keys = self.keys_of(table)
+        return [0] * len(files) if keys is None else keys.meeting(state.writer, files)
+
+    def resolved(
+        self, store: Store, table: str, asked: Sequence[tuple[State, Sequence[FilePart]]]
+    ) -> list[FilePart]:
+        """Files of a table that are asked for, by log; where it has a key, each with the rows that
+        newer ones supersede. See `TableKeys.resolved`."""
+        keys = self.keys_of(table)
+        if keys is None:
+            return [part for _, parts in asked for part in parts]
+        return keys.resolved(store, asked)
 
     def file_schemas(self, table: str, writer: str | None = None) -> list[FileSchema]:
         """The schemas of the live files of a table (of one writer); those of former ones where

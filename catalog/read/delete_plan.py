@@ -6,7 +6,7 @@ Source: docs/changing.md, "Deletes".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,10 @@ class DeletePlan:
     live: int
     revision: int
 
+    def without_whole(self) -> DeletePlan:
+        """The same delete without letting files go as a whole."""
+        return replace(self, whole=(), touched=self.whole + self.touched)
+
 
 def plan_delete(
     state: State, table: str, where: str, gone: Collection[str] = frozenset()
@@ -94,7 +98,7 @@ def plan_delete(
         tombstone=_tombstone(state, table, where, columns_of_text(where, schemas, table)),
         whole=whole,
         touched=touched,
-        parts=_parts(tables, state, table, {*whole, *touched}),
+        parts=parts_by_path(tables, state, table, {*whole, *touched}),
         live=len(state.deletes.of_table(table)),
         revision=state.revision,
     )
@@ -131,9 +135,10 @@ def _judged(
     return tuple(p for p in whole if p not in gone), tuple(p for p in touched if p not in gone)
 
 
-def _parts(
+def parts_by_path(
     tables: CutTables, state: State, table: str, wanted: Collection[str]
 ) -> dict[str, FilePart]:
+    """Some live files of a table in one log, with what hides rows of them, by path."""
     if not wanted:
         return {}
     files, _ = tables.table_of(state, table)

@@ -47,6 +47,7 @@ EXPLAINED: Final = pa.schema(
         pa.field("reason", pa.string()),
         pa.field("bloom_filters", pa.int64()),
         pa.field("deletes", pa.string()),
+        pa.field("key_files", pa.int64()),
     ]
 )
 _OF_FILES: Final = ("path", "partition", "size_bytes", "row_count")
@@ -82,7 +83,8 @@ def explained(facts: TableFacts | None, asked: Asked) -> pa.Table:
         writers = column([facts.state.writer] * files.num_rows, pa.string())
         none = column([0] * files.num_rows, pa.int64())
         nothing = column([""] * files.num_rows, pa.string())
-        columns = [writers, *(files.column(name) for name in _OF_FILES), kept, said, none, nothing]
+        core = [files.column(name) for name in _OF_FILES]
+        columns = [writers, *core, kept, said, none, nothing, none]
         parts.append(pa.Table.from_arrays(columns, schema=EXPLAINED).filter(array(source.live)))
     rows = pa.concat_tables(parts)
     return rows if partition is None else pc.filter(rows, in_partition(rows, partition))
@@ -128,17 +130,24 @@ def with_filters(
     return found
 
 
-def with_hidden_rows(found: pa.Table, keys: Sequence[str], parts: Sequence[FilePart]) -> pa.Table:
+def with_hidden_rows(
+    found: pa.Table, keys: Sequence[str], parts: Sequence[FilePart], key_files: Sequence[int]
+) -> pa.Table:
     """What hides rows of the files that are kept, added to `explained`.
 
     Args:
         keys: Of these files in the store.
         parts: What is left of these.
+        key_files: Per file among how many its keys are resolved; 0: they are known.
     """
+    left = {part.key for part in parts}
     words = {part.key: str(part.hidden) for part in parts if part.hidden is not None}
     said = column([words.get(key, "") for key in keys], pa.string())
-    at = EXPLAINED.get_field_index("deletes")
-    return found.set_column(at, EXPLAINED.field(at), said)
+    numbers = [n if key in left else 0 for key, n in zip(keys, key_files, strict=True)]
+    for name, values in (("deletes", said), ("key_files", column(numbers, pa.int64()))):
+        at = EXPLAINED.get_field_index(name)
+        found = found.set_column(at, EXPLAINED.field(at), values)
+    return found
 
 
 def _reasons(

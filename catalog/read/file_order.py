@@ -24,11 +24,16 @@ def by_commit(files: pa.Table) -> pa.Table:
     Args:
         files: With path, revision and first_clock.
     """
-    numbered = pc.extract_regex(files.column("path"), _NUMBERED)
-    number = pc.cast(pc.struct_field(numbered, "number"), "int32")
+    number = file_numbers(files.column("path"))
     keys = ("revision", "first_clock", "number", "path")
     order = pc.sort_indices(
         files.select([key for key in keys if key != "number"]).append_column("number", number),
         sort_keys=[(key, "ascending") for key in keys],
     )
     return files.take(order)
+
+
+def file_numbers(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which file of its transaction each is, as its name says; null for other names."""
+    numbered = pc.extract_regex(paths, _NUMBERED)
+    return pc.cast(pc.struct_field(numbered, "number"), "int32")

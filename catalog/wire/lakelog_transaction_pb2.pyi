@@ -184,16 +184,18 @@ class Generation(_message.Message):
     def __init__(self, column: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class Definition(_message.Message):
-    __slots__ = ("table", "arrow_schema", "columns", "dropped")
+    __slots__ = ("table", "arrow_schema", "columns", "dropped", "key")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     table: str
     arrow_schema: bytes
     columns: _containers.RepeatedCompositeFieldContainer[DefinedColumn]
     dropped: _containers.RepeatedCompositeFieldContainer[ColumnIdentity]
-    def __init__(self, table: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., columns: _Optional[_Iterable[_Union[DefinedColumn, _Mapping]]] = ..., dropped: _Optional[_Iterable[_Union[ColumnIdentity, _Mapping]]] = ...) -> None: ...
+    key: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, table: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., columns: _Optional[_Iterable[_Union[DefinedColumn, _Mapping]]] = ..., dropped: _Optional[_Iterable[_Union[ColumnIdentity, _Mapping]]] = ..., key: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DefinedColumn(_message.Message):
     __slots__ = ("sources", "default")

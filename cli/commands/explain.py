@@ -39,6 +39,7 @@ _COLUMNS: Final = (
     Column("reason", whole=True),
     Column("bloom_filters", number=True, shown=False),
     Column("deletes", shown=False),
+    Column("key_files", number=True, shown=False),
 )
 
 
@@ -88,6 +89,11 @@ def run(args: argparse.Namespace) -> int:
     output.line(f"\n{_summary(_totals(kept), _totals(found))}")
     if hidden := sum(bool(words) for words in kept.column("deletes").to_pylist()):
         output.line(f"rows of {many(hidden, 'file')} were deleted, and are left out")
+    if keyed := kept.filter([n > 0 for n in kept.column("key_files").to_pylist()]).num_rows:
+        most = max(kept.column("key_files").to_pylist())
+        output.line(
+            f"keys of {many(keyed, 'file')} are resolved, of one among up to {many(most, 'file')}"
+        )
     if filters := sum(found.column("bloom_filters").to_pylist()):
         verb = "were asked" if args.read_filters else "can rule out more: lakelog scan asks them"
         output.line(f"bloom filters of {many(filters, 'row group')} {verb}")

@@ -36,6 +36,7 @@ lakelog schema s3://lake/catalog weather hourly
 lakelog schema ./catalog weather hourly --output json
 lakelog schema ./catalog weather hourly --evolve --add "gust double" --add "ok bool true"
 lakelog schema ./catalog weather hourly --evolve --rename wind=wind_speed --drop visib --execute
+lakelog schema ./catalog weather hourly --evolve --key station --key hour --execute
 lakelog schema ./catalog weather hourly --history
 """
 _COLUMNS: Final = (
@@ -80,9 +81,11 @@ def run(args: argparse.Namespace) -> int:
         return evolve.run_history(args)
     snapshot = open_snapshot(args)
     conflict: SchemaConflict | None = None
+    key: tuple[str, ...] = ()
     unified: pa.Schema | None = None
     try:
         unified = snapshot.schema(args.table)
+        key = snapshot.key(args.table)
     except SchemaConflict as error:
         conflict = error
     variants = _variants(snapshot, args.table)
@@ -94,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
                 "table": args.table,
                 "conflict": conflict.message if conflict else None,
                 "columns": columns,
+                "key": key,
                 "variants": differing,
                 **cut_fields(snapshot),
             }
@@ -101,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         output.rows(args.output, _COLUMNS, columns)
     if args.output == "text":
+        if key:
+            output.line(f"\nkey: {', '.join(map(cell, key))}")
         _print_differences(differing)
         print_cut(snapshot)
     if conflict:
@@ -111,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
     """The distinct schemas of live files, the one with the most files first."""
     found: dict[tuple[bytes, bytes], _Variant] = {}
-    for part in snapshot.file_parts(table):
+    for part in snapshot.plain_parts(table):
         variant = found.setdefault(part.form, _Variant(_held(part)))
         variant.files[part.key.split("/", 1)[0]] += 1
     return sorted(found.values(), key=lambda item: (-item.files.total(), sorted(item.files)))

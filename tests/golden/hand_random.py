@@ -180,6 +180,7 @@ class RandomLog:
             "arrow_schema": rng.choice([arrow, arrow, b"opaque", b""]),
             "columns": columns,
             "dropped": [{"column": n, "generation": g} for n, g in gone],
+            "key": rng.choice([[], [], names[:1], names[::-1][:2]]),
         }
         row = {"table": table, "message": message, "revision": log.revision + 1}
         log.definitions[table] = row

@@ -67,7 +67,7 @@ COLUMN_IDENTITY = shape(column=(1, TEXT), generation=(2, UINT32))
 DEFINED_COLUMN = shape(sources=(1, COLUMN_IDENTITY, "many"), default=(2, BYTES))
 DEFINITION = shape(
     table=(1, TEXT), arrow_schema=(2, BYTES), columns=(3, DEFINED_COLUMN, "many"),
-    dropped=(4, COLUMN_IDENTITY, "many"),
+    dropped=(4, COLUMN_IDENTITY, "many"), key=(5, TEXT, "many"),
 )  # fmt: skip
 KINDS = tuple(range(1, 12))
 ACTION = shape(

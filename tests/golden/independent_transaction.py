@@ -167,6 +167,7 @@ def check_definition(item: Message) -> None:
     need(len({*sources, *dropped}) == len(sources) + len(dropped), "a source of two columns")
     names = [column.sources[0].column for column in item.columns]
     need(len(set(names)) == len(names), "two columns of one name")
+    need(len(set(item.key)) == len(item.key) and set(item.key) <= set(names), "a wrong key")
     order = [(name.encode(), number) for name, number in dropped]
     need(all(a < b for a, b in itertools.pairwise(order)), "order of dropped columns")
     need(all(len(column.default) <= 65_536 for column in item.columns), "a long default")

@@ -126,7 +126,8 @@ def definition_line(table: str, message: Any, revision: int) -> str:
         for column in message.columns
     ]
     digest = hashlib.sha256(message.arrow_schema).hexdigest()
-    return "|".join([table, digest, ";".join(columns), named(message.dropped), str(revision)])
+    told = [";".join(columns), named(message.dropped), ",".join(message.key)]
+    return "|".join([table, digest, *told, str(revision)])
 
 
 def has_default(column: Any) -> bool:

@@ -294,7 +294,7 @@ def make_objects(folder: Path) -> None:
 
 def definition() -> wire.Definition:
     """Of `hourly`: `temp` is called `degrees` and is a double; `name` was dropped and added again;
-    `note` came later, with a default."""
+    `note` came later, with a default; `name` is the key."""
     schema = pa.schema(
         [
             pa.field("degrees", pa.float64()),
@@ -308,7 +308,8 @@ def definition() -> wire.Definition:
         "note": (("note", 0),),
     }
     gone = [("name", 0), ("raw", 0)]
-    return encode_definition("hourly", schema, sources, {"note": pa.scalar("none")}, gone)
+    default = {"note": pa.scalar("none")}
+    return encode_definition("hourly", schema, sources, default, gone, key=["name"])
 
 
 def make_token(folder: Path, state: State) -> None:

@@ -261,6 +261,7 @@ def test_a_log_names_the_places_of_files() -> None:
     found = state.definitions.of("hourly")
     assert found is not None
     assert found.sources["degrees"] == (("degrees", 0), ("temp", 0))
+    assert found.key == ("name",)
     assert {name: value.as_py() for name, value in found.defaults.items()} == {"note": "none"}
     kept = loaded("checkpoint-definition")
     assert kept.definitions.entries == state.definitions.entries

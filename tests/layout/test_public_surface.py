@@ -16,13 +16,13 @@ SURFACE = {
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "diff", "explain", "file_parts", "files",
-        "judged", "refresh", "row_filter",
+        "judged", "key", "plain_parts", "refresh", "row_filter",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
         "token", "without_conflicts",
     },
     "Transaction": {
         "add", "add_all", "append", "commit", "commit_info", "delete", "discard", "evolve",
-        "overwrite", "plan_overwrite", "remove", "rewrite", "transaction_id", "write",
+        "overwrite", "plan_overwrite", "remove", "rewrite", "transaction_id", "upsert", "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",

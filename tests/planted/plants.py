@@ -15,6 +15,7 @@ import plants_commit
 import plants_deletes
 import plants_gc
 import plants_in_place
+import plants_keys
 import plants_operations
 import plants_read
 import plants_rebuild
@@ -34,6 +35,7 @@ PARTS = (
     plants_gc,
     plants_in_place,
     plants_operations,
+    plants_keys,
     plants_read,
     plants_rebuild,
     plants_rows,

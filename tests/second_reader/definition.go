@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ type definition struct {
 	arrow    []byte
 	columns  []definedColumn
 	dropped  []generation
+	key      []string
 	revision int64
 }
 
@@ -47,6 +49,8 @@ func decodeDefinition(message []byte) *definition {
 			d.columns = append(d.columns, c)
 		case f.is(4, wireBytes):
 			d.dropped = append(d.dropped, decodeIdentity(f.bytes))
+		case f.is(5, wireBytes):
+			d.key = append(d.key, string(f.bytes))
 		}
 	})
 	return d
@@ -91,6 +95,11 @@ func (d *definition) check() error {
 			return damage("Definition: a wrong dropped column")
 		}
 	}
+	for i, name := range d.key {
+		if !names[name] || slices.Contains(d.key[:i], name) {
+			return damage("Definition: a key of a column that isn't declared, or of one twice")
+		}
+	}
 	return nil
 }
 
@@ -110,7 +119,7 @@ func (d *definition) kept(revision int64) *definition {
 }
 
 func (d *definition) cost() int64 {
-	cost := 400 + len(d.arrow) + 60*len(d.dropped)
+	cost := 400 + len(d.arrow) + 60*(len(d.dropped)+len(d.key))
 	for _, c := range d.columns {
 		cost += 80 + len(c.value) + 60*len(c.sources)
 	}
@@ -133,8 +142,8 @@ func (d *definition) line() string {
 		}
 		columns = append(columns, text)
 	}
-	return fmt.Sprintf("%s|%x|%s|%s|%d", d.table, sha256.Sum256(d.arrow), strings.Join(columns, ";"), named(d.dropped),
-		d.revision)
+	return fmt.Sprintf("%s|%x|%s|%s|%s|%d", d.table, sha256.Sum256(d.arrow), strings.Join(columns, ";"), named(d.dropped),
+		strings.Join(d.key, ","), d.revision)
 }
 
 var definitionsColumns = []columnSpec{

@@ -135,7 +135,7 @@ var (
 		4: wireTwoTexts, 5: wireAddBatch, 6: wireTwoTexts, 7: wireTwoTexts, 8: wireNothing, 9: wireForget,
 		10: wireFirstText, 11: wireDefinition}}
 	wireDefinedColumn = &wireMessage{messages: map[uint32]*wireMessage{1: wireFirstText}}
-	wireDefinition    = &wireMessage{texts: []uint32{1},
+	wireDefinition    = &wireMessage{texts: []uint32{1, 5},
 		messages: map[uint32]*wireMessage{3: wireDefinedColumn, 4: wireFirstText}}
 	wireMember      = &wireMessage{texts: []uint32{2, 3}, messages: map[uint32]*wireMessage{5: wireTwoTexts}}
 	wireCommit      = &wireMessage{messages: map[uint32]*wireMessage{1: wireMember}}

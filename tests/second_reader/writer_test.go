@@ -561,9 +561,22 @@ func applicationsSegment(id string, version, time int64) *testSegment {
 
 // definitionOf declares columns, each with one source of its own name.
 func definitionOf(table string, columns ...string) message {
+	return message{}.bytes(11, declared(table, columns...))
+}
+
+// keyedBy declares the columns a and b of a table with a key.
+func keyedBy(key ...string) message {
+	m := declared("t", "a", "b")
+	for _, name := range key {
+		m = m.text(5, name)
+	}
+	return message{}.bytes(11, m)
+}
+
+func declared(table string, columns ...string) message {
 	m := message{}.text(1, table).bytes(2, testSchema)
 	for _, name := range columns {
 		m = m.bytes(3, message{}.bytes(1, message{}.text(1, name)).bytes(2, []byte("x")))
 	}
-	return message{}.bytes(11, m)
+	return m
 }

@@ -1,0 +1,228 @@
+"""Upserts within a transaction: rows that take the place of those with the same key.
+
+Source: docs/changing.md, "Keys".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import UsageError, some_names
+from ..data.key_types import check_key
+from ..data.parquet import FILE_BYTES
+from ..format import compute as pc
+from ..format import deletes as form
+from ..format.columns import array, numbers
+from ..format.names import escape_name
+from ..format.widening import plain
+from ..log.build import require_actions
+from ..read.key_matches import key_matches, rows_with_keys
+from ..scalars import value_of
+from ..wire import lakelog_transaction_pb2 as wire
+from .deleting import Deleting, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..log.state import State
+    from ..read.key_matches import KeyMatches
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted:
+    """What an upsert does once it is committed.
+
+    Attributes:
+        rows: How many rows were written: those of the data whose key doesn't come again in it.
+        replaced: How many rows they take the place of, in this writer's files; None where the table
+            has the key: readers see to it, and nothing was counted.
+        files_removed: Files of which no row is left.
+        files_touched: Files that are left and of which rows are hidden.
+        paths: Of the new files.
+    """
+
+    rows: int
+    replaced: int | None
+    files_removed: int
+    files_touched: int
+    paths: tuple[str, ...]
+
+
+class Upserting(Deleting):
+    """The part of a transaction that writes rows by their key."""
+
+    _added: dict[str, str]
+
+    write: Callable[..., list[str]]
+
+    def upsert(
+        self,
+        table: str,
+        data: Any,
+        partition: str = "",
+        *,
+        key: Sequence[str] | None = None,
+        partition_by: Sequence[str] | None = None,
+        clock: tuple[int, int] | None = None,
+        file_bytes: int = FILE_BYTES,
+        bloom: Sequence[str] = (),
+    ) -> Upserted:
+        """Write rows in the place of those that have the same key. The data is held in memory; of
+        two of its rows with one key the later counts.
+
+        On a table with this key (`evolve(table, key=...)`) it is a write: of all writers' rows
+        readers give the one with the newest clock. On another table, the rows of this writer's
+        files that were committed before and have such a key are deleted by their numbers: these
+        files' columns of the key are read now.
+
+        Args:
+            data, partition, partition_by, file_bytes, bloom: As for `write`.
+            key: Names of columns; the table's key if not given.
+            clock: As for `write`. If not given, and the table has the key, it is above those of all
+                files of the table in this log.
+        Raises:
+            UsageError: There is no key, or the data has no such columns; or without the table's key
+                this transaction has added files to the table. Nothing was written.
+            InvalidSchema: A type that no key can have, or a null in a column of the key. Nothing
+                was written.
+            Else as `write` and `delete`.
+        Requests: Those of `write`; 1 LIST, and 1 GET for each new transaction. On a table with the
+            key 1 GET for each piece of a checkpoint that holds files of the table, the first time;
+            else those of `delete` by rows.
+        """
+        from ..data.dataframes import to_batches
+
+        self._check_open("append")
+        self._session.refuse_fenced()
+        table = value_of(table)
+        escape_name(table, "table")
+        self._session.ask_anew(lambda _: None)  # another may have given the table its key
+        own = self._key_of(table)
+        names = _names(key, own, table)
+        schema, batches = to_batches(data)
+        rows = pa.Table.from_batches(list(batches), schema)
+        rows = _newest(rows, _checked(rows, names, table))
+        options = {"partition_by": partition_by, "file_bytes": file_bytes, "bloom": bloom}
+        if set(names) == set(own):
+            newer = clock or self._newer(table)
+            paths = self.write(table, rows, partition, clock=newer, **options)
+            self._tell()
+            return Upserted(rows.num_rows, None, 0, 0, tuple(paths))
+        if table in self._added.values():
+            raise UsageError(
+                f"This transaction has added files to table {table!r}, of which an upsert by "
+                "another key than the table's can't replace rows",
+                key=table,
+                hint="Commit it, and upsert in another transaction",
+            )
+        found = self._replaced(table, rows.select(names))
+        actions: list[wire.Action] = [
+            wire.Action(remove=wire.Remove(path=path, table=table)) for path in found.whole
+        ]
+        if found.bitmaps:
+            actions += require_actions([form.ROW_DELETES])
+            actions += self._objects(found.bitmaps, actions)
+        self._room.take(actions)
+        paths = self.write(table, rows, partition, clock=clock, **options)
+        self._removed.update(dict.fromkeys((table, path) for path in found.whole))
+        self._intent.actions.extend(actions)
+        self._tell()
+        return Upserted(
+            rows.num_rows, found.rows, len(found.whole), len(found.bitmaps), tuple(paths)
+        )
+
+    def _tell(self) -> None:
+        self._intent.operation = self._intent.operation or "row_delta"
+
+    def _replaced(self, table: str, keys: pa.Table) -> Rows:
+        """The rows of this writer's files that have some keys."""
+        gone = {path for own, path in self._removed if own == table}
+
+        def looked(state: State) -> KeyMatches:
+            return key_matches(state, table, keys, gone)
+
+        found = self._session.ask_anew(looked)
+        matching = rows_with_keys(self._session.wide, found, keys)
+        stay = partial(self._files_stay, table)
+        revision = found.revision
+        return Rows(self._session, table, found.parts, matching, revision=revision, stay=stay)
+
+    def _newer(self, table: str) -> tuple[int, int]:
+        """A clock above those of all files of a table, in the log and in this transaction."""
+
+        def known(state: State) -> list[int]:
+            files, _ = state.table_of(table)
+            clocks = numbers(files.table(table, whole=True).column("last_clock"))
+            return [int(clocks.max())] if len(clocks) else []
+
+        own = [
+            action.add.last_clock
+            for action in self._intent.actions
+            if action.WhichOneof("kind") == "add" and action.add.table == table
+        ]
+        first, last = self._session.clock()
+        newest = max([*own, *self._session.ask(known)], default=first - 1)
+        return (first, last) if first > newest else (newest + 1, newest + 1)
+
+
+def _names(key: Any, own: tuple[str, ...], table: str) -> list[str]:
+    if key is None:
+        if not own:
+            raise UsageError(
+                f"Table {table!r} has no key in this log",
+                key=table,
+                hint="Give key=[...], or give the table one: tx.evolve(table, key=[...])",
+            )
+        return list(own)
+    given = [] if isinstance(key, str) else [value_of(name) for name in key]
+    if not given or not all(isinstance(n, str) for n in given) or len(set(given)) < len(given):
+        raise UsageError(
+            f"key= is a list of names of columns, each once, not {key!r:.60}", hint="Give ['id']"
+        )
+    return given
+
+
+def _checked(rows: pa.Table, names: Sequence[str], table: str) -> list[str]:
+    """The columns of the key, if the data has them.
+
+    Raises:
+        UsageError: It doesn't.
+        InvalidSchema: They can't be of a key, or hold null.
+    """
+    from ...errors import InvalidSchema
+
+    for name in names:
+        if name not in rows.schema.names:
+            raise UsageError(
+                f"The data has no column {name!r}, which is of the key",
+                key=name,
+                hint=f"It has: {some_names(rows.schema.names)}",
+            )
+    check_key([rows.schema.field(name) for name in names], table)
+    for name in names:
+        if rows.column(name).null_count:
+            raise InvalidSchema(
+                f"Column {name!r} of the key holds {rows.column(name).null_count} nulls: such a "
+                "row takes no other's place",
+                key=name,
+                hint="Nothing was written. Write such rows with tx.write",
+            )
+    return list(names)
+
+
+def _newest(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows whose key doesn't come again, in their order."""
+    keys = rows.select(list(names))
+    keys = keys.cast(pa.schema([(field.name, plain(field.type)) for field in keys.schema]))
+    forms = [str(number) for number in range(len(names))]
+    keys = keys.rename_columns(forms)
+    keys = keys.append_column("place", array(np.arange(rows.num_rows, dtype=np.int64)))
+    last = numbers(keys.group_by(forms).aggregate([("place", "max")]).column("place_max"))
+    if len(last) == rows.num_rows:
+        return rows
+    return pc.take(rows, array(np.sort(last)))

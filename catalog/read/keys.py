@@ -1,0 +1,256 @@
+"""The key of a table at a cut: which rows of its files newer ones supersede.
+
+Source: docs/changing.md, "Keys"; docs/format.md, section 5.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property, partial
+from threading import RLock
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import SchemaConflict
+from ..data.hidden import Hidden
+from ..data.key_types import is_key_type
+from ..data.unify import column_names
+from ..format import compute as pc
+from ..format.columns import array, column, numbers
+from ..format.deletes import encode_bitmap
+from ..format.names import base_folder
+from .file_order import file_numbers
+from .file_parts import file_parts, projected
+from .in_place import keyed, keys_of
+from .key_ranges import key_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ...store import Store
+    from ..data.scan import FilePart
+    from ..data.shown import Shown
+    from ..data.unify import FileSchema
+    from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
+    from ..log.state import State
+    from .key_ranges import KeyRanges
+    from .table_facts import TableFacts
+
+_NOTHING = (b"", 0)
+
+
+def table_key(states: Iterable[State], table: str) -> tuple[str, ...]:
+    """The key that the logs of a cut give a table; those that give none go along.
+
+    Raises:
+        SchemaConflict: Two give it different ones.
+        CorruptObject: A definition can't be read.
+    """
+    found: dict[frozenset[str], tuple[str, tuple[str, ...]]] = {}
+    for state in states:
+        definition = state.definitions.of(table)
+        if definition is not None and definition.key:
+            found.setdefault(frozenset(definition.key), (state.writer, definition.key))
+    if len(found) > 1:
+        (first, one), (second, other) = list(found.values())[:2]
+        raise SchemaConflict(
+            f"The key of table {table!r} is {_words(one)} in the log of {first!r} and "
+            f"{_words(other)} in that of {second!r}",
+            key=table,
+            writers=(first, second),
+            hint="Give all logs the same: catalog.evolve(database, table, key=[...])",
+        )
+    return next(iter(found.values()))[1] if found else ()
+
+
+def _words(key: Iterable[str]) -> str:
+    return f"({', '.join(key)})"
+
+
+class Tables(Protocol):
+    """The tables of a database at a cut: see `CutTables`, which has these."""
+
+    database: str
+    states: Sequence[State]
+
+    def file_schemas(self, table: str, writer: str | None = None) -> list[FileSchema]:
+        """The schemas of its live files."""
+
+    def table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        """Its files and schemas in one log."""
+
+    def facts_of(self, state: State, table: str, partition: str | None = None) -> TableFacts:
+        """What one log knows of the columns of its files."""
+
+    def shown(self, state: State, table: str, fingerprint: bytes) -> Shown:
+        """What files of a schema show in one log."""
+
+
+class TableKeys:
+    """What is known of the keys of one table at a cut. What was found out is kept: a cut never
+    changes. Safe to use from many threads.
+
+    Attributes:
+        key: Its columns.
+    """
+
+    def __init__(self, tables: Tables, table: str, key: tuple[str, ...]) -> None:
+        self.key = key
+        self._tables = tables
+        self._table = table
+        self._superseded: dict[int, tuple[bytes, int]] = {}  # by place a bitmap, and its rows
+        self._guard = RLock()
+
+    def resolved(
+        self, store: Store, asked: Sequence[tuple[State, Sequence[FilePart]]]
+    ) -> list[FilePart]:
+        """Files that are asked for, each with the rows that newer ones supersede, of whatever live
+        file of the table they are.
+
+        Args:
+            asked: By log, in the order wanted.
+        Raises:
+            SchemaConflict: The columns of the key have no common type, or one no key can have.
+            ObjectNotFound, CorruptObject: A file can't be read.
+        Requests: Of `touched` those; 1 or more GET for each file whose range of keys meets that of
+            one asked for, and of these where it meets another, or may hold a key twice.
+        """
+        with self._guard:
+            if not self._places:
+                return [part for _, parts in asked for part in parts]
+            found: list[tuple[FilePart, int | None]] = [
+                (part, self._places.get((state.writer, part.key)))
+                for state, parts in asked
+                for part in parts
+            ]
+            self._resolve(store, {at for _, at in found if at is not None} - set(self._superseded))
+            return [
+                part if at is None else _hiding(part, *self._superseded[at]) for part, at in found
+            ]
+
+    def touched(self) -> int:
+        """How many files may hold a key that another row has.
+
+        Requests: Those of `TableFacts.of_files` of the columns of the key.
+        """
+        return len(self._places)
+
+    def meeting(self, writer: str, keys: Sequence[str]) -> list[int]:
+        """Per file of a log how many files are looked into to resolve its keys; 0: none.
+
+        Args:
+            keys: Of their objects.
+        """
+        places = [self._places.get((writer, key)) for key in keys]
+        if not self._places:
+            return [0] * len(keys)
+        counts = self._ranges.meeting(np.ones(len(self._ranges.rows), np.bool_))
+        return [0 if at is None else int(counts[at]) for at in places]
+
+    @cached_property
+    def _target(self) -> pa.Schema | None:
+        """The columns of the key as the cut has them; None: no file has all."""
+        schemas = self._tables.file_schemas(self._table)
+        if not set(self.key).issubset(column_names(schemas)):
+            return None
+        found = projected(schemas, self._table, self.key, None).read
+        for field in found:
+            if not is_key_type(field.type):
+                raise SchemaConflict(
+                    f"Column {field.name!r} of the key of table {self._table!r} is {field.type} in "
+                    "files of some logs, which no key can have",
+                    key=field.name,
+                    hint="Take the key away: catalog.evolve(database, table, key=[])",
+                )
+        return found
+
+    @cached_property
+    def _ranges(self) -> KeyRanges:
+        assert self._target is not None
+        logs = [self._tables.facts_of(state, self._table) for state in self._tables.states]
+        return key_ranges(logs, self._target)
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], int]:
+        """By writer and key of its object the place of each file that is touched."""
+        if self._target is None:
+            return {}
+        ranges = self._ranges
+        touched = ranges.touched()
+        found: dict[tuple[str, str], int] = {}
+        for number, state in enumerate(self._tables.states):
+            places = np.flatnonzero(touched & (ranges.logs == number))
+            paths = pa.chunked_array([ranges.paths.take(array(places))])
+            folder = base_folder(state.writer, self._tables.database)
+            keys = keys_of(paths, folder, state)
+            found |= {(state.writer, k): at for k, at in zip(keys, places.tolist(), strict=True)}
+        return found
+
+    def _resolve(self, store: Store, new: set[int]) -> None:
+        if not new:
+            return
+        from ..data.key_rows import KeyFile, superseded_rows
+
+        target, ranges = self._target, self._ranges
+        assert target is not None
+        wanted = np.zeros(len(ranges.rows), np.bool_)
+        wanted[list(new)] = True
+        groups = ranges.groups(wanted)
+        parts = self._parts(np.concatenate(groups))
+        order = {at: number for number, at in enumerate(parts)}
+        for group in groups:
+            oldest_first = sorted(group.tolist(), key=order.__getitem__)
+            files = [
+                KeyFile(
+                    parts[at],
+                    int(ranges.low[at]),
+                    int(ranges.high[at]),
+                    bool(ranges.once[at]),
+                    bool(wanted[at]),
+                )
+                for at in oldest_first
+            ]
+            for at, rows in zip(oldest_first, superseded_rows(store, files, target), strict=True):
+                if wanted[at]:
+                    found = (encode_bitmap(rows), len(rows)) if len(rows) else _NOTHING
+                    self._superseded[at] = found
+
+    def _parts(self, places: np.ndarray) -> dict[int, FilePart]:
+        """What reading some files needs, by place, the older first: by logical clock, revision,
+        writer, number in their transaction, and path."""
+        parts: dict[int, FilePart] = {}
+        rows: list[pa.Table] = []
+        for number, state in enumerate(self._tables.states):
+            own = places[self._ranges.logs[places] == number]
+            if not len(own):
+                continue
+            files, _ = self._tables.table_of(state, self._table)
+            paths = self._ranges.paths.take(array(own))
+            held = files.table(self._table, whole=True)
+            held = pc.filter(held, pc.is_in(held.column("path"), paths))
+            at = own[numbers(pc.index_in(held.column("path"), paths)).astype(np.int64)]
+            folder = base_folder(state.writer, self._tables.database)
+            shown = partial(self._tables.shown, state, self._table)
+            found = keyed(file_parts(held, folder, shown, {}, {}), folder, state)
+            parts |= dict(zip(at.tolist(), found, strict=True))
+            rows.append(
+                held.select(["last_clock", "revision", "path"])
+                .append_column("log", column([number] * len(own), pa.int64()))
+                .append_column("number", file_numbers(held.column("path")))
+                .append_column("place", array(at))
+            )
+        names = ("last_clock", "revision", "log", "number", "path")
+        order = pa.concat_tables(rows).sort_by([(name, "ascending") for name in names])
+        return {at: parts[at] for at in order.column("place").to_pylist()}
+
+
+def _hiding(part: FilePart, superseded: bytes, rows: int) -> FilePart:
+    if not rows:
+        return part
+    before = part.hidden or Hidden()
+    return replace(part, hidden=replace(before, superseded=superseded, superseded_rows=rows))

@@ -1,0 +1,154 @@
+"""`tx.upsert`: rows in the place of those with the same key."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from lakelog import open_catalog
+from lakelog.errors import InvalidSchema, SchemaConflict, UsageError
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    return open_catalog(str(tmp_path / "lake"))
+
+
+def rows(ids, values, **more):
+    return pa.table({"id": pa.array(ids, pa.int64()), "v": values, **more})
+
+
+def write(writer, data, **options):
+    with writer.transaction() as tx:
+        return tx.write("t", data, **options)
+
+
+def read(catalog):
+    found = catalog.snapshot("db").to_arrow("t").to_pylist()
+    return sorted((row["id"], row["v"]) for row in found)
+
+
+def test_rows_of_a_table_without_a_key_are_replaced(catalog):
+    writer = catalog.writer("u", "db")
+    write(writer, rows([1, 2, 3], ["a", "b", "c"]))
+    write(writer, rows([4, 2], ["d", "e"]))
+    write(writer, rows([50, 60], ["far", "far"]))
+    with writer.transaction() as tx:
+        said = tx.upsert("t", rows([2, 4, 9, 9], ["B", "D", "x", "X"]), key=["id"])
+    assert (said.rows, said.replaced, said.files_removed, said.files_touched) == (3, 3, 1, 1)
+    assert len(said.paths) == 1
+    assert read(catalog) == [
+        (1, "a"), (2, "B"), (3, "c"), (4, "D"), (9, "X"), (50, "far"), (60, "far")
+    ]  # fmt: skip
+    assert catalog.snapshot("db").to_arrow("t").num_rows == 7
+
+
+def test_upserts_are_told_from_other_operations(catalog):
+    writer = catalog.writer("u", "db")
+    with writer.transaction() as tx:
+        tx.upsert("t", rows([1], ["a"]), key=["id"])
+    assert tx._intent.operation == "row_delta"
+    with writer.transaction(operation="maintenance") as tx:
+        tx.upsert("t", rows([1], ["a"]), key=["id"])
+    assert tx._intent.operation == "maintenance"
+
+
+def test_a_key_of_several_columns(catalog):
+    writer = catalog.writer("u", "db")
+    write(writer, rows([1, 1, 2, 2], ["a", "b", "a", "b"], n=[0, 0, 0, 0]))
+    with writer.transaction() as tx:
+        said = tx.upsert("t", rows([1, 2, 3], ["b", "a", "b"], n=[1, 1, 1]), key=["id", "v"])
+    assert said.replaced == 2
+    found = catalog.snapshot("db").to_arrow("t").to_pylist()
+    assert sorted((row["id"], row["v"], row["n"]) for row in found) == [
+        (1, "a", 0), (1, "b", 1), (2, "a", 1), (2, "b", 0), (3, "b", 1),
+    ]  # fmt: skip
+
+
+def test_only_this_writers_rows_are_replaced(catalog):
+    write(catalog.writer("v", "db"), rows([1], ["of v"]))
+    writer = catalog.writer("u", "db")
+    with writer.transaction() as tx:
+        tx.upsert("t", rows([1], ["of u"]), key=["id"])
+    assert read(catalog) == [(1, "of u"), (1, "of v")]
+
+
+def test_rows_that_are_deleted_are_not_counted(catalog):
+    writer = catalog.writer("u", "db")
+    write(writer, rows([1, 2, 3], ["a", "b", "c"]))
+    for value in ("B", "BB"):
+        with writer.transaction() as tx:
+            said = tx.upsert("t", rows([2], [value]), key=["id"])
+        assert said.replaced == 1
+    assert read(catalog) == [(1, "a"), (2, "BB"), (3, "c")]
+
+
+def test_on_a_table_with_the_key_it_is_newer_than_all_of_this_log(catalog):
+    writer = catalog.writer("u", "db")
+    far = 1 << 60
+    write(writer, rows([1, 2], ["a", "b"]), clock=(far, far))
+    with writer.transaction() as tx:
+        tx.evolve("t", key=["id"])
+    with writer.transaction() as tx:
+        said = tx.upsert("t", rows([1, 1, 3], ["x", "X", "c"]))
+    assert (said.rows, said.replaced, said.files_touched) == (2, None, 0)
+    with writer.transaction() as tx:
+        tx.upsert("t", rows([3], ["once"]))
+        tx.upsert("t", rows([3], ["C"]), key=["id"])
+    assert read(catalog) == [(1, "X"), (2, "b"), (3, "C")]
+    with writer.transaction() as tx:
+        tx.upsert("t", rows([3], ["late"]), clock=(5, 5))
+    assert read(catalog) == [(1, "X"), (2, "b"), (3, "C")]
+
+
+def test_another_key_on_a_table_with_one_leaves_all_files(catalog):
+    writer = catalog.writer("u", "db")
+    write(writer, rows([1], ["old"]), clock=(1, 1))
+    write(writer, rows([1], ["a"]), clock=(2, 2))
+    with writer.transaction() as tx:
+        tx.evolve("t", key=["id"])
+    with writer.transaction() as tx:
+        said = tx.upsert("t", rows([7], ["a"]), key=["v"])
+    assert (said.replaced, said.files_removed, said.files_touched) == (1, 0, 1)
+    assert read(catalog) == [(7, "a")]  # not (1, "old")
+
+
+def test_types_that_are_wider_in_the_files_or_in_the_data(catalog):
+    writer = catalog.writer("u", "db")
+    write(writer, pa.table({"id": pa.array([1, 2], pa.int16()), "v": ["a", "b"]}))
+    with writer.transaction() as tx:
+        assert tx.upsert("t", rows([2, 1 << 40], ["B", "c"]), key=["id"]).replaced == 1
+    small = pa.table({"id": pa.array([1], pa.int8()), "v": ["A"]})
+    with writer.transaction() as tx:
+        assert tx.upsert("t", small, key=["id"]).replaced == 1
+    assert read(catalog) == [(1, "A"), (2, "B"), (1 << 40, "c")]
+    with writer.transaction() as tx, pytest.raises(SchemaConflict):
+        tx.upsert("t", pa.table({"id": ["1"], "v": ["A"]}), key=["id"])
+
+
+def test_a_column_that_comes_with_the_data(catalog):
+    writer = catalog.writer("u", "db")
+    write(writer, pa.table({"v": ["a"]}))
+    with writer.transaction() as tx:
+        assert tx.upsert("t", rows([1], ["b"]), key=["id"]).replaced == 0
+    assert catalog.snapshot("db").to_arrow("t").num_rows == 2
+
+
+def test_what_is_refused(catalog):
+    writer = catalog.writer("u", "db")
+    data = rows([1], ["a"])
+    with writer.transaction() as tx:
+        for table, options, error in (
+            (data, {}, UsageError),
+            (data, {"key": ["none"]}, UsageError),
+            (data, {"key": "id"}, UsageError),
+            (data, {"key": ["id", "id"]}, UsageError),
+            (rows([1, None], ["a", "b"]), {"key": ["id"]}, InvalidSchema),
+            (pa.table({"f": [1.5]}), {"key": ["f"]}, InvalidSchema),
+        ):
+            with pytest.raises(error):
+                tx.upsert("t", table, **options)
+        assert not tx._intent.actions
+        tx.write("t", data)
+        with pytest.raises(UsageError, match="another transaction"):
+            tx.upsert("t", data, key=["id"])
+    assert read(catalog) == [(1, "a")]
