@@ -15,7 +15,7 @@ from .data.unify import column_names, unify
 from .engines.bare import bare_files
 from .engines.faces import EngineReads
 from .engines.source import Source
-from .format.columns import column, numbers
+from .format.columns import numbers, text_scalar
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..store import Store
     from .ambient import Ambient
-    from .data.scan import FilePart
+    from .data.file_part import FilePart
     from .engines.bare import BareFiles
     from .log.files import Files
     from .log.state import State
@@ -244,7 +244,7 @@ class Snapshot(EngineReads, Comparing):
             found = table_statistics(
                 state, table, partition=partition, row_groups=row_groups, of=held
             )
-            writers = pa.repeat(_scalar(state.writer), found.num_rows)
+            writers = pa.repeat(text_scalar(state.writer), found.num_rows)
             names = ["writer", *found.schema.names]
             parts.append(pa.Table.from_arrays([writers, *found.columns], names=names))
         return pa.concat_tables(parts)
@@ -388,14 +388,9 @@ class Snapshot(EngineReads, Comparing):
     def _output(self, state: State, rows: pa.Table, details: bool) -> pa.Table:
         folder = base_folder(state.writer, state.database)
         columns: dict[str, Any] = {
-            "writer": pa.repeat(_scalar(state.writer), rows.num_rows),
+            "writer": pa.repeat(text_scalar(state.writer), rows.num_rows),
             "path": rows.column("path"),
         }
         columns["url"] = urls_of(rows.column("path"), folder, state, self._store)
         columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _scalar(text: str) -> pa.Scalar:
-    """A text as Arrow has it, without `pa.scalar`, which would import pandas."""
-    return column([text], pa.string())[0]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ..catalog.changing import AsOf
-    from ..catalog.data.scan import FilePart
+    from ..catalog.data.file_part import FilePart
 
 
 def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFrame.where` are called

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ..catalog.catalog import Catalog
-    from ..catalog.data.scan import FilePart, Projection
+    from ..catalog.data.file_part import FilePart
+    from ..catalog.data.scan import Projection
     from ..catalog.data.shown import Shown
     from ..catalog.snapshot import Snapshot
 

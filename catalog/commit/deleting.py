@@ -30,7 +30,7 @@ from .other_keys import has_key_elsewhere
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..log.build import Intent
     from ..log.state import State
     from ..read.delete_plan import DeletePlan

@@ -43,7 +43,7 @@ from .spots import not_live
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..log.build import Intent
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas

@@ -69,6 +69,25 @@ class Operations(ABC):
         """Refuse an operation that can't begin now."""
 
     @abstractmethod
+    def _files_stay(self, table: str) -> bool:
+        """Whether files of a table hide older rows of theirs or of other files by its key."""
+
+    def _refuse_keyed(self, table: str) -> None:
+        """Refuse to take files out of a table with a key: older rows would be read again, and the
+        clocks of rows that are written anew together would be one.
+
+        Raises:
+            UsageError: It has one.
+        """
+        if self._files_stay(table):
+            raise UsageError(
+                f"Table {table!r} has a key, so files of it can't be replaced",
+                key=table,
+                hint="Nothing was changed. Write newer rows (`tx.upsert`), or delete rows "
+                "(`tx.delete`)",
+            )
+
+    @abstractmethod
     def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
         """Take live files, by table and path, out of their tables."""
 
@@ -114,7 +133,7 @@ class Operations(ABC):
             OperationInvalid: Rows of the data don't meet `where`. The transaction is lost, as after
                 all errors that come later than those of `where`.
             InvalidPredicate, InvalidSchema, SchemaConflict, UsageError: As for `Snapshot.scan` and
-                `write`.
+                `write`; or the table has a key.
             OperationConflict (at the commit): A file came meanwhile that may hold rows which meet
                 `where`, or one of those that were taken out is gone.
         Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read;
@@ -128,6 +147,7 @@ class Operations(ABC):
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
         schema, batches = to_batches(data)
+        self._refuse_keyed(table)
         found = overwritten(
             self._session, self._intent, table, where=where, partition=partition, data=schema
         )
@@ -168,6 +188,7 @@ class Operations(ABC):
 
         self._meaning.check_whole()
         table, partition = value_of(table), value_of(partition)
+        self._refuse_keyed(table)
         found = overwritten(
             self._session, self._intent, table, where=where, partition=partition, data=schema
         )
@@ -208,7 +229,7 @@ class Operations(ABC):
                 else. Nothing was changed.
             OperationInvalid: `data` has other rows. The transaction is lost.
             FileNotLive: No such file in the table.
-            UsageError: Arguments that don't go together.
+            UsageError: Arguments that don't go together; or the table has a key.
             OperationConflict (at the commit): A file was taken out by others meanwhile.
         Requests: 1 or more GET for each file, 1 PUT for each that is written.
         """
@@ -218,6 +239,7 @@ class Operations(ABC):
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
+        self._refuse_keyed(table)
         if isinstance(remove, str | bytes):
             raise UsageError(
                 f"remove= is a list of paths, not {remove!r:.80}", hint=f"Give [{remove!r:.80}]"

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Transaction(Operations, Evolving, Upserting):
+class Transaction(Evolving, Upserting, Operations):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A

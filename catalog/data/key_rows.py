@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...store import Store
-    from .scan import FilePart
+    from .file_part import FilePart
 
 MOST_ROWS: Final = 20_000_000  # whose keys are in memory at a time
 _AT_ONCE: Final = 4

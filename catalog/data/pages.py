@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptObject
+from .file_checks import footer_of, reading
 from .page_headers import page_header
-from .scan import footer_of, reading
 
 try:
     from isal.isal_zlib import crc32
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ...store import Store
-    from .scan import FilePart
+    from .file_part import FilePart
 
 _BLOCK_BYTES: Final = 64 << 10  # read at a time: it stays in the processor's cache
 

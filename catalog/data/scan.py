@@ -6,7 +6,6 @@ Files are read ahead by a few threads; at most a handful are in memory at a time
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,16 +14,11 @@ import pyarrow as pa
 
 from ...errors import (
     CorruptObject,
-    InvalidPartition,
-    LakelogError,
-    ObjectNotFound,
     SchemaConflict,
 )
-from ...store.places import is_url
+from .file_checks import check_columns, check_size, known_footer, reading, wanted_rows
 from .hidden import Bitmaps, Hidden, Hiding, Places, row_places, with_superseded
-from .parquet import UNKNOWN_DIGEST, footer_digest
 from .partition_values import filled, told_by_partition
-from .shown import shown
 from .unify import conform
 
 if TYPE_CHECKING:
@@ -34,71 +28,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...store import Store
-    from .shown import Found, Shown
+    from .file_part import FilePart
 
 _AHEAD: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 131_072
-
-
-@dataclass(frozen=True, slots=True)
-class BloomPlace:
-    """Where the bloom filter of a column lies in a file.
-
-    Attributes:
-        row_group: By number.
-        column: Name of the column in the file.
-        start, end: Of the filter's bytes.
-    """
-
-    row_group: int
-    column: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """One file to read.
-
-    Attributes:
-        key: Its object, relative to the root.
-        size_bytes: Exact.
-        row_count: As the log says.
-        schema: Its own, with column identity.
-        shown: What readers see of it; None: what it has.
-        fingerprint: Of the schema, as the log keeps it.
-        footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
-        row_groups: Those to be read, in order; None: all.
-        row_group_count: How many the file has, as the log says; 0: unknown.
-        blooms: Filters that can say more of the row groups.
-        partition: The name of its partition: it tells the values of columns that the schema marks,
-            which are not in the file.
-        hidden: What hides rows of it; None: nothing does.
-    """
-
-    key: str
-    size_bytes: int
-    row_count: int
-    schema: pa.Schema
-    fingerprint: bytes = b""
-    footer_bytes: int = 0
-    footer_digest: bytes = UNKNOWN_DIGEST
-    row_groups: tuple[int, ...] | None = None
-    row_group_count: int = 0
-    blooms: tuple[BloomPlace, ...] = ()
-    partition: str = ""
-    shown: Shown | None = None
-    hidden: Hidden | None = None
-
-    @property
-    def form(self) -> tuple[bytes, bytes]:
-        """Files of one form show the same columns in the same way."""
-        return self.fingerprint, b"" if self.shown is None else self.shown.definition
-
-    def found(self, target: pa.Schema) -> Found:
-        """What it has of the columns of a target."""
-        return (self.shown or shown(self.schema, None)).found(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,120 +120,6 @@ def _read_whole(
     return list(_read(store, part, target, bitmaps, whole=True))
 
 
-@contextmanager
-def reading(part: FilePart) -> Iterator[None]:
-    """Whatever goes wrong while a file is read is an error of lakelog's that names it."""
-    try:
-        yield
-    except ObjectNotFound as error:
-        error.hint = (
-            "The data file is gone: was it deleted by hand, or by gc after this point in "
-            "time was pruned?"
-        )
-        raise tell_elsewhere(error, part.key) from None
-    except InvalidPartition as error:
-        raise CorruptObject(
-            f"{part.key}: {error.message}",
-            key=part.key,
-            hint="Other columns can be read: name them. Add the file anew under another partition",
-        ) from error
-    except LakelogError as error:
-        raise tell_elsewhere(error, part.key) from error.__cause__
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise tell_elsewhere(
-            CorruptObject(
-                f"{part.key} can't be read as the log describes it: {error}",
-                key=part.key,
-                hint="Restore the file from a copy, or read a point in time without it",
-            ),
-            part.key,
-        ) from error
-
-
-def footer_of(source: Any, part: FilePart) -> Any:
-    """The footer of an open file that is the one of the log, by size, digest and rows.
-
-    Raises:
-        CorruptObject: It isn't, or the log doesn't know the footer.
-    """
-    _check_size(source.size(), part)
-    metadata = _known_footer(source, part)
-    if metadata is None:
-        raise CorruptObject(f"The log doesn't know the footer of {part.key}", key=part.key)
-    _wanted_rows(metadata, part)
-    return metadata
-
-
-def tell_elsewhere(error: LakelogError, key: str) -> LakelogError:
-    """An error about a data file; of one that lies elsewhere it says what to do about that."""
-    if is_url(key):
-        error.key = key
-    if is_url(key) and isinstance(error, (ObjectNotFound, CorruptObject)):
-        what = "is gone" if isinstance(error, ObjectNotFound) else "was changed"
-        error.hint = (
-            f"The file was taken in where it lies, and {what} since: restore it, or take it out "
-            "with tx.remove(URL), and add it anew if it is there"
-        )
-    return error
-
-
-def _check_size(size_bytes: int, part: FilePart) -> None:
-    if size_bytes != part.size_bytes:
-        raise CorruptObject(
-            f"{part.key} has {size_bytes} bytes, the log says {part.size_bytes}",
-            key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
-        )
-
-
-def _known_footer(source: Any, part: FilePart) -> Any:
-    """The footer of a file, if the log knows it: read here, the Parquet reader doesn't read it."""
-    if not part.footer_bytes or part.footer_digest == UNKNOWN_DIGEST:
-        return None
-    import pyarrow.parquet as pq
-
-    footer = b""
-    if part.footer_bytes <= part.size_bytes:
-        source.seek(part.size_bytes - part.footer_bytes)
-        footer = source.read(part.footer_bytes)
-    if footer_digest(footer) != part.footer_digest:
-        raise CorruptObject(
-            f"{part.key} has another footer than the log says: the file was replaced, or damaged",
-            key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
-        )
-    return pq.read_metadata(pa.BufferReader(footer))
-
-
-def _check_columns(found: list[str], columns: list[str], part: FilePart) -> None:
-    """Parquet readers pass over a column that is not there: its rows would be null."""
-    lost = sorted(set(columns) - set(found))
-    if lost:
-        raise CorruptObject(
-            f"{part.key} has no column {lost[0]!r}, the log says it has",
-            key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
-        )
-
-
-def _wanted_rows(metadata: Any, part: FilePart) -> int:
-    """How many rows the row groups have that are to be read."""
-    if metadata.num_rows != part.row_count:
-        raise CorruptObject(
-            f"{part.key} has {metadata.num_rows} rows, the log says {part.row_count}", key=part.key
-        )
-    if part.row_groups is None:
-        return part.row_count
-    if part.row_groups and max(part.row_groups) >= metadata.num_row_groups:
-        raise CorruptObject(
-            f"{part.key} has {metadata.num_row_groups} row groups, the log says it has one of "
-            f"number {max(part.row_groups)}",
-            key=part.key,
-            hint="Read without where= or at another point in time, and run `lakelog doctor`",
-        )
-    return sum(metadata.row_group(number).num_rows for number in part.row_groups)
-
-
 def _projected(batch: pa.RecordBatch, part: FilePart, target: Projection) -> pa.RecordBatch:
     try:
         return target.of(batch)
@@ -373,15 +193,15 @@ def read_file(
         told = told_by_partition(part.schema, part.partition, names)
         names = [name for name in names if name not in told]
     with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
-        _check_size(source.size(), part)
+        check_size(source.size(), part)
         file = pq.ParquetFile(
             source,
-            metadata=_known_footer(source, part),
+            metadata=known_footer(source, part),
             pre_buffer=True,
             page_checksum_verification=True,
         )
-        _check_columns(file.schema_arrow.names, names, part)
-        wanted = _wanted_rows(file.metadata, part)
+        check_columns(file.schema_arrow.names, names, part)
+        wanted = wanted_rows(file.metadata, part)
         counts = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
         places = Places(row_places(counts, part.row_groups))
         for batch in _batches(file, part, names, whole=whole):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...store import Store
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..data.unify import FileSchema
 
 MOST_FILES: Final = 256  # each is opened for every query, whatever it asks for

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset
 
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..log.state import State
     from ..read.asked import Asked
     from ..read.cut_tables import CutTables

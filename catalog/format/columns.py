@@ -184,3 +184,8 @@ def _offsets(lengths: Iterable[int], count: int) -> pa.Buffer:
 def _bitmap(flags: Iterable[bool]) -> pa.Buffer:
     bits = np.fromiter(flags, np.bool_)
     return pa.py_buffer(np.packbits(bits, bitorder="little"))
+
+
+def text_scalar(text: str) -> pa.Scalar:
+    """A text as Arrow has it, without `pa.scalar`, which would import pandas."""
+    return column([text], pa.string())[0]

@@ -49,13 +49,16 @@ def refuse_row_changes(before: State, after: State, table: str) -> None:
     """Refuse to tell changes row by row where files don't tell them.
 
     Raises:
-        UsageError: Rows of the table were deleted in one of the states, or its columns changed.
+        UsageError: Rows of the table were deleted in one of the states, its columns changed, or it
+            has a key.
     """
     words = ""
     if hides(before, table) or hides(after, table):
         words = "rows of it were deleted"
     elif _definition(before, table) != _definition(after, table):
         words = "its columns were changed"
+    elif _has_key(after, table):
+        words = "it has a key, by which rows come and go"
     if words:
         raise UsageError(
             f"The changes of table {table!r} in {after.writer}/{after.database} can't be told row "
@@ -63,6 +66,11 @@ def refuse_row_changes(before: State, after: State, table: str) -> None:
             key=table,
             hint="Read both points in time, and compare them; `lakelog diff` compares the files",
         )
+
+
+def _has_key(state: State, table: str) -> bool:
+    found = state.definitions.of(table)
+    return found is not None and bool(found.key)
 
 
 def _definition(state: State, table: str) -> bytes:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...store import Store
-    from ..data.scan import BloomPlace, FilePart
+    from ..data.file_part import BloomPlace, FilePart
     from ..log.files import Files
     from .row_filter import RowFilter
     from .table_facts import TableFacts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data.scan import BloomPlace
+from ..data.file_part import BloomPlace
 from ..format import compute as pc
 from ..format.columns import array, is_null, numbers
 from ..format.segments import MAX_NUMBER

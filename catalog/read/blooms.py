@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...store import Store
-    from ..data.scan import BloomPlace, FilePart
+    from ..data.file_part import BloomPlace, FilePart
     from .row_filter import RowFilter
 
 LEAST_BYTES: Final = 64 << 10  # of a row group: a smaller one is read as fast as a filter

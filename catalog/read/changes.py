@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from ...store import Store
     from ..ambient import Ambient
-    from ..data.scan import FilePart, Projection
+    from ..data.file_part import FilePart
+    from ..data.scan import Projection
     from ..log.state import State
 
 _AT_ONCE: Final = 256  # transactions in memory

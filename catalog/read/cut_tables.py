@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...store import Store
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..data.shown import Shown
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas, SchemaEntry

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence, Set
 
     from ...store import Store
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..where.outcomes import Bounds, Facts
     from ..where.tree import Predicate
     from .asked import Asked

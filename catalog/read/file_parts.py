@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ...errors import UsageError, some_names
+from ..data.file_part import FilePart
 from ..data.parquet import UNKNOWN_DIGEST
-from ..data.scan import FilePart, Projection
+from ..data.scan import Projection
 from ..data.unify import column_names, only, unify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ..data.scan import BloomPlace
+    from ..data.file_part import BloomPlace
     from ..data.shown import Shown
     from ..data.unify import FileSchema
     from .row_filter import RowFilter

@@ -25,7 +25,7 @@ from .tombstones import TombstoneTest, bound_filter, columns_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..log.deletes import RowDeletes, Tombstone
     from ..log.state import State
     from .asked import Asked

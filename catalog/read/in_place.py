@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ...store import Store
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..log.state import State
 
 

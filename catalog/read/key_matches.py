@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ...store import Store
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..log.state import State
 
 _AT_ONCE: Final = 4

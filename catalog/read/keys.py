@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ...store import Store
-    from ..data.scan import FilePart
+    from ..data.file_part import FilePart
     from ..data.shown import Shown
     from ..data.unify import FileSchema
     from ..log.files import Files

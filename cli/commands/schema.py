@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...catalog.data.scan import FilePart
+    from ...catalog.data.file_part import FilePart
     from ...catalog.snapshot import Snapshot
 
 DESCRIPTION: Final = """\

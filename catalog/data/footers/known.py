@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....errors import CorruptObject, LakelogError
+from ..file_checks import tell_elsewhere
 from ..parquet import UNKNOWN_DIGEST, footer_digest
-from ..scan import tell_elsewhere
 
 if TYPE_CHECKING:
     from ....store import Store
-    from ..scan import FilePart
+    from ..file_part import FilePart
 
 
 def check_file(store: Store, part: FilePart) -> bytes:
