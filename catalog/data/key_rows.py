@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from ...errors import UsageError
 from ..format import compute as pc
-from ..format.columns import array, numbers
+from ..format.columns import array, column, numbers
 from ..format.deletes import MAX_ROWS
 from ..parallel import parallel
 from .hidden import Bitmaps
 from .scan import Projection, read_projected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...store import Store
     from .file_part import FilePart
@@ -35,9 +35,8 @@ MOST_ROWS: Final = 20_000_000  # whose keys are in memory at a time
 _AT_ONCE: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
 _SAMPLE: Final = 1 << 16
-_FEW: Final = (
-    4  # files are searched for the keys of others where they have so many times as many rows
-)
+_PIECE: Final = 1 << 20
+_FEW: Final = 4  # times as many rows have files that are searched for the keys of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,23 +175,41 @@ def _read(
     Args:
         among: Per column of the key values of which one must be there.
     """
-    batches, places = [], []
-    for batch, numbered in _batches(store, part, target):
-        kept = _kept(batch, within)
-        batches.append(batch if kept is None else batch.filter(array(kept)))
-        places.append((numbered if kept is None else numbered[kept]).astype(np.uint32))
-    keys = pa.Table.from_batches(batches, target).rename_columns(_names(target))
-    found = _Rows(keys, np.concatenate(places) if places else np.zeros(0, np.uint32))
-    if among is None or not len(found.places):
-        return found
-    there = np.ones(len(found.places), np.bool_)
-    for values, some in zip(keys.columns, among, strict=True):
-        there &= numbers(pc.is_in(values, some)).astype(np.bool_)
-    return _Rows(keys.filter(array(there)), found.places[there])
+    least = 0 if among is None else max(map(len, among))
+    found = [_Rows(_named(target.empty_table()), np.zeros(0, np.uint32))]
+    for rows, places in in_pieces(_batches(store, part, target), target, max(least, _PIECE)):
+        kept = _kept(rows, within)
+        if among is not None:
+            for values, some in zip(rows.columns, among, strict=True):
+                kept &= numbers(pc.is_in(values, some)).astype(np.bool_)
+        whole = bool(kept.all())
+        keys = rows if whole else rows.filter(array(kept))
+        numbered = places if whole else places[kept]
+        found.append(_Rows(_named(keys), numbered.astype(np.uint32)))
+    keys = pa.concat_tables([each.keys for each in found])
+    return _Rows(keys, np.concatenate([each.places for each in found]))
 
 
-def _names(target: pa.Schema) -> list[str]:
-    return [str(number) for number in range(len(target))]
+def in_pieces(
+    batches: Iterable[tuple[pa.RecordBatch, np.ndarray]], target: pa.Schema, least_rows: int
+) -> Iterator[tuple[pa.Table, np.ndarray]]:
+    """Batches and the numbers of their rows, put together to about so many rows at a time: what
+    they are held against is prepared anew for each."""
+    held: list[pa.RecordBatch] = []
+    places: list[np.ndarray] = []
+    for batch, numbered in batches:
+        held.append(batch)
+        places.append(numbered)
+        if sum(map(len, places)) >= least_rows:
+            yield pa.Table.from_batches(held, target), np.concatenate(places)
+            held, places = [], []
+    if held:
+        yield pa.Table.from_batches(held, target), np.concatenate(places)
+
+
+def _named(keys: pa.Table) -> pa.Table:
+    """Columns called by their number, so that there is another name beside them."""
+    return keys.rename_columns([str(number) for number in range(keys.num_columns)])
 
 
 def _batches(store: Store, part: FilePart, target: pa.Schema) -> Any:
@@ -202,20 +219,21 @@ def _batches(store: Store, part: FilePart, target: pa.Schema) -> Any:
     return read_projected(store, bare, Projection(target), Bitmaps(store), whole=small)
 
 
-def _kept(batch: pa.RecordBatch, within: _Range) -> np.ndarray | None:
-    """Which rows have a key, within a range; None: all."""
-    tests = [pc.is_valid(values) for values in batch.columns if values.null_count]
-    first = batch.column(0)
+def _kept(rows: pa.Table, within: _Range) -> np.ndarray:
+    """Which rows have a key, within a range."""
+    tests = [pc.is_valid(values) for values in rows.columns if values.null_count]
+    first = rows.column(0)
     if within.start is not None:
         tests.append(pc.greater_equal(first, within.start))
     if within.end is not None:
         tests.append(pc.less(first, within.end))
-    if not tests:
-        return None
-    kept = np.ones(batch.num_rows, np.bool_)
+    kept = np.ones(rows.num_rows, np.bool_)
     for test in tests:
-        kept &= numbers(test.fill_null(False)).astype(np.bool_)
+        kept &= numbers(pc.coalesce(test, _FALSE)).astype(np.bool_)
     return kept
+
+
+_FALSE: Final = column([False], pa.bool_())[0]
 
 
 def _ranges(
@@ -238,6 +256,8 @@ def _ranges(
 
     found = [some for each in parallel(sampled, plain, at_once=_AT_ONCE) for some in each]
     values = pa.chunked_array(found, first.field(0).type).drop_null().combine_chunks()
+    if not len(values):
+        return [_Range()]  # no row has a key
     values = values.take(pc.sort_indices(values))
     at = np.unique(np.linspace(0, len(values) - 1, count + 1).astype(np.int64)[1:-1])
     cuts = pc.unique(values.take(array(at)))

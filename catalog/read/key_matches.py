@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ...errors import InvalidPredicate, SchemaConflict, TableNotFound
 from ..data.hidden import Bitmaps
+from ..data.key_rows import in_pieces
 from ..data.key_types import check_key
 from ..data.scan import Projection, read_projected
 from ..data.unify import FileSchema, column_names
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 4
 _WHOLE_BYTES: Final = 32 << 20
+_PIECE: Final = 1 << 20
 _MOST_VALUES: Final = 10_000  # that files are judged by one by one; else by the least and greatest
 
 
@@ -135,13 +137,10 @@ def rows_with_keys(store: Store, found: KeyMatches, keys: pa.Table) -> list[np.n
     def of_file(part: FilePart) -> np.ndarray:
         small = part.size_bytes <= _WHOLE_BYTES
         read = read_projected(store, part, Projection(target), bitmaps, whole=small)
-        batches, places = [], [np.zeros(0, np.int64)]
-        for batch, numbered in read:
-            batches.append(batch)
-            places.append(numbered)
-        rows = pa.Table.from_batches(batches, target)
-        met: np.ndarray = np.concatenate(places)[wanted.among(rows)]
-        return met
+        met = [np.zeros(0, np.int64)]
+        for rows, places in in_pieces(read, target, max(_PIECE, keys.num_rows)):
+            met.append(places[wanted.among(rows)])
+        return np.concatenate(met)
 
     return parallel(of_file, list(found.parts.values()), at_once=_AT_ONCE)
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from key_model import Model
 from lakelog.catalog.data import key_rows
+from lakelog.catalog.read import key_matches
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a seed can't be made simpler
 
@@ -23,6 +24,8 @@ def test_every_engine_reads_the_newest_row_of_each_key(seed, tmp_path_factory, m
     rng = random.Random(seed)
     monkeypatch.setattr(key_rows, "MOST_ROWS", rng.choice([3, 10, 1 << 20]))
     monkeypatch.setattr(key_rows, "_FEW", rng.choice([0, 1, 4]))
+    monkeypatch.setattr(key_rows, "_PIECE", rng.choice([1, 5, 1 << 20]))
+    monkeypatch.setattr(key_matches, "_PIECE", rng.choice([1, 5, 1 << 20]))
     folder: Path = tmp_path_factory.mktemp("keys")
     model = Model(rng, folder)
     for _ in range(12):

@@ -96,7 +96,10 @@ def nulls_are_a_key() -> Any:
     """Of rows with null in the key one is read."""
     from lakelog.catalog.data import key_rows
 
-    return mock.patch.object(key_rows, "_kept", return_value=None)
+    def kept(rows: pa.Table, within: Any) -> np.ndarray:
+        return np.ones(rows.num_rows, np.bool_)
+
+    return mock.patch.object(key_rows, "_kept", kept)
 
 
 @plant(f"{_KEYS}::test_a_file_that_may_hold_a_key_twice_is_looked_into")
