@@ -167,7 +167,7 @@ def add_with_statistics(path):
 
 
 @pytest.mark.parametrize("spill", [False, True])
-@pytest.mark.parametrize("kind", sorted(wire_kinds.NAMES))
+@pytest.mark.parametrize("kind", sorted(wire_kinds.NAMES.keys() - {9, 11}))  # it has no deletes
 def test_a_further_column_that_would_be_lost_prevents_a_checkpoint(kind, spill):
     with spilling(spill):
         log = LogBuilder()
