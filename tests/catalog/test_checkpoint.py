@@ -178,7 +178,7 @@ def add_with_statistics(path):
 
 
 @pytest.mark.parametrize("spill", [False, True])
-@pytest.mark.parametrize("kind", sorted(wire_kinds.NAMES))
+@pytest.mark.parametrize("kind", sorted(wire_kinds.NAMES.keys() - {9, 11}))  # it has no deletes
 def test_a_further_column_that_would_be_lost_prevents_a_checkpoint(kind, spill):
     with spilling(spill):
         log = LogBuilder()
@@ -311,7 +311,7 @@ def test_a_checkpoint_that_contradicts_itself_is_refused(lie):
     assert key in caught.value.key
 
 
-@pytest.mark.parametrize("kind", [0, 9, 99])
+@pytest.mark.parametrize("kind", [0, 12, 99])
 def test_references_of_a_kind_of_the_future_are_too_new(kind):
     _, key, body = altered(lambda message: setattr(message.references.segment, "kind", kind))
     with pytest.raises(UnsupportedFeature, match=f"kind {kind}"):
