@@ -165,8 +165,6 @@ class Operations(ABC):
                 kept = Counted(staying(group, self._session, found.wanted))
                 rewritten += self._again(table, group, kept, file_bytes=file_bytes, bloom=bloom)
                 rows_kept += kept.rows
-        if found.claim is not None:
-            self._intent.claims.append(found.claim)
         say_rewritten(self._intent.summary, rows_kept, None if where is None else str(where))
         gone = found.whole_rows + sum(group.rows for group in found.groups) - rows_kept
         return Replaced(paths, rewritten, found.paths, incoming.rows, gone, rows_kept)
@@ -254,7 +252,6 @@ class Operations(ABC):
         if data is not None and order:
             raise UsageError("sort_by= is for rows that are read", hint="Sort the data before")
         found = named(self._session, self._intent, table, paths)
-        self._intent.claims += [found.claim] if found.claim is not None else []
         with self._meaning.doing("rewrite", table):
             self._begin(table, found)
             if data is None:
@@ -269,6 +266,8 @@ class Operations(ABC):
 
     def _begin(self, table: str, found: Inputs) -> None:
         """Take the files out first: the footers of those that come then say what they replace."""
+        if found.claim is not None:
+            self._intent.claims.append(found.claim)
         self._uploads.wait()  # a file of this transaction may be read
         self._take_out([(table, path) for path in found.paths])
 

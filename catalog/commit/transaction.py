@@ -307,6 +307,7 @@ class Transaction(Evolving, Upserting, Operations):
         for _, path in files:
             self._added.pop(path, None)
         self._removed.update(dict.fromkeys(files))
+        self._intent.rely_on({table for table, _ in files}, self._base[0])
         self._intent.actions.extend(removes)
 
     def commit(self) -> CommitInfo | None:
@@ -396,5 +397,5 @@ class Transaction(Evolving, Upserting, Operations):
         self._session.check_process()
         if self._closed:
             raise UsageError(
-                "This transaction is over", key=self.transaction_id, hint="Begin another one"
+                "This transaction is over", key=self.transaction_id, hint="Begin another"
             )

@@ -18,17 +18,17 @@ from ..format.run import files_rows
 from ..format.schema import decode_schema, features_of
 from ..format.wire_kinds import FILES
 from ..wire import lakelog_transaction_pb2 as wire
+from .claims import Claim
 from .lookup import schemas_with
 from .operations import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
     from ..format.frame import LogIdentity
     from ..format.schema import EncodedSchema
-    from .claims import Claim
     from .merge import Rows
     from .moments import Moment
     from .state import State
@@ -75,6 +75,11 @@ class Intent:
     claims: list[Claim] = field(default_factory=list)
     again: Sequence[Rows] = ()
     onto: bytes = b""
+
+    def rely_on(self, tables: Iterable[str], revision: int) -> None:
+        """Files of tables go: rows that come in their place are of what was there at a revision."""
+        known = {claim.table for claim in self.claims}
+        self.claims += [Claim(table, revision) for table in tables if table not in known]
 
     @property
     def said_operation(self) -> str:

@@ -60,16 +60,22 @@ def refuse_conflict(state: State, intent: Intent) -> None:
     Raises:
         OperationConflict: They don't fit; names the other transaction.
     """
-    for claim in intent.claims:
+    for claim in _that_count(intent):
         if claim.base_revision < state.revision:
             _hold(state, intent, claim)
+
+
+def _that_count(intent: Intent) -> list[Claim]:
+    """What an intent relies on: that no rows were deleted only where it puts rows in."""
+    added = {action.add.table for action in intent.actions if action.WhichOneof("kind") == "add"}
+    return [one for one in intent.claims if one.may_hold is not None or one.table in added]
 
 
 def has_to_wait(intent: Intent, earlier: Sequence[Intent]) -> bool:
     """Whether an intent relies on tables that some change which are to be committed with it: what
     it meets is known once these stand. A tombstone holds of files of lower revisions alone, so not
     of one that comes in the same object."""
-    tables = {claim.table for claim in intent.claims} | {
+    tables = {claim.table for claim in _that_count(intent)} | {
         action.tombstone.table
         for action in intent.actions
         if action.WhichOneof("kind") == "tombstone"

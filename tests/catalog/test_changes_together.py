@@ -1,0 +1,129 @@
+"""Deletes, changed columns, keys and operations of one table, where one follows the other."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from lakelog.catalog.catalog import Catalog
+from lakelog.errors import OperationConflict, UsageError
+from lakelog.store.memory import MemoryStore
+
+
+@pytest.fixture
+def catalog():
+    return Catalog(MemoryStore("together"))
+
+
+def rows(catalog, table="t", **asked):
+    found = catalog.snapshot("db").to_arrow(table, **asked).to_pylist()
+    assert catalog.snapshot("db").to_duckdb().sql(f"from {table}").arrow().read_all().num_rows >= 0
+    return [tuple(row.values()) for row in found]
+
+
+def commit(writer, do):
+    with writer.transaction() as tx:
+        return do(tx)
+
+
+def test_a_tombstone_follows_renames_and_defaults(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"a": ["x", "y"], "b": [5, 6]})))
+    commit(writer, lambda tx: tx.evolve("t", drop=["b"]))
+    commit(writer, lambda tx: tx.evolve("t", add={"b": pa.int64()}, default={"b": 50}))
+    commit(writer, lambda tx: tx.evolve("t", rename={"a": "name"}))
+    commit(writer, lambda tx: tx.write("t", pa.table({"name": ["z"], "b": [5]})))
+    assert rows(catalog) == [("x", 50), ("y", 50), ("z", 5)]
+    commit(writer, lambda tx: tx.delete("t", "b = 5 AND name <> 'q'", mode="predicate"))
+    assert rows(catalog) == [("x", 50), ("y", 50)], "the old b, 5, was another column"
+    commit(writer, lambda tx: tx.delete("t", "b = 50 AND name = 'x'", mode="predicate"))
+    assert rows(catalog) == [("y", 50)], "files without it have the default"
+    commit(writer, lambda tx: tx.evolve("t", rename={"name": "called"}, drop=["b"]))
+    assert rows(catalog) == [("y",)]
+    writer.checkpoint()
+    assert rows(Catalog(catalog.store)) == [("y",)]
+
+
+@pytest.mark.parametrize("mode", ["predicate", "rows"])
+def test_what_is_written_anew_has_no_deleted_rows(catalog, mode):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"n": list(range(10))})))
+    commit(writer, lambda tx: tx.delete("t", "n IN (0, 2, 4)", mode=mode))
+    paths = catalog.snapshot("db").files("t")["path"].to_pylist()
+    done = commit(writer, lambda tx: tx.rewrite("t", paths))
+    assert done.rows_rewritten == 7
+    assert sorted(rows(catalog)) == [(1,), (3,), (5,), (6,), (7,), (8,), (9,)]
+    commit(writer, lambda tx: tx.delete("t", "n = 9", mode=mode))
+    done = commit(
+        writer, lambda tx: tx.overwrite("t", pa.table({"n": [77]}), "n >= 7", validate=False)
+    )
+    assert (done.rows_removed, done.rows_rewritten) == (2, 4)
+    assert sorted(rows(catalog)) == [(1,), (3,), (5,), (6,), (77,)]
+
+
+@pytest.mark.parametrize("mode", ["predicate", "rows"])
+@pytest.mark.parametrize("what", ["rewrite", "overwrite", "by hand"])
+def test_a_delete_meanwhile_is_a_conflict_for_what_writes_rows_anew(catalog, mode, what):
+    """Else the deleted rows would come back with the new file."""
+    one, other = (catalog.writer("w", "db", shared=True) for _ in range(2))
+    commit(one, lambda tx: tx.write("t", pa.table({"n": list(range(10))})))
+    commit(other, lambda tx: tx.write("u", pa.table({"n": [1]})))
+    (path,) = catalog.snapshot("db").files("t")["path"].to_pylist()
+    tx = one.transaction()
+    if what == "rewrite":
+        tx.rewrite("t", [path])
+    elif what == "overwrite":
+        tx.overwrite("t", pa.table({"n": [9]}), "n = 9")
+    else:
+        tx.remove(path)
+        tx.write("t", pa.table({"n": list(range(10))}))
+    commit(other, lambda own: own.delete("t", "n = 3", mode=mode))
+    with pytest.raises(OperationConflict, match="deleted rows since"):
+        tx.commit()
+    assert sorted(rows(catalog)) == [(n,) for n in range(10) if n != 3]
+
+
+def test_not_after_deletes_or_changed_columns_of_the_same_transaction(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"n": [1, 2]})))
+    for before in (
+        lambda tx: tx.delete("t", "n = 1"),
+        lambda tx: tx.evolve("t", rename={"n": "m"}),
+    ):
+        with pytest.raises(UsageError, match="Commit that first"), writer.transaction() as tx:
+            before(tx)
+            tx.overwrite("t", pa.table({"n": [2]}), "n = 2")
+    assert rows(catalog) == [(1,), (2,)]
+
+
+def test_going_back_is_refused_across_deletes_and_changed_columns(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"n": [1, 2]})))
+    commit(writer, lambda tx: tx.write("u", pa.table({"n": [1]})))
+    good = catalog.snapshot("db").token
+    commit(writer, lambda tx: tx.delete("t", "n = 1", mode="rows"))
+    commit(writer, lambda tx: tx.write("u", pa.table({"n": [2]})))
+    with pytest.raises(UsageError, match="rows of it were deleted"):
+        catalog.restore("db", to=good, execute=True)
+    catalog.restore("db", "u", to=good, execute=True)
+    assert rows(catalog, "u") == [(1,)]
+    with pytest.raises(UsageError, match="row by row"):
+        catalog.changes("db", "t", since=good)
+    commit(writer, lambda tx: tx.evolve("u", rename={"n": "m"}))
+    with pytest.raises(UsageError, match="columns were changed"):
+        catalog.restore("db", "u", to=good)
+    assert rows(catalog) == [(2,)]
+
+
+def test_files_of_a_table_with_a_key_are_not_replaced(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"id": [1, 2], "s": ["a", "b"]})))
+    commit(writer, lambda tx: tx.evolve("t", key=["id"]))
+    commit(writer, lambda tx: tx.upsert("t", pa.table({"id": [2], "s": ["B"]})))
+    paths = catalog.snapshot("db").files("t")["path"].to_pylist()
+    data = pa.table({"id": [3], "s": ["B"]})
+    with pytest.raises(UsageError, match="has a key"), writer.transaction() as tx:
+        tx.overwrite("t", data, "s = 'B'")
+    with pytest.raises(UsageError, match="has a key"), writer.transaction() as tx:
+        tx.rewrite("t", paths)
+    commit(writer, lambda tx: tx.delete("t", "s = 'B'"))
+    assert rows(catalog) == [(1, "a")], "the older row of 2 doesn't come back"
