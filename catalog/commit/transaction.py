@@ -396,6 +396,5 @@ class Transaction(Evolving, Upserting, Operations):
     def _check_not_over(self) -> None:
         self._session.check_process()
         if self._closed:
-            raise UsageError(
-                "This transaction is over", key=self.transaction_id, hint="Begin another"
-            )
+            own = self.transaction_id
+            raise UsageError("This transaction is over", key=own, hint="Begin another one")

@@ -85,13 +85,18 @@ def test_a_delete_meanwhile_is_a_conflict_for_what_writes_rows_anew(catalog, mod
 def test_not_after_deletes_or_changed_columns_of_the_same_transaction(catalog):
     writer = catalog.writer("w", "db")
     commit(writer, lambda tx: tx.write("t", pa.table({"n": [1, 2]})))
+
+    def overwritten_after(before):
+        with writer.transaction() as tx:
+            before(tx)
+            tx.overwrite("t", pa.table({"n": [2]}), "n = 2")
+
     for before in (
         lambda tx: tx.delete("t", "n = 1"),
         lambda tx: tx.evolve("t", rename={"n": "m"}),
     ):
-        with pytest.raises(UsageError, match="Commit that first"), writer.transaction() as tx:
-            before(tx)
-            tx.overwrite("t", pa.table({"n": [2]}), "n = 2")
+        with pytest.raises(UsageError, match="Commit that first"):
+            overwritten_after(before)
     assert rows(catalog) == [(1,), (2,)]
 
 
