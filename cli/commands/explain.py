@@ -89,11 +89,9 @@ def run(args: argparse.Namespace) -> int:
     output.line(f"\n{_summary(_totals(kept), _totals(found))}")
     if hidden := sum(bool(words) for words in kept.column("deletes").to_pylist()):
         output.line(f"rows of {many(hidden, 'file')} were deleted, and are left out")
-    if keyed := kept.filter([n > 0 for n in kept.column("key_files").to_pylist()]).num_rows:
-        most = max(kept.column("key_files").to_pylist())
-        output.line(
-            f"keys of {many(keyed, 'file')} are resolved, of one among up to {many(most, 'file')}"
-        )
+    if keyed := [number for number in kept.column("key_files").to_pylist() if number]:
+        among = many(max(keyed), "file")
+        output.line(f"keys of {many(len(keyed), 'file')} are resolved, of one among up to {among}")
     if filters := sum(found.column("bloom_filters").to_pylist()):
         verb = "were asked" if args.read_filters else "can rule out more: lakelog scan asks them"
         output.line(f"bloom filters of {many(filters, 'row group')} {verb}")

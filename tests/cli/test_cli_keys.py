@@ -42,6 +42,7 @@ def test_a_key_is_given_shown_explained_and_taken_away(cli, lake):
     assert len(cli("scan", lake, "db", "t", "-o", "json").json["rows"]) == 4
     result = cli("explain", lake, "db", "t", "--where", "x = 'old'")
     assert "keys of" not in result.out
+    assert cli("explain", lake, "db", "t", "--where", "id > 99").code == 0  # keeps no file
 
 
 def test_a_column_that_no_key_can_have_is_refused(cli, lake):
