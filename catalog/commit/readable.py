@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ...errors import CorruptObject, SchemaConflict, UsageError
 from ..data.shown import shown
-from ..data.unify import FileSchema, unify
+from ..data.unify import FileSchema, type_key, unify
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.schema import generation
@@ -29,7 +29,7 @@ from ..log.files import Files
 from ..log.lookup import schemas_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence, Set
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence, Set
 
     from ..format.definitions import Definition
     from ..log.known_schemas import SchemaEntry
@@ -278,10 +278,10 @@ def unites(schemas: Sequence[FileSchema], table: str) -> bool:
 
 def telling(schemas: Sequence[FileSchema]) -> list[FileSchema]:
     """Those that have a column, or a type of one, that none before them has."""
-    seen: set[tuple[str, int, pa.DataType]] = set()
+    seen: set[tuple[str, int, Hashable]] = set()
     found = []
     for item in schemas:
-        columns = {(field.name, generation(field), field.type) for field in item.schema}
+        columns = {(f.name, generation(f), type_key(f.type)) for f in item.schema}
         if not columns <= seen:
             seen |= columns
             found.append(item)

@@ -18,7 +18,7 @@ from ..format.schema import GENERATION, encode_schema, generation
 from ..format.widening import common_type, plain, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,13 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     for item in schemas:
         for field in item.schema:
             newest[field.name] = max(newest.get(field.name, 0), generation(field))
-    found: dict[str, dict[pa.DataType, FileSchema]] = {}
+    found: dict[str, dict[Hashable, tuple[pa.DataType, FileSchema]]] = {}
     for item in schemas:
         for field in item.schema:
             if generation(field) == newest[field.name]:
-                found.setdefault(field.name, {}).setdefault(field.type, item)
-    types = {name: _common(name, table, seen) for name, seen in found.items()}
+                seen = found.setdefault(field.name, {})
+                seen.setdefault(type_key(field.type), (field.type, item))
+    types = {name: _common(name, table, list(seen.values())) for name, seen in found.items()}
     return pa.schema(
         [
             pa.field(name, kind, metadata={GENERATION: str(newest[name])} if newest[name] else None)
@@ -73,16 +74,29 @@ def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     )
 
 
-def _common(name: str, table: str, seen: Mapping[pa.DataType, FileSchema]) -> pa.DataType:
+def type_key(kind: pa.DataType) -> Hashable:
+    """What is equal for equal types: extension types of a user's own may have no hash."""
+    try:
+        hash(kind)
+    except TypeError:
+        raw: bytes = pa.schema([("", kind)]).serialize().to_pybytes()
+        return raw
+    found: Hashable = kind
+    return found
+
+
+def _common(name: str, table: str, seen: Sequence[tuple[pa.DataType, FileSchema]]) -> pa.DataType:
     """The type of a column by those that files have."""
-    kind = common_type(seen)
+    kind = common_type(each for each, _ in seen)
     if kind is not None:
         return plain(kind)
-    one, other = next(pair for pair in itertools.combinations(seen, 2) if widen(*pair) is None)
+    (one, first), (other, second) = next(
+        pair for pair in itertools.combinations(seen, 2) if widen(pair[0][0], pair[1][0]) is None
+    )
     raise SchemaConflict(
-        f"Column {name!r} of table {table!r} is {one} in {seen[one]} and {other} in {seen[other]}",
+        f"Column {name!r} of table {table!r} is {one} in {first} and {other} in {second}",
         key=name,
-        writers=(seen[one].writer, seen[other].writer),
+        writers=(first.writer, second.writer),
         hint="No safe common type exists. Rewrite one side with the other's type",
     )
 
