@@ -91,8 +91,8 @@ def told_by_whom(state: State, intent: Intent, error: FileNotLive) -> FileNotLiv
         return error
     table, other = removed
     return InputRemoved(
-        f"{error.key}, which transaction {intent.transaction_id.hex()} takes out, is not live any "
-        f"more at revision {state.revision}: {other} has taken it out before",
+        f"{error.key}, which transaction {intent.transaction_id.hex()} takes out, or deletes rows "
+        f"of, is not live any more at revision {state.revision}: {other} has taken it out before",
         key=error.key,
         table=table,
         hint=_HINT,

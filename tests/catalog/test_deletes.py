@@ -191,7 +191,7 @@ def test_rows_of_a_file_that_was_removed_meanwhile_are_a_conflict(lake) -> None:
         tx.delete("t", "n = 10", mode="rows")
         with two.transaction() as other:
             other.remove(path)
-        with pytest.raises(FileNotLive, match="no longer the file"):
+        with pytest.raises(FileNotLive, match="is not live any more"):
             tx.commit()
 
 

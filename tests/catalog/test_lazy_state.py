@@ -289,16 +289,16 @@ def test_too_new_references_are_never_fallen_back_from(spilled_log, reader, stor
     name, body = spilled_log.checkpoints[-1]
     decoded = decode_checkpoint(body, FOLDER + name)
     rows = decode_segment(decoded.references.inline, REFERENCES, decoded.references.rows, "k")
-    kinds = [*rows["kind"].to_pylist()[:-1], 9]
+    kinds = [*rows["kind"].to_pylist()[:-1], 99]
     rows = rows.set_column(0, rows.schema.field("kind"), pa.array(kinds, pa.uint8()))
     attachments = Attachments()
     attachments.add(bytes(decoded.attachments[: decoded.references.offset]))
-    with mock.patch.dict(wire_kinds.NAMES, {9: "later"}):
+    with mock.patch.dict(wire_kinds.NAMES, {99: "later"}):
         decoded.message.references.CopyFrom(attachments.add_rows(REFERENCES, rows))
     newer, _ = encode_checkpoint(decoded.log, decoded.message, attachments.joined())
     store.inner.put(FOLDER + name, newer)
     state = reader.load()
-    with pytest.raises(UnsupportedFeature, match="kind 9"):
+    with pytest.raises(UnsupportedFeature, match="kind 99"):
         state.table_of("a")[0]
 
 
