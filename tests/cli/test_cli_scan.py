@@ -36,7 +36,8 @@ def test_schema_where_all_agree(cli, weather):
 
 def test_schema_as_json(cli, weather):
     found = cli("schema", weather, "weather", "hourly", "-o", "json").json
-    assert list(found) == ["table", "conflict", "columns", "variants", "as_of", "token"]
+    names = ["table", "conflict", "columns", "key", "variants", "as_of", "token"]
+    assert list(found) == names
     assert found["columns"][3] == {
         "column": "hour", "type": "int64", "nullable": True, "generation": 0, "files": 5,
     }  # fmt: skip

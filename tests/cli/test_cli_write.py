@@ -255,7 +255,7 @@ def as_no_root(inputs, *args: str) -> subprocess.CompletedProcess[str]:
         "import os, sys; from lakelog.cli.main import main; import lakelog.catalog.catalog, "
         "lakelog.rebuild, lakelog.cli.inputs.arguments, lakelog.cli.inputs.known, "
         "lakelog.cli.inputs.read, lakelog.cli.inputs.resolve, lakelog.cli.inputs.type_names, "
-        "pyarrow.csv, pyarrow.parquet, csv, encodings.utf_8_sig, fractions; "
+        "pyarrow.csv, pyarrow.parquet, csv, encodings.utf_8_sig, fractions, zoneinfo; "
         "os.getuid() or os.setuid(65534); "
         "sys.exit(main(sys.argv[1:]))"
     )
