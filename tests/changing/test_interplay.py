@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from changing_cases import World
-from lakelog.errors import UsageError
+from lakelog.errors import ColumnsChanged, SchemaConflict, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 
@@ -55,3 +55,28 @@ def test_a_column_of_a_key_can_not_be_dropped_for_another_of_its_name(world, oth
                 tx.evolve("hourly", drop=["n"], **other)
             tx.evolve("hourly", drop=["n"], key=["n"], **other)
     assert world.catalog.snapshot("weather").key("hourly") == ("n",)
+
+
+def test_a_writer_that_is_open_learns_of_changed_columns_before_it_refuses(world):
+    """Who only ever writes would be refused for good: nothing of it reaches the log."""
+    world.write(1)
+    numbers = pa.table({"n": pa.array([2], pa.int64()), "m": pa.array([1 << 40], pa.int64())})
+    with world.writer() as owner:
+        with owner.transaction() as tx:
+            tx.write("hourly", pa.table({"m": pa.array([1], pa.int32())}))
+            tx.evolve("hourly", order=["n"])
+        world.catalog.evolve("weather", "hourly", widen={"m": pa.int64()})
+        with owner.transaction() as tx:
+            tx.write("hourly", numbers)
+        world.catalog.evolve("weather", "hourly", add={"x": pa.string()})
+        with owner.transaction() as tx:
+            tx.evolve("hourly", drop=["x"])
+        world.catalog.evolve("weather", "hourly", rename={"m": "x"})
+        late = owner.transaction()
+        late.write("hourly", pa.table({"n": [3]}))
+        with pytest.raises(SchemaConflict, match="'x'"):  # it goes by the older ones
+            late.write("hourly", pa.table({"x": ["text"]}))
+        with pytest.raises(ColumnsChanged):
+            late.commit()
+    rows = world.catalog.snapshot("weather").to_arrow("hourly")
+    assert sorted(map(str, rows["n"].to_pylist())) == ["1", "2", "None"]
