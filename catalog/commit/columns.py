@@ -6,11 +6,11 @@ Source: docs/format.md, section 5.5.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from ...errors import SchemaConflict, TableNotFound
+from ...errors import SchemaConflict, TableNotFound, UsageError
 from ..data.evolution import evolved
 from ..data.shown import fits, shown
 from ..data.unify import FileSchema, agreed
@@ -21,7 +21,7 @@ from ..log.lookup import schemas_with
 from .live_schemas import live_schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ..data.evolution import Change
     from ..format.definitions import Definition, Identity
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
     from .session import Session
+
+_T = TypeVar("_T")
 
 
 class Columns:
@@ -63,11 +65,30 @@ class Columns:
         Raises:
             SchemaConflict: Columns that were dropped, or renamed; or such types.
         """
-        definition = self.of(table)
-        if definition is None:
-            return schema
-        fields = [_fitted(each, definition, checked=checked) for each in schema]
-        return pa.schema(fields)
+
+        def fitted() -> pa.Schema:
+            definition = self.of(table)
+            if definition is None:
+                return schema
+            return pa.schema([_fitted(each, definition, checked=checked) for each in schema])
+
+        return self._unless_changed(table, fitted)
+
+    def _unless_changed(self, table: str, asked: Callable[[], _T]) -> _T:
+        """What is asked of a table's columns. No refusal is told from a log that may be long past,
+        unless this transaction goes by it already.
+
+        Requests: none; 1 LIST, and 1 GET for each new transaction, before it is refused.
+        """
+        first = table not in self._known
+        try:
+            return asked()
+        except (UsageError, SchemaConflict, TableNotFound):
+            if not first:
+                raise
+        self._known.pop(table, None)
+        self._session.ask_anew(lambda _: None)
+        return asked()
 
     def evolve(
         self, table: str, change: Change, removed: Collection[tuple[str, str]]
@@ -80,6 +101,11 @@ class Columns:
             TableNotFound: This log doesn't know the table.
             SchemaConflict: Its files disagree about the type of a column that stays.
         """
+        return self._unless_changed(table, lambda: self._evolved(table, change, removed))
+
+    def _evolved(
+        self, table: str, change: Change, removed: Collection[tuple[str, str]]
+    ) -> list[wire.Action]:
         before = self.of(table)
         own = [
             decode_schema(a.schema.arrow_schema, _numbers(a.schema))

@@ -230,17 +230,17 @@ def _key(
     """
     now = () if before is None else before.key
     found = tuple(change.rename.get(name, name) for name in now)
+    lost = set(now).intersection(change.drop)  # whether or not another has its name now
     if change.key is not None:
         wanted = tuple(_present(change.key, columns, table, lenient=change.lenient))
         if len(wanted) == len(change.key):  # else rows of this log have no such key
-            found = wanted
-    for name in found:
-        if name not in columns:
-            raise UsageError(
-                f"Column {name!r} is of the key of table {table!r}, and can't be dropped",
-                key=name,
-                hint="Give another key in the same call, or none: key=[]",
-            )
+            found, lost = wanted, set()
+    for name in sorted(lost):
+        raise UsageError(
+            f"Column {name!r} is of the key of table {table!r}, and can't be dropped",
+            key=name,
+            hint="Give another key in the same call, or none: key=[]",
+        )
     check_key([pa.field(name, columns[name].kind) for name in found], table)
     return found
 

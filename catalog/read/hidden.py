@@ -89,6 +89,8 @@ def _by_path(
 ) -> dict[str, list[Tombstone]]:
     """By path the tombstones that may hide rows of a file."""
     found: dict[str, list[Tombstone]] = {}
+    if not rows.num_rows:
+        return found
     revisions = numbers(rows.column("revision"))
     for tombstone in tombstones:
         older = revisions < tombstone.revision

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptError
-from ..data.shown import shown, stored_names
+from ..data.shown import Shown, shown, stored_names
 from ..format import compute as pc
 from ..format.columns import array, column, distinct, empty_table, numbers
 from ..format.run import files_rows
@@ -34,7 +34,6 @@ from .statistics import StatisticsWarning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..data.shown import Shown
     from ..format.pieces import Piece
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     _ByColumn = dict[str, tuple[np.ndarray, pa.Table]]
 
+_NOTHING: Final = Shown(pa.schema([]), pa.schema([]), {})
 KEPT_FACTS: Final = 1 << 24  # of one table, in files times columns; beyond, all are read anew
 
 
@@ -162,7 +162,8 @@ class TableFacts:
             codes = np.zeros(rows.num_rows, np.int32)
         else:
             codes = numbers(pc.index_in(fingerprints, column(found, fingerprints.type)))
-        schemas = [self._shown_of[name] for name in found]
+        # Of files that a part still lists and that are gone the schema may have been forgotten.
+        schemas = [self._shown_of.get(name, _NOTHING) for name in found]
         return Units(numbers(rows.column("row_count")), codes, schemas)
 
     def _row_groups(self, source: Source) -> RowGroups:

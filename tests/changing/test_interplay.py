@@ -1,0 +1,82 @@
+"""What one operation does to another: found by random histories of all of them together."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from changing_cases import World
+from lakelog.errors import ColumnsChanged, SchemaConflict, UsageError
+from lakelog.rebuild import execute_rebuild, plan_rebuild
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def texts(*values):
+    return pa.table({"a": pa.array(values, pa.string())})
+
+
+def test_a_table_that_comes_again_after_a_drop_is_skipped_by_its_own_files_alone(world):
+    world.write(1, 2)
+    world.write(3, table="daily")  # in one piece of the checkpoint with it
+    with world.writer() as opened:
+        opened.checkpoint()
+    world.catalog.drop("weather", "hourly", execute=True)
+    with world.writer(checkpoint_every=0) as opened, opened.transaction() as tx:
+        tx.write("hourly", texts("x", "y"))
+    snapshot = world.catalog.snapshot("weather")
+    assert snapshot.to_arrow("hourly", where="a = 'x'").to_pylist() == [{"a": "x"}]
+    assert snapshot.to_arrow("hourly", where="a = 'z'").num_rows == 0
+    assert snapshot.explain("hourly", "a = 'z'")["kept"].to_pylist() == [False]
+    assert snapshot.statistics("hourly").num_rows == 1
+
+
+def test_a_query_that_skips_all_files_may_have_deletes_of_a_rebuilt_log(world):
+    world.write(1, 2)
+    world.write(7)
+    with world.writer() as opened, opened.transaction() as tx:
+        assert tx.delete("hourly", "n = 1", mode="predicate").tombstones == 1
+    execute_rebuild(world.catalog, plan_rebuild(world.catalog, "oslo", "weather"))
+    snapshot = world.catalog.snapshot("weather")
+    assert snapshot.to_arrow("hourly", where="n > 100").num_rows == 0
+    assert snapshot.to_arrow("hourly", where="n < 3")["n"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("other", [{"add": {"n": pa.int64()}}, {"rename": {"m": "n"}}])
+def test_a_column_of_a_key_can_not_be_dropped_for_another_of_its_name(world, other):
+    with world.writer() as opened:
+        with opened.transaction() as tx:
+            tx.write("hourly", pa.table({"n": [1, 2], "m": [3, 4]}))
+            tx.evolve("hourly", key=["n"])
+        with opened.transaction() as tx:
+            with pytest.raises(UsageError, match="'n' is of the key of table 'hourly'"):
+                tx.evolve("hourly", drop=["n"], **other)
+            tx.evolve("hourly", drop=["n"], key=["n"], **other)
+    assert world.catalog.snapshot("weather").key("hourly") == ("n",)
+
+
+def test_a_writer_that_is_open_learns_of_changed_columns_before_it_refuses(world):
+    """Who only ever writes would be refused for good: nothing of it reaches the log."""
+    world.write(1)
+    numbers = pa.table({"n": pa.array([2], pa.int64()), "m": pa.array([1 << 40], pa.int64())})
+    with world.writer() as owner:
+        with owner.transaction() as tx:
+            tx.write("hourly", pa.table({"m": pa.array([1], pa.int32())}))
+            tx.evolve("hourly", order=["n"])
+        world.catalog.evolve("weather", "hourly", widen={"m": pa.int64()})
+        with owner.transaction() as tx:
+            tx.write("hourly", numbers)
+        world.catalog.evolve("weather", "hourly", add={"x": pa.string()})
+        with owner.transaction() as tx:
+            tx.evolve("hourly", drop=["x"])
+        world.catalog.evolve("weather", "hourly", rename={"m": "x"})
+        late = owner.transaction()
+        late.write("hourly", pa.table({"n": [3]}))
+        with pytest.raises(SchemaConflict, match="'x'"):  # it goes by the older ones
+            late.write("hourly", pa.table({"x": ["text"]}))
+        with pytest.raises(ColumnsChanged):
+            late.commit()
+    rows = world.catalog.snapshot("weather").to_arrow("hourly")
+    assert sorted(map(str, rows["n"].to_pylist())) == ["1", "2", "None"]
