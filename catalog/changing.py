@@ -265,6 +265,10 @@ class Changing(ABC):
         """The plan, executed if it is asked for."""
         if execute is False:
             return plan
+        if execute is not True and not hasattr(execute, "changes"):
+            raise UsageError(
+                f"execute= can't be {execute!r:.60}", hint="Give True, or a plan that was looked at"
+            )
         if execute is not True and not _same(plan, execute):
             raise PlanOutdated(
                 f"The {plan.kind} of {plan.database} would do something else by now than its plan "

@@ -99,7 +99,8 @@ class Deleting(ABC):
         Raises:
             TableNotFound: This writer's log has no such table.
             InvalidPredicate, SchemaConflict: The predicate doesn't fit the table.
-            UsageError: The transaction has no room for it, and is as it was.
+            UsageError: The transaction has no room for it, and is as it was; or it has changed the
+                table's columns, or written rows of it anew, before.
             FencedError: Another owner has taken the writer over: nothing was written.
             ObjectNotFound, CorruptObject: A file can't be read that must be.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
@@ -116,6 +117,7 @@ class Deleting(ABC):
             )
         table, where = value_of(table), value_of(where)
         escape_name(table, "table")
+        self._intent.refuse_begun(table)
         gone = {path for own, path in self._removed if own == table}
 
         def planned(state: State) -> DeletePlan:

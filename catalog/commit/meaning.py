@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import OperationInvalid, OperationNotAllowed, UsageError
 from ..format.objects import OPERATIONS
-from ..log.operations import check_asked, check_kinds, reachable
+from ..log.operations import check_asked, check_kinds, inferred, reachable
 from ..scalars import value_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def check_commit(intent: Intent, allowed: Collection[str] | None) -> None:
     if allowed is None or not intent.actions:
         return
     operation = intent.said_operation
+    if operation == "maintenance":  # which may do anything: what counts is what it does
+        operation = inferred(intent.actions, intent.asked)
     if operation == "maintenance" and not intent.operation and len(intent.asked) == 1:
         (operation,) = intent.asked  # data without rows: only a schema comes
     refuse_other(operation, allowed)

@@ -266,6 +266,7 @@ class Operations(ABC):
 
     def _begin(self, table: str, found: Inputs) -> None:
         """Take the files out first: the footers of those that come then say what they replace."""
+        self._intent.rewritten.add(table)
         if found.claim is not None:
             self._intent.claims.append(found.claim)
         self._uploads.wait()  # a file of this transaction may be read

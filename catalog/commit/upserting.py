@@ -113,6 +113,7 @@ class Upserting(Deleting):
             paths = self.write(table, rows, partition, clock=newer, **options)
             self._tell()
             return Upserted(rows.num_rows, None, 0, 0, tuple(paths))
+        self._intent.refuse_begun(table)
         if table in self._added.values():
             raise UsageError(
                 f"This transaction has added files to table {table!r}, of which an upsert by "

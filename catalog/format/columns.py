@@ -82,7 +82,7 @@ def numbers(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
         parts = [numbers(chunk) for chunk in values.chunks]
         if len(parts) == 1:
             return parts[0]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return np.concatenate(parts) if parts else numbers(pa.nulls(0, values.type))
     data, start, count = values.buffers()[1], values.offset, len(values)
     kind = values.type.id
     if kind == _BOOLEAN:

@@ -138,7 +138,8 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
     actions = [action for intent in intents for action in intent.actions]
     validate(state, actions, own, folds_names=folds)
     for intent in intents:
-        check_rows(state, intent.said_operation, intent.actions)
+        is_held = intent.asked == {"rewrite"}
+        check_rows(state, intent.said_operation, intent.actions, is_held=is_held)
         if intent.again:
             check_again(state, intent)
 

@@ -57,6 +57,7 @@ class Intent:
             or it was defined anew; empty for none.
         asked: The operations that were asked for by name: see `operations.inferred`.
         claims: What it relies on beside the files that it takes out.
+        rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
         again: Files of an earlier state that are added once more, after all actions.
         onto: Digest of the only head that it may follow; empty: any.
     """
@@ -73,6 +74,7 @@ class Intent:
     columns_of: dict[str, bytes] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     claims: list[Claim] = field(default_factory=list)
+    rewritten: set[str] = field(default_factory=set)
     again: Sequence[Rows] = ()
     onto: bytes = b""
 
@@ -80,6 +82,26 @@ class Intent:
         """Files of tables go: rows that come in their place are of what was there at a revision."""
         known = {claim.table for claim in self.claims}
         self.claims += [Claim(table, revision) for table in tables if table not in known]
+
+    def refuse_begun(self, table: str) -> None:
+        """Refuse to delete rows of a table whose columns this transaction has changed, or rows of
+        which it has written anew: the delete would be of what was there before.
+
+        Raises:
+            UsageError: It has.
+        """
+        changed = any(
+            action.definition.table == table
+            for action in self.actions
+            if action.WhichOneof("kind") == "definition"
+        )
+        if changed or table in self.rewritten:
+            did = "changed its columns" if changed else "written rows of it anew"
+            raise UsageError(
+                f"Rows of table {table!r} can't be deleted in a transaction that has {did}",
+                key=table,
+                hint="Commit that first, and do this in another transaction",
+            )
 
     @property
     def said_operation(self) -> str:

@@ -37,6 +37,13 @@ _MAY_ASK: Final[dict[str, frozenset[str]]] = {
 }
 
 
+_UNWANTED: Final[dict[str, dict[str, str]]] = {
+    "append": {"remove": "removes", "tombstone": "deletes", "row_deletes": "deletes"},
+    "delete": {"add": "adds"},
+    "rewrite": {"tombstone": "deletes", "row_deletes": "deletes"},
+}
+
+
 def inferred(actions: Iterable[wire.Action], asked: Collection[str] = ()) -> str:
     """The operation that some actions are.
 
@@ -98,27 +105,31 @@ def check_kinds(operation: str, actions: Sequence[wire.Action]) -> None:
     """Refuse actions that an operation has not.
 
     Raises:
-        OperationInvalid: An append that removes, or a delete that adds; names table and figures.
+        OperationInvalid: An append that removes or deletes rows, a delete that adds, a rewrite that
+            deletes rows; names table and figures.
     """
-    unwanted = {"append": "remove", "delete": "add"}.get(operation)
-    if unwanted is None:
-        return
-    found = [getattr(a, unwanted) for a in actions if a.WhichOneof("kind") == unwanted]
-    if found:
-        does = "removes" if unwanted == "remove" else "adds"
+    for unwanted, does in _UNWANTED.get(operation, {}).items():
+        found = [getattr(a, unwanted) for a in actions if a.WhichOneof("kind") == unwanted]
+        if not found:
+            continue
         files = "1 file" if len(found) == 1 else f"{len(found):,} files"
+        files = "rows" if unwanted in HIDES else files
         raise OperationInvalid(
             f"The transaction is declared as {operation}, and {does} {files} of table "
             f"{found[0].table!r}",
-            key=found[0].path,
+            key=found[0].table,
             hint="Nothing was committed. Begin it with operation='overwrite', or with none, which "
             "is seen from the changes",
         )
 
 
-def check_rows(state: State, operation: str, actions: Sequence[wire.Action]) -> None:
+def check_rows(
+    state: State, operation: str, actions: Sequence[wire.Action], *, is_held: bool
+) -> None:
     """Refuse a rewrite that loses or adds rows, in any table. The other operations may.
 
+    Args:
+        is_held: Whether its rows were held against each other when they were written.
     Raises:
         OperationInvalid: It does; names the table and the figures.
         CorruptError: A piece of files that it takes out is damaged.
@@ -132,8 +143,8 @@ def check_rows(state: State, operation: str, actions: Sequence[wire.Action]) -> 
             by_table.setdefault(getattr(action, kind).table, []).append(action)
     for table, changes in by_table.items():
         added = sum(a.add.row_count for a in changes if a.WhichOneof("kind") == "add")
-        if state.deletes.of_table(table) or state.deletes.rows_of(table):
-            continue  # some of their rows may be hidden, and stay away
+        if is_held and (state.deletes.of_table(table) or state.deletes.rows_of(table)):
+            continue  # some of their rows were hidden, and stay away
         removed = rows_removed(state, changes) if _removes(changes) else 0
         if removed is None:
             continue  # a file that isn't live: told by who looks for it

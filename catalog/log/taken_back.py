@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from .state import State
 
@@ -49,28 +49,37 @@ def refuse_row_changes(before: State, after: State, table: str) -> None:
     """Refuse to tell changes row by row where files don't tell them.
 
     Raises:
-        UsageError: Rows of the table were deleted in one of the states, its columns changed, or it
-            has a key.
+        UsageError: Rows of the table were deleted in one of the states, or its columns changed.
     """
     words = ""
     if hides(before, table) or hides(after, table):
         words = "rows of it were deleted"
     elif _definition(before, table) != _definition(after, table):
         words = "its columns were changed"
-    elif _has_key(after, table):
-        words = "it has a key, by which rows come and go"
     if words:
         raise UsageError(
             f"The changes of table {table!r} in {after.writer}/{after.database} can't be told row "
             f"by row: {words}, without writing its files anew",
             key=table,
-            hint="Read both points in time, and compare them; `lakelog diff` compares the files",
+            hint="Read both points in time, and compare them; `lakelog diff` says where",
         )
 
 
-def _has_key(state: State, table: str) -> bool:
-    found = state.definitions.of(table)
-    return found is not None and bool(found.key)
+def refuse_key(states: Iterable[State], table: str) -> None:
+    """Refuse to tell changes of a table row by row to which one of some logs gives a key.
+
+    Raises:
+        UsageError: One does.
+    """
+    for state in states:
+        found = state.definitions.of(table)
+        if found is not None and found.key:
+            raise UsageError(
+                f"The changes of table {table!r} can't be told row by row: it has a key "
+                f"({', '.join(found.key)}), by which rows come and go with others",
+                key=table,
+                hint="Read both points in time, and compare them",
+            )
 
 
 def _definition(state: State, table: str) -> bytes:
@@ -84,5 +93,5 @@ def _refusal(head: State, table: str, words: str) -> UsageError:
         "that point in time, and that doesn't come back with its files",
         key=table,
         hint="Nothing was committed. Take other tables back one by one, or read the table at that "
-        "point in time and write its rows anew (`tx.overwrite`)",
+        "point in time and write its rows anew (`tx.overwrite`; `tx.upsert` if it has a key)",
     )

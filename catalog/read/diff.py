@@ -70,6 +70,11 @@ class Comparing:
             CorruptError: The files of a table can't be told.
         Requests: 1 GET for each piece of a checkpoint that holds files or schemas.
         """
+        if not isinstance(other, Comparing):
+            raise UsageError(
+                f"A snapshot is compared with another one, not with {other!r:.60}",
+                hint="Give catalog.snapshot(...)",
+            )
         before, after = self.cut, other.cut
         if before.database != after.database:
             raise UsageError(

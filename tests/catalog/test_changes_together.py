@@ -5,7 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.errors import OperationConflict, UsageError
+from lakelog.errors import (
+    OperationConflict,
+    OperationInvalid,
+    OperationNotAllowed,
+    UsageError,
+)
+from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 
 
@@ -132,3 +138,92 @@ def test_files_of_a_table_with_a_key_are_not_replaced(catalog):
         tx.rewrite("t", paths)
     commit(writer, lambda tx: tx.delete("t", "s = 'B'"))
     assert rows(catalog) == [(1, "a")], "the older row of 2 doesn't come back"
+
+
+def test_rows_are_not_deleted_after_their_columns_or_files_changed_in_the_same_transaction(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"x": [1, 2, 3], "b": [1, 50, 7]})))
+    new = pa.table({"x": [30], "b": [0]})
+
+    def changes(tx, kind):
+        if kind == "columns":
+            tx.evolve("t", drop=["b"], add={"b": pa.int64()}, default={"b": 50})
+        else:
+            tx.overwrite("t", new, "x = 3", validate=False)
+
+    def do(kind, what):
+        with writer.transaction() as tx:
+            changes(tx, kind)
+            what(tx)
+
+    for kind in ("columns", "overwrite"):
+        for what in (
+            lambda tx: tx.delete("t", "x = 1"),
+            lambda tx: tx.upsert("t", pa.table({"x": [1], "b": [5]}), key=["x"]),
+        ):
+            with pytest.raises(UsageError, match="can't be deleted in a transaction that has"):
+                do(kind, what)
+    assert rows(catalog) == [(1, 1), (2, 50), (3, 7)]
+
+
+@pytest.mark.parametrize("operation", ["append", "rewrite"])
+def test_appends_and_rewrites_delete_no_rows(catalog, operation):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"x": [1, 2], "v": ["old", "old"]})))
+    writer.close()
+    writer = catalog.writer("w", "db", operations={operation})
+
+    def do(what):
+        with writer.transaction(operation=operation) as tx:
+            what(tx)
+
+    for what in (
+        lambda tx: tx.upsert("t", pa.table({"x": [1], "v": ["new"]}), key=["x"]),
+        lambda tx: tx.delete("t", "x = 2", mode="rows"),
+        lambda tx: tx.delete("t", "v IS NOT NULL AND x = 2", mode="predicate"),
+    ):
+        with pytest.raises((OperationInvalid, OperationNotAllowed)):
+            do(what)
+    assert rows(catalog) == [(1, "old"), (2, "old")]
+
+
+def test_maintenance_is_what_it_does(catalog):
+    writer = catalog.writer("w", "db", operations={"maintenance"})
+
+    def do():
+        with writer.transaction(operation="maintenance") as tx:
+            tx.write("t", pa.table({"x": [1]}))
+
+    with pytest.raises(OperationNotAllowed):
+        do()
+
+
+def test_changes_are_not_told_of_a_table_to_which_another_log_gives_a_key(catalog):
+    one, other = catalog.writer("a", "db"), catalog.writer("b", "db")
+    commit(one, lambda tx: tx.write("t", pa.table({"k": [1], "v": [1]})))
+    commit(one, lambda tx: tx.evolve("t", key=["k"]))
+    since = catalog.snapshot("db").token
+    commit(other, lambda tx: tx.write("t", pa.table({"k": [1], "v": [2]})))
+    assert rows(catalog) == [(1, 2)]
+    with pytest.raises(UsageError, match="it has a key"):
+        catalog.changes("db", "t", since={"a": 1})
+    assert since
+
+
+def test_a_filter_that_leaves_no_file_of_a_rebuilt_log_with_deletes(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"x": [1, 2, 3]})))
+    commit(writer, lambda tx: tx.delete("t", "x = 2", mode="predicate"))
+    writer.close()
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
+    assert rows(catalog) == [(1,), (3,)]
+    assert rows(catalog, where="x > 100") == []
+
+
+def test_what_is_no_plan_and_no_snapshot_is_refused_by_type(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"x": [1]})))
+    with pytest.raises(UsageError, match="execute="):
+        catalog.drop("db", "t", execute="yes")
+    with pytest.raises(UsageError, match="compared with another one"):
+        catalog.snapshot("db").diff(5)

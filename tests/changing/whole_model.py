@@ -28,7 +28,6 @@ if __name__ == "__main__":
 
 from changing_cases import World
 from lakelog.errors import (
-    ColumnsChanged,
     ConflictError,
     InvalidPredicate,
     SnapshotPruned,
@@ -176,17 +175,19 @@ class History:
         columns: dict[str, list[Any]] = {}
         for name in names:
             column = table.columns[name]
-            values = ids if name == "id" else [
-                fixed.get(name, self.draw(column)) for _ in ids
-            ]
+            values = ids if name == "id" else [fixed.get(name, self.draw(column)) for _ in ids]
             if whole_key and column.number in (table.key or (1,)):
-                values = [self.rng.randrange(6) if v is None and column.kind != TEXT
-                          else "t0" if v is None else v for v in values]
+                values = [
+                    self.rng.randrange(6)
+                    if v is None and column.kind != TEXT
+                    else "t0"
+                    if v is None
+                    else v
+                    for v in values
+                ]
             columns[name] = values
         for at, one in enumerate(ids):
-            self.rows[one] = {
-                table.columns[n].number: columns[n][at] for n in names if n != "id"
-            }
+            self.rows[one] = {table.columns[n].number: columns[n][at] for n in names if n != "id"}
         return pa.table(columns, pa.schema([(n, table.columns[n].kind) for n in names]))
 
     def lacks(self, error: Exception) -> bool:
@@ -205,7 +206,9 @@ class History:
             end = rng.randrange(1, max(2, len(self.rows) + 2))
             low = rng.randrange(max(1, end - 8), end + 1)
             return f"id >= {low} AND id < {end + 4}", lambda row: low <= row < end + 4
-        what = rng.choice(["=", ">=", "<", "null", "not null", "all" if rng.random() < 0.2 else "="])
+        what = rng.choice(
+            ["=", ">=", "<", "null", "not null", "all" if rng.random() < 0.2 else "="]
+        )
         if what == "all":
             return "TRUE", lambda row: True
         if what == "null":
@@ -374,9 +377,7 @@ class History:
         data = self.data(table, self.rng.choice([0, 1, 3]))
         self.say("overwrite", name, writer, where, data.to_pylist())
         try:
-            tx, done = self.do(
-                writer, lambda tx: tx.overwrite(name, data, where, validate=False)
-            )
+            tx, done = self.do(writer, lambda tx: tx.overwrite(name, data, where, validate=False))
         except UsageError as error:
             assert (table.key and "key" in error.message) or self.lacks(error), error
             return
@@ -601,7 +602,7 @@ class History:
                 self.engines(snapshot, name, wanted, where, kept)
 
     def has(self, found: pa.Table, where: str) -> bool:
-        return where == "TRUE" or where.split()[0] in found.column_names
+        return where == "TRUE" or where.split(maxsplit=1)[0] in found.column_names
 
     def engines(self, snapshot: Any, name: str, wanted: list[str], where: str, kept: list[str]):
         connection = snapshot.to_duckdb()
@@ -678,9 +679,11 @@ def main() -> int:
         history = History(seed)
         try:
             history.run(args.steps)
-        except Exception as error:  # noqa: BLE001 - all failures are told
+        except Exception as error:
             bad.append(seed)
-            print(f"seed {seed}: step {len(history.told)}: {type(error).__name__}: {str(error)[:600]}")
+            print(
+                f"seed {seed}: step {len(history.told)}: {type(error).__name__}: {str(error)[:600]}"
+            )
             print("   ", [line for line in history.told if not line.startswith("  ")][-1][:300])
             print("   ", traceback.extract_tb(error.__traceback__)[-1])
             if args.tell:
