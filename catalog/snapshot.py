@@ -210,11 +210,13 @@ class Snapshot(EngineReads, Comparing):
         parts = []
         for state in self._tables.of_writer(writer):
             found = explained(self._held(state, asked)[1], asked)
-            left = list(self._parts_of(state, asked))
-            folder = base_folder(state.writer, self.database)
+            left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
-            found = with_hidden_rows(found, keys, left, self._tables.key_files(state, table, keys))
-            parts.append(with_filters(found, self._store, keys, left, asked, read=read_filters))
+            meets = self._tables.key_files(state, table, keys)
+            hidden = list(left) if any(meets) or has_deletes(state, table) else None
+            found = with_hidden_rows(found, keys, hidden or (), meets)
+            rest = left if hidden is None else hidden
+            parts.append(with_filters(found, self._store, keys, rest, asked, read=read_filters))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def statistics(
