@@ -35,7 +35,7 @@ class Steps(Model):
         return data
 
     def pick(self) -> tuple[str, Table, str]:
-        name, writer = self.forced or (self.rng.choice(TABLES), self.rng.choice(WRITERS))
+        name, writer = self.forced or (self.rng.choice(TABLES), self.rng.choice("uuuvw"))
         if name not in self.tables:
             self.begin(name)
         return name, self.tables[name], writer
@@ -62,7 +62,7 @@ class Steps(Model):
         name, table, writer = self.pick()
         where, met = self.predicate(table)
         mode = self.rng.choice(["auto", "predicate", "rows"])
-        data = self.data(table, 2) if self.rng.random() < 0.2 else None
+        data = self.data(table, 4) if self.rng.random() < 0.5 else None
         self.say("delete", name, writer, where, mode, data and data.to_pylist())
 
         def act(tx: Any) -> Any:
