@@ -113,9 +113,9 @@ def checkpoints_forget_deletes() -> Any:
 @plant("tests/catalog/test_deletes.py")
 def generations_mean_nothing_to_tombstones() -> Any:
     """A column that was dropped is taken for the one that has its name now."""
-    from lakelog.catalog.read import tombstones
+    from lakelog.catalog.data import shown
 
-    return mock.patch.object(tombstones, "generation", return_value=1)
+    return mock.patch.object(shown, "generation", return_value=1)
 
 
 @plant("tests/catalog/test_deletes.py")

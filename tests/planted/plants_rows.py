@@ -103,7 +103,7 @@ def replaced_files_are_read() -> Any:
     """A live file that was replaced by another of its size is read without a word."""
     from lakelog.catalog.data import scan
 
-    return mock.patch.object(scan, "_known_footer", return_value=None)
+    return mock.patch.object(scan, "known_footer", return_value=None)
 
 
 # --- Spark ----------------------------------------------------------------------------------------
