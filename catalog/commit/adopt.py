@@ -102,7 +102,7 @@ def take(
 
 
 def _fitted(encoded: EncodedSchema, fit: Callable[[pa.Schema], pa.Schema]) -> EncodedSchema:
-    schema = decode_schema(encoded.message)
+    schema = decode_schema(encoded.message, encoded.generations)
     return encode_schema(fit(schema), by_partition=partition_columns(schema))
 
 

@@ -29,6 +29,8 @@ from loose import SAID
 from sample import EVERY, some
 
 OF_A_PART = (ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS)
+# The log that is lied about has no deletes and no definitions.
+KINDS = set(COLUMNS) - {wire_kinds.ROW_DELETES, wire_kinds.DEFINITIONS, wire_kinds.TOMBSTONES}
 
 
 def test_the_checkpoint_put_together_again_is_as_good_as_it_was():
@@ -69,7 +71,7 @@ def spoiled_columns() -> dict[str, tuple[int, Any]]:
     """Every column of every kind: missing, twice, of another type, null, or of an absurd number."""
     found: dict[str, tuple[int, Any]] = {}
     for kind, columns in COLUMNS.items():
-        if kind == REFERENCES:
+        if kind not in KINDS - {REFERENCES}:
             continue
         for one in columns:
             name, what = one.name, f"{wire_kinds.NAMES[kind]}.{one.name}"
@@ -144,7 +146,7 @@ GARBAGE = (b"", b"ARROW1", b"ARROW1\0\0" + bytes(100) + b"ARROW1", b"PAR1" * 9)
 
 
 @pytest.mark.parametrize("count", [2, EVERY])
-@pytest.mark.parametrize("kind", sorted(set(COLUMNS) - {REFERENCES}))
+@pytest.mark.parametrize("kind", sorted(KINDS - {REFERENCES}))
 def test_a_segment_of_garbage_is_refused_where_it_is_used(kind, count):
     for data, spill in some(f"garbage {kind}", itertools.product(GARBAGE, (False, True)), count):
         loose = LOOSE.copy()
@@ -155,7 +157,7 @@ def test_a_segment_of_garbage_is_refused_where_it_is_used(kind, count):
 
 
 @pytest.mark.parametrize("count", [3, EVERY])
-@pytest.mark.parametrize("kind", sorted(set(COLUMNS) - {REFERENCES}))
+@pytest.mark.parametrize("kind", sorted(KINDS - {REFERENCES}))
 def test_a_segment_object_that_says_something_else_of_itself_is_refused(kind, count):
     lies = {
         "kind": kind % 7 + 1, "row_count": 3_000, "first_table": "a", "last_table": "zz",
