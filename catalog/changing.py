@@ -154,15 +154,20 @@ class Changing(ABC):
             execute: As for `restore`.
         Raises:
             TableNotFound: None of them knows it.
+            UsageError: One of them alone gives the table its key, and others keep the table: older
+                rows of theirs would be read again.
             PlanOutdated: Somebody has committed meanwhile: to be planned again. Where files were
                 added after the others were taken out, the table stays, with those.
             FencedError, and the like: As for `restore`.
         """
-        from .commit.plan_change import plan_drop
+        from .commit.plan_change import plan_drop, refuse_lost_key
 
         database, names = _checked(database, writers)
         table = _checked_table(table)
-        found = [plan_drop(head, table) for head in self._heads(database, names)]
+        heads = self._heads(database, names)
+        if names is not None:
+            refuse_lost_key(heads, self._heads(database, None), table)
+        found = [plan_drop(head, table) for head in heads]
         prepared = [each for each in found if each is not None]
         if not prepared:
             raise TableNotFound(

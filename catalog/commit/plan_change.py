@@ -128,6 +128,26 @@ def plan_drop(head: State, table: str) -> Prepared | None:
     return Prepared(_change(head, files, forgets=table), head, nothing)
 
 
+def refuse_lost_key(heads: Sequence[State], everyone: Sequence[State], table: str) -> None:
+    """Refuse to drop a table from the only logs that give it a key, where others keep it.
+
+    Raises:
+        UsageError: It would be so.
+    """
+    going = {head.writer for head in heads}
+    keyed = {s.writer for s in everyone if (found := s.definitions.of(table)) and found.key}
+    left = [s.writer for s in everyone if s.writer not in going]
+    left = [s.writer for s in everyone if s.writer in left and s.schemas_of(table).of_table(table)]
+    if keyed and keyed <= going and left:
+        raise UsageError(
+            f"The key of table {table!r} is given by {some_names(sorted(keyed))} alone: without it "
+            f"{some_names(left)} would show older rows again",
+            key=table,
+            hint="Give the table its key in the other logs first (`catalog.evolve(key=...)`), or "
+            "drop it for all writers",
+        )
+
+
 def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | None) -> None:
     """Refuse to empty the logs of writers that a cut doesn't name and nobody asked for: a token or
     a mapping may be of some writers only.

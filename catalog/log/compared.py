@@ -19,7 +19,7 @@ from .live_rows import live_files, live_rows, without
 from .taken_back import hides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from .known_schemas import SchemaEntry
     from .state import State
@@ -46,6 +46,7 @@ _COUNTS: Final = (
     *("files_added", "files_removed", "rows_added", "rows_removed", "bytes_added"),
     "bytes_removed",
 )
+_IN_PLACE: Final = pa.schema([(name, pa.string()) for name in ("table", "writer", "what")])
 _ROWS: Final = pa.schema(
     [
         ("table", pa.string()),
@@ -207,9 +208,40 @@ def _rewritten(pair: Pair) -> set[str] | None:
     return found
 
 
+def _in_place(pairs: Sequence[Pair], only: str | None) -> pa.Table:
+    """What makes rows read otherwise though their files are the same: deletes, and definitions."""
+    found = []
+    for pair in pairs:
+        for table in sorted(_touched_in_place(pair), key=str.encode):
+            if only in (None, table):
+                found += [(table, pair.writer, what) for what in _differs(pair, table)]
+    return rows_to_table(found, _IN_PLACE)
+
+
+def _touched_in_place(pair: Pair) -> set[str]:
+    found: set[str] = set()
+    for state in pair:
+        deletes = state.deletes
+        found |= {*deletes.tables(), *deletes.tombstones, *state.definitions.entries}
+    return found
+
+
+def _differs(pair: Pair, table: str) -> Iterator[str]:
+    one, other = (state.deletes for state in pair)
+    if one.of_table(table) != other.of_table(table) or one.rows_of(table) != other.rows_of(table):
+        yield "deletes"
+    before, after = (state.definitions.of(table) for state in pair)
+    keys = [() if found is None else found.key for found in (before, after)]
+    if keys[0] != keys[1]:
+        yield "key"
+    if (before and before.name) != (after and after.name):
+        yield "columns"
+
+
 KINDS: Final[Mapping[str, Callable[[Sequence[Pair], str | None], pa.Table]]] = {
     "tables": _tables,
     "schemas": _schemas,
     "rows": _rows,
     "files": _files,
+    "in_place": _in_place,
 }

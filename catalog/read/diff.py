@@ -35,6 +35,8 @@ class Diff:
             with the same rows, or the history doesn't tell).
         files: change (added, removed), writer, table, path, partition, row_count, size_bytes,
             revision (that added it).
+        in_place: table, writer, what: `deletes` (of rows of files that are in both), `columns`
+            (what `evolve` said of them) or `key`.
     """
 
     before: str
@@ -43,11 +45,12 @@ class Diff:
     schemas: pa.Table
     rows: pa.Table
     files: pa.Table
+    in_place: pa.Table
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing differs."""
-        found = (self.tables, self.schemas, self.rows, self.files)
+        found = (self.tables, self.schemas, self.rows, self.files, self.in_place)
         return not any(table.num_rows for table in found)
 
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Compare a database, or one table of it, at two points in time: which files came and went, how many
-rows and bytes these hold, which tables and columns came, went or changed. The logs alone tell it:
-no data file is read. `lakelog changes` gives the rows themselves.
+rows and bytes these hold, which tables and columns came, went or changed; and where rows of files
+were deleted, columns redefined, or a key set. The logs alone tell it: no data file is read.
+`lakelog changes` gives the rows themselves.
 
 The numbers of rows are exact unless a commit between replaced files by others with the same rows,
 as compactions do; text marks those with a ~. json has all parts; jsonl, csv and parquet have a row
@@ -32,6 +33,7 @@ lakelog diff ./catalog weather ll1-CgdleGFtcGxl now --output json
 """
 _TABLES: Final = (Column("change"), Column("table"))
 _SCHEMAS: Final = (*_TABLES, Column("column"), Column("before"), Column("after"))
+_IN_PLACE: Final = (Column("table"), Column("writer"), Column("what", title="read otherwise by"))
 _ROWS: Final = (
     *(Column("table"), Column("writer")),
     *(Column("files_added", style="count"), Column("files_removed", style="count")),
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     before = catalog.snapshot(args.database, args.before)
     found = before.diff(catalog.snapshot(args.database, args.after), args.table)
     if args.output == "json":
-        parts = ("tables", "schemas", "rows")
+        parts = ("tables", "schemas", "rows", "in_place")
         told = {name: _records(getattr(found, name)) for name in parts}
         head = {"before": found.before, "after": found.after, **told}
         output.json_array(file_records(found.files), head, "files")
@@ -80,7 +82,12 @@ def _print(found: Diff) -> None:
         output.line("nothing differs")
     parts = [
         (columns, _records(getattr(found, name)))
-        for name, columns in (("tables", _TABLES), ("schemas", _SCHEMAS), ("rows", _ROWS))
+        for name, columns in (
+            ("tables", _TABLES),
+            ("schemas", _SCHEMAS),
+            ("in_place", _IN_PLACE),
+            ("rows", _ROWS),
+        )
     ]
     for record in parts[-1][1]:
         mark = "" if record["exact"] else "~"

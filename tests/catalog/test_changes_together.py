@@ -227,3 +227,36 @@ def test_what_is_no_plan_and_no_snapshot_is_refused_by_type(catalog):
         catalog.drop("db", "t", execute="yes")
     with pytest.raises(UsageError, match="compared with another one"):
         catalog.snapshot("db").diff(5)
+
+
+def test_diff_tells_what_is_read_otherwise_in_place(catalog):
+    writer = catalog.writer("w", "db")
+    commit(writer, lambda tx: tx.write("t", pa.table({"id": [1, 2], "s": ["a", "b"]})))
+    before = catalog.snapshot("db")
+    assert before.diff(catalog.snapshot("db")).is_empty
+    for do, what in (
+        (lambda tx: tx.delete("t", "id = 1", mode="rows"), ["deletes"]),
+        (lambda tx: tx.evolve("t", rename={"s": "text"}), ["columns"]),
+        (lambda tx: tx.evolve("t", key=["id"]), ["key", "columns"]),
+    ):
+        before = catalog.snapshot("db")
+        commit(writer, do)
+        found = before.diff(catalog.snapshot("db"), "t")
+        assert not found.is_empty
+        assert found.in_place.to_pylist() == [
+            {"table": "t", "writer": "w", "what": each} for each in what
+        ]
+        assert found.files.num_rows == 0
+
+
+def test_a_table_keeps_the_key_that_one_log_gives_it(catalog):
+    one, other = catalog.writer("a", "db"), catalog.writer("b", "db")
+    commit(one, lambda tx: tx.write("t", pa.table({"k": [1], "v": [1]})))
+    commit(one, lambda tx: tx.evolve("t", key=["k"]))
+    for value in (2, 3):
+        commit(other, lambda tx, v=value: tx.write("t", pa.table({"k": [1], "v": [v]})))
+    with pytest.raises(UsageError, match="would show older rows again"):
+        catalog.drop("db", "t", writers=["a"], execute=True)
+    assert rows(catalog) == [(1, 3)]
+    catalog.drop("db", "t", execute=True)
+    assert catalog.snapshot("db").tables() == []
