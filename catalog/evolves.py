@@ -5,6 +5,7 @@ Source: docs/changing.md, "Schemas".
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from .scalars import value_of
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 
-class EvolvesTables:
+class EvolvesTables(ABC):
     """Catalogs that change the columns of a table in all logs."""
 
+    @abstractmethod
     def snapshot(self, database: str, as_of: Any = None) -> Snapshot:
         """The state of a database."""
-        raise NotImplementedError
 
+    @abstractmethod
     def writer(
         self,
         writer_id: str,
@@ -33,7 +35,6 @@ class EvolvesTables:
         checkpoint_every: int = 0,
     ) -> Writer:
         """A writer's log, opened for committing."""
-        raise NotImplementedError
 
     def evolve(
         self,

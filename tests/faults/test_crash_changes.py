@@ -1,5 +1,6 @@
-"""A process that dies in the middle of an overwrite or a rewrite, at each writing request: readers
-see the rows from before or those from after, never a part; and gc takes only what nobody needs."""
+"""A process that dies in the middle of an overwrite, a rewrite, a delete or an upsert, at each
+writing request: readers see the rows from before or those from after, never a part; and gc takes
+only what nobody needs."""
 
 from __future__ import annotations
 
@@ -36,11 +37,23 @@ def rewrite(tx, store):
     tx.rewrite("t", files.column("path").to_pylist(), sort_by="n", file_bytes=1)
 
 
+def delete_by_number(tx):
+    tx.delete("t", "n = 2 OR n = 3", mode="rows")
+
+
+def delete_by_predicate(tx):
+    tx.delete("t", "n = 2 OR n = 3", mode="predicate")
+
+
+def upsert(tx):
+    tx.upsert("t", rows(2, 70), key=["n"])
+
+
 def change(store, name, notes):
     """One operation; the writer's id is that of all before it."""
     with catalog(store, 1, margins=NO_MARGINS).writer(W, D, checkpoint_every=1) as writer:
         tx = notes.begin(writer)
-        overwrite(tx) if name == "overwrite" else rewrite(tx, store)
+        rewrite(tx, store) if name == "rewrite" else CHANGES[name](tx)
         notes.commit(tx)
 
 
@@ -49,16 +62,30 @@ def seen(store):
     return sorted(found, key=lambda n: (n is None, n))
 
 
-NEW = {"overwrite": [1, 2, 3, 40, 60, None], "rewrite": OLD}
+CHANGES = {
+    "overwrite": overwrite,
+    "delete by number": delete_by_number,
+    "delete by predicate": delete_by_predicate,
+    "upsert": upsert,
+}
+DELETED = [1, 4, 5, 6, None]
+NEW = {
+    "overwrite": [1, 2, 3, 40, 60, None],
+    "rewrite": OLD,
+    "delete by number": DELETED,
+    "delete by predicate": DELETED,
+    "upsert": [1, 2, 3, 4, 5, 6, 70, None],
+}
+LEAST = {"overwrite": 6, "rewrite": 6, "delete by number": 3, "delete by predicate": 2, "upsert": 4}
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # transactions of who died are dropped
-@pytest.mark.parametrize("name", ["overwrite", "rewrite"])
+@pytest.mark.parametrize("name", NEW)
 def test_a_crash_leaves_the_rows_from_before_or_from_after(name):
     content = begin()
     counted = CrashingStore(memory(content))
     change(counted, name, Notebook())
-    assert counted.requests >= 6
+    assert counted.requests >= LEAST[name]
     assert seen(counted.inner) == NEW[name]
     for at, after in itertools.product(range(counted.requests), (False, True)):
         store, notes = memory(content), Notebook()
