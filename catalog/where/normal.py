@@ -153,8 +153,10 @@ def compare_bytes(column: Column, operator: Operator, value: bytes) -> Predicate
 
 
 def one_of(column: Column, values: Iterable[Value]) -> Predicate:
-    """A column is one of several values."""
-    ordered = tuple(sorted(set(values)))
+    """A column is one of several values. A zero is 0.0 there, whichever was asked for: the engines'
+    sets tell the two apart, and who translates adds -0.0."""
+    is_float = family(column.kind) == "float"
+    ordered = tuple(sorted({(value or 0.0) if is_float else value for value in values}))
     if not ordered:
         return never(column)
     return Compare(column, "=", ordered[0]) if len(ordered) == 1 else In(column, ordered)

@@ -147,16 +147,16 @@ class World:
         if kind == "remove" and not gone:
             return
         try:
-            tx = writer.transaction()
-            for path in gone:
-                tx.remove(path)
-            added = []
-            if kind != "remove":
-                added = tx.write("hourly", pa.table({"n": [len(self.told)]}))
-            if self.random.random() < 0.1:
-                tx.discard()
-                return
-            info = tx.commit()
+            with writer.transaction() as tx:
+                for path in gone:
+                    tx.remove(path)
+                added = []
+                if kind != "remove":
+                    added = tx.write("hourly", pa.table({"n": [len(self.told)]}))
+                if self.random.random() < 0.1:
+                    tx.discard()
+                    return
+            info = tx.commit_info
         except CommitOutcomeUnknown:
             self.doubtful = True
             return

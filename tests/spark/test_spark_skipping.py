@@ -26,7 +26,7 @@ import pytest
 from lakelog.catalog.where.sql import to_sql
 from lakelog.errors import InvalidPredicate
 from lakelog.spark import native
-from lakes import build, predicate
+from lakes import KINDS, build, predicate
 from seeds import base_seed
 
 pytestmark = pytest.mark.spark
@@ -57,6 +57,9 @@ SPARKS_OWN = [
 ]  # fmt: skip
 
 
+LITERAL = re.compile(r"'[^']*'|\{\}[a-z]?|[0-9.]+[a-z]*", re.IGNORECASE)
+
+
 class Lake:
     """A random table, read by Spark with skipping and without."""
 
@@ -66,6 +69,12 @@ class Lake:
         self.frame = lakelog.spark.read(spark, folder, database, "t")
         with mock.patch.object(native, "FileSkipper", return_value=None):
             self.whole = lakelog.spark.read(spark, folder, database, "t")
+        absent = KINDS.keys() - set(self.frame.columns)
+        self._sparks_own = [
+            text
+            for text in SPARKS_OWN
+            if absent.isdisjoint(re.findall(r"[a-z]+", LITERAL.sub("", text).lower()))
+        ]
         self._file_of = {
             row: f"{folder}/{part.key}"
             for part in self.snapshot.file_parts("t")
@@ -91,7 +100,7 @@ class Lake:
             return f"(not {self.sparks_own(random_, depth - 1)})"
         if shape < 0.7:
             return f"({self.predicate(random_, 1)[1]})"
-        text = random_.choice(SPARKS_OWN)
+        text = random_.choice(self._sparks_own)
         return "(" + re.sub(r"\{\}", lambda _: str(random_.randint(10, 28)), text) + ")"
 
     def wanted(self, conditions: list[str]) -> list[dict[int, str]]:

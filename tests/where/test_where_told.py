@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from lakelog.catalog.where.arrow import expression, mask
+from lakelog.catalog.where.build import any_of
 from lakelog.catalog.where.literals import civil_from_days, days_from_civil
-from lakelog.catalog.where.normal import nearest, neighbours
+from lakelog.catalog.where.normal import nearest, neighbours, one_of
 from lakelog.catalog.where.parse import parse_where
 from lakelog.catalog.where.polars import to_polars
 from lakelog.catalog.where.sql import to_sql
@@ -182,10 +183,26 @@ def test_days_and_dates_are_each_others_contrary():
     ],
 )
 def test_nan_is_the_greatest_and_the_zeros_are_equal(kind, text, wanted):
+    tree = parse_where(text, pa.schema([("x", kind)]), "t")
+    assert_engines_find(tree, kind, wanted)
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+@pytest.mark.parametrize("zeros", [[-0.0], [0.0], [0.0, -0.0], [-0.0, 0.0]])
+def test_a_set_with_either_zero_has_both(kind, zeros):
+    """As Spark's filters and pyarrow's expressions say it: in SQL texts no zero has a sign."""
+    wanted = [False, True, True, True, False, None]
+    column, values = Column("x", kind), [*zeros, float("inf")]
+    assert_engines_find(one_of(column, values), kind, wanted)
+    each = [Compare(column, "=", value) for value in values]
+    assert_engines_find(any_of(each), kind, wanted)
+
+
+def assert_engines_find(tree, kind, wanted):
+    """Which of these values meet a predicate."""
     values = [float("nan"), 0.0, -0.0, float("inf"), -1.5]
     array = pa.array([*map(kind.to_pandas_dtype(), values), None], kind)
     table = pa.table({"x": array})
-    tree = parse_where(text, table.schema, "t")
     assert mask(tree, table.to_batches()[0]).to_pylist() == wanted
     found = ds.dataset(table).to_table(columns={"m": expression(tree)})["m"].to_pylist()
     assert found == wanted
