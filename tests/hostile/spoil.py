@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -162,7 +163,8 @@ def _spoil_tree(fields: list[Field], random: random.Random, attached: list[bytes
             place[at] = Field(field.number, random.choice((1, 3, 4, 5, 6, 7)), b"\x00\x01" * 6)
         case 6:
             count = random.choice((2, 10, 200))
-            place.extend([field] * min(count, MOST_BYTES // len(unparse([field]))))
+            count = min(count, MOST_BYTES // len(unparse([field])))
+            place.extend(deepcopy(field) for _ in range(count))  # each is spoiled apart
         case _:
             _spoil_value(place, at, random, attached)
 
