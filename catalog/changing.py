@@ -55,9 +55,11 @@ class Changing(ABC):
         writers: Sequence[str] | None = None,
         execute: bool | ChangePlan = False,
     ) -> ChangePlan:
-        """Go back to an earlier point in time: what came since is taken out, and what was live then
-        is added again. Each writer's difference is committed as one transaction on top of its log;
-        history stays as it is, so that this can be taken back likewise.
+        """Go back to an earlier point in time: files that came since are taken out, and those that
+        were live then are added again; rows of them are deleted that were deleted then, and others
+        come back; columns and keys are what they were. Each writer's difference is committed as one
+        transaction on top of its log; history stays as it is, so that this can be taken back
+        likewise.
 
         Args:
             table: The only one to go back; None: all.
@@ -75,15 +77,21 @@ class Changing(ABC):
             TransactionExpired: This process stood still for a day before its commit: that stands,
                 and gc may take its files.
             TableNotFound: Neither state knows the table.
-            UsageError: The cut is of another life of a log, or doesn't say enough.
+            UsageError: The cut is of another life of a log, or doesn't say enough; or logs would
+                give a table different keys; or of two files with one clock, whose keys may meet,
+                the other one would be the newer by the order of commits.
             RevisionNotFound, and the like: As for `snapshot`.
             FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.
         Requests: those of two snapshots, and of opening each writer as a guest; 1 HEAD for each
             file that is added again (of more than 1,000 of one log 1 LIST of all its data files),
             1 GET for each piece of a checkpoint that tells of them; 1 PUT, 1 LIST and 1 HEAD for
-            each, and where its files were removed long ago 1 PUT and 1 LIST more.
+            each, and where its files were removed long ago 1 PUT and 1 LIST more. Where rows were
+            deleted, then or since: 1 GET for each object that says which, 1 or more for each file
+            of which a predicate says it, and 1 PUT for 4,096 files of which rows are deleted.
         """
         from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
+        from .commit.restored_columns import refuse_two_keys
+        from .commit.restored_order import refuse_turned_order
 
         database, names = _checked(database, writers)
         table = None if table is None else _checked_table(table)
@@ -97,7 +105,12 @@ class Changing(ABC):
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut
             refuse_unnamed(heads, token, names)
         back_to = {state.writer: state for state in cut}
-        prepared = [plan_restore(head, back_to.get(head.writer), table) for head in heads]
+        prepared = [
+            plan_restore(self.wide, head, back_to.get(head.writer), table) for head in heads
+        ]
+        everyone = heads if names is None else self._heads(database, None)
+        refuse_two_keys({each.head.writer: each.definitions for each in prepared}, everyone)
+        refuse_turned_order(prepared, everyone)
         if table is not None:
             refuse_unknown_table(prepared, table)
         gone = [head.writer for head in heads if head.writer not in back_to]

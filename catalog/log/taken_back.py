@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from .state import State
 
@@ -19,30 +19,6 @@ if TYPE_CHECKING:
 def hides(state: State, table: str) -> bool:
     """Whether rows of files of a table may be hidden by deletes."""
     return bool(state.deletes.of_table(table) or state.deletes.rows_of(table))
-
-
-def refuse_going_back(
-    head: State, back_to: State, changed: Collection[str], only: str | None
-) -> None:
-    """Refuse to go back across what would not come back as it was.
-
-    Args:
-        changed: Tables of which files come or go.
-        only: The only table; None: all.
-    Raises:
-        UsageError: Names the table.
-    """
-    tables = {*head.deletes.tables(), *head.deletes.tombstones}
-    tables |= {*back_to.deletes.tables(), *back_to.deletes.tombstones}
-    for table in sorted(tables if only is None else tables & {only}):
-        same = head.deletes.of_table(table) == back_to.deletes.of_table(table)
-        same = same and head.deletes.rows_of(table) == back_to.deletes.rows_of(table)
-        if (hides(head, table) or hides(back_to, table)) and (table in changed or not same):
-            raise _refusal(head, table, "rows of it were deleted")
-    defined = head.definitions.entries.keys() | back_to.definitions.entries.keys()
-    for table in sorted(defined if only is None else defined & {only}):
-        if _definition(head, table) != _definition(back_to, table):
-            raise _refusal(head, table, "its columns were changed")
 
 
 def refuse_row_changes(before: State, after: State, table: str) -> None:
@@ -85,13 +61,3 @@ def refuse_key(states: Iterable[State], table: str) -> None:
 def _definition(state: State, table: str) -> bytes:
     entry = state.definitions.entries.get(table)
     return b"" if entry is None else entry.message
-
-
-def _refusal(head: State, table: str, words: str) -> UsageError:
-    return UsageError(
-        f"Table {table!r} of {head.writer}/{head.database} can't be taken back: {words}, now or at "
-        "that point in time, and that doesn't come back with its files",
-        key=table,
-        hint="Nothing was committed. Take other tables back one by one, or read the table at that "
-        "point in time and write its rows anew (`tx.overwrite`; `tx.upsert` if it has a key)",
-    )

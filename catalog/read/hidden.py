@@ -49,6 +49,27 @@ def with_deletes(
     return with_hidden(parts, rows, state, facts, base_folder(state.writer, tables.database))
 
 
+def hidden_files(state: State, table: str) -> dict[str, Hidden]:
+    """By path what hides rows of the live files of a table in one log, of those of which it may.
+
+    Raises:
+        CorruptObject: A delete can't be understood.
+    Requests: those of the table's files, and of `with_hidden`.
+    """
+    if not has_deletes(state, table):
+        return {}
+    held = state.table_of(table)
+    facts = TableFacts(state, table, held, as_stored=True)
+    rows, folder = held[0].table(table), base_folder(state.writer, state.database)
+    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
+    by_number = state.deletes.rows_of(table)
+    return {
+        path: _hidden(tombstones.get(path, ()), by_number.get(path, ()), folder)
+        for path in rows.column("path").to_pylist()
+        if path in tombstones or path in by_number
+    }
+
+
 def with_hidden(
     parts: Iterable[FilePart], rows: pa.Table, state: State, facts: TableFacts, folder: str
 ) -> Iterator[FilePart]:
@@ -74,8 +95,14 @@ def with_hidden(
         if not said and not found:
             yield part
             continue
-        tests = tuple(TombstoneTest(tombstone) for tombstone in found)
-        yield replace(part, hidden=Hidden(tests, tuple(_bitmap(e, folder) for e in said)))
+        yield replace(part, hidden=_hidden(found, said, folder))
+
+
+def _hidden(
+    tombstones: Iterable[Tombstone], by_number: Iterable[RowDeletes], folder: str
+) -> Hidden:
+    tests = tuple(TombstoneTest(tombstone) for tombstone in tombstones)
+    return Hidden(tests, tuple(_bitmap(entry, folder) for entry in by_number))
 
 
 def _bitmap(entry: RowDeletes, folder: str) -> Bitmap:

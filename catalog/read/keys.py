@@ -149,7 +149,7 @@ class TableKeys:
         places = [self._places.get((writer, key)) for key in keys]
         if not self._places:
             return [0] * len(keys)
-        counts = self._ranges.meeting(np.ones(len(self._ranges.rows), np.bool_))
+        counts = self.ranges.meeting(np.ones(len(self.ranges.rows), np.bool_))
         return [0 if at is None else int(counts[at]) for at in places]
 
     @cached_property
@@ -170,7 +170,8 @@ class TableKeys:
         return found
 
     @cached_property
-    def _ranges(self) -> KeyRanges:
+    def ranges(self) -> KeyRanges:
+        """What the logs know of the files that hold keys."""
         assert self._target is not None
         logs = [self._tables.facts_of(state, self._table) for state in self._tables.states]
         return key_ranges(logs, self._target)
@@ -180,7 +181,7 @@ class TableKeys:
         """By writer and key of its object the place of each file that is touched."""
         if self._target is None:
             return {}
-        ranges = self._ranges
+        ranges = self.ranges
         touched = ranges.touched()
         found: dict[tuple[str, str], int] = {}
         for number, state in enumerate(self._tables.states):
@@ -196,7 +197,7 @@ class TableKeys:
             return
         from ..data.key_rows import KeyFile, superseded_rows
 
-        target, ranges = self._target, self._ranges
+        target, ranges = self._target, self.ranges
         assert target is not None
         wanted = np.zeros(len(ranges.rows), np.bool_)
         wanted[list(new)] = True
@@ -226,11 +227,11 @@ class TableKeys:
         parts: dict[int, FilePart] = {}
         rows: list[pa.Table] = []
         for number, state in enumerate(self._tables.states):
-            own = places[self._ranges.logs[places] == number]
+            own = places[self.ranges.logs[places] == number]
             if not len(own):
                 continue
             files, _ = self._tables.table_of(state, self._table)
-            paths = self._ranges.paths.take(array(own))
+            paths = self.ranges.paths.take(array(own))
             held = files.table(self._table, whole=True)
             held = pc.filter(held, pc.is_in(held.column("path"), paths))
             at = own[numbers(pc.index_in(held.column("path"), paths)).astype(np.int64)]
