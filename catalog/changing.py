@@ -229,7 +229,14 @@ class Changing(ABC):
         until_states = sorted(self._states(database, until), key=lambda state: state.writer)
         since_states = self._earlier(database, since, None, whole=False)
         return change_stream(
-            self.wide, self.ambient, since_states, until_states, table, columns=columns, net=net
+            self.wide,
+            self.ambient,
+            since_states,
+            until_states,
+            table,
+            columns=columns,
+            net=net,
+            state_at=lambda writer, revision: self._states(database, {writer: revision})[0],
         )
 
     # --- Behind them ------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..data.file_part import FilePart
     from ..log.deletes import RowDeletes, Tombstone
     from ..log.state import State
+    from ..log.touched import View
     from .asked import Asked
     from .cut_tables import CutTables
 
@@ -68,6 +69,27 @@ def hidden_files(state: State, table: str) -> dict[str, Hidden]:
         for path in rows.column("path").to_pylist()
         if path in tombstones or path in by_number
     }
+
+
+def may_hide(tombstone: Tombstone, facts: TableFacts) -> list[str]:
+    """The files of which a tombstone may hide rows, by path.
+
+    Requests: those of `TableFacts.of_files` of its columns.
+    """
+    return list(_by_path([tombstone], facts.files.table(facts.table), facts))
+
+
+def spared_by(tombstone: Tombstone, facts: TableFacts) -> set[str]:
+    """The files of which a tombstone hides no row by their statistics, whichever revision they are
+    of, by path."""
+    rows = facts.files.table(facts.table)
+    spared = rows.column("path").filter(pa.array(_spared(tombstone, rows, facts)))
+    return set(spared.to_pylist())
+
+
+def hidden_of(view: View, folder: str) -> Hidden | None:
+    """What deletes hide of a file; None: nothing."""
+    return _hidden(*view, folder) if any(view) else None
 
 
 def with_hidden(

@@ -27,7 +27,7 @@ from .in_place import keyed, keys_of
 from .key_ranges import key_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ...store import Store
     from ..data.file_part import FilePart
@@ -151,6 +151,19 @@ class TableKeys:
             return [0] * len(keys)
         counts = self.ranges.meeting(np.ones(len(self.ranges.rows), np.bool_))
         return [0 if at is None else int(counts[at]) for at in places]
+
+    def near(self, files: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """The files that may share keys with some files of the cut, all by writer and path.
+
+        Requests: Those of `TableFacts.of_files` of the columns of the key.
+        """
+        if self._target is None:
+            return set()
+        paths = self.ranges.paths.to_pylist()
+        writers = [state.writer for state in self._tables.states]
+        named = [(writers[n], path) for n, path in zip(self.ranges.logs, paths, strict=True)]
+        chosen = np.array([name in files for name in named], np.bool_)
+        return {named[at] for at in np.flatnonzero(self.ranges.meeting(chosen) > 0)}
 
     @cached_property
     def _target(self) -> pa.Schema | None:
