@@ -201,26 +201,32 @@ class Changing(ABC):
         *,
         net: bool = True,
     ) -> pa.RecordBatchReader:
-        """The rows that were inserted and deleted between two points in time, as a stream.
+        """The rows that were inserted and deleted between two points in time, as a stream: without
+        the ones and with the others, the rows of the earlier are those of the later.
 
         Commits that only replace files by others with the same rows (of operation `rewrite`) give
-        none.
+        none. Of a table with a key, rows come and go with newer ones.
 
         Args:
             since, until: As `as_of` of `snapshot`; `until` None: the newest.
             columns: Of the table, in this order; None: all.
-            net: Leave out files that came and went again between. False: what every commit did.
+            net: Leave out rows that came and went again between. False: what every commit did.
         Returns:
-            `_change` (insert or delete), `_writer`, `_revision` and `_committed_at` of the commit;
-            then the columns of the table. By writer, then by revision; of one commit deletes first.
+            `_change` (insert or delete), `_writer`, `_revision` and `_committed_at` of the commit
+            (null where it isn't known: of rows of a table with a key whose files stay); then the
+            columns of the table at `until`, and behind them those that only rows have which came or
+            went. By writer, then by revision; of one commit deletes first.
         Raises:
             TableNotFound: Neither cut knows the table.
             UsageError: The cuts don't follow each other, or are of two lives of a log.
             SnapshotPruned: Not all commits between are left: what each did can't be told.
             MissingTransaction, CorruptError: One of them can't be read.
             SchemaConflict: As for `Snapshot.scan`.
+            ObjectNotFound (while reading): A file is gone, or what says which rows were deleted.
         Requests: those of two snapshots; 1 LIST a log, and 1 GET for each commit between; 1 or more
-            GET a file.
+            GET a file for each commit that changed its rows, and for each delete before and after
+            it. Of a table with a key, those of resolving it at both cuts, and before and after each
+            rewrite between (if not `net`, each commit), with those of two snapshots.
         """
         from .read.changes import change_stream
 

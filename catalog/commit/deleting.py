@@ -49,7 +49,9 @@ class Deleted:
         files_touched: Files that are left and of which rows are hidden; by a tombstone, those of
             which rows may be.
         tombstones: How many were written: 0 or 1.
-        rows: How many rows are no longer read; None where they were not counted.
+        rows: How many rows are hidden that no other delete hid; None where they were not counted.
+            Of a table with a key some of them may not have been read before: newer ones of their
+            keys were.
     """
 
     files_removed: int

@@ -22,6 +22,7 @@ from ..format.columns import array, column, numbers
 from ..format.run import files_rows
 from ..format.segments import FILES_COLUMNS
 from .compared import REWRITES
+from .definitions import DefinitionEntry
 from .known_schemas import KnownSchemas
 from .live_rows import live_files
 from .part import Part, batch_parts
@@ -80,7 +81,7 @@ class Steps:
         schemas: By fingerprint those that files of the steps may have.
         views: What hides rows of files, by the places that steps have: nothing, at place `WHOLE`.
         times: When each commit was, µs.
-        keyed: Whether a commit between gives the table a key.
+        definitions: What commits said of the table's columns, in order.
         removed: By path the revision that took a file out last.
     """
 
@@ -90,7 +91,7 @@ class Steps:
     schemas: dict[bytes, SchemaEntry] = field(default_factory=dict)
     views: list[View] = field(default_factory=lambda: [View()])
     times: dict[int, int] = field(default_factory=dict)
-    keyed: bool = False
+    definitions: list[DefinitionEntry] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
     _known: KnownSchemas = field(default_factory=KnownSchemas)
     _facts: list[pa.Table] = field(default_factory=list)  # of files, with the columns of FILES
@@ -140,13 +141,15 @@ class Steps:
             self._events.append(_Event(name, *places, rewrite, revision, self.times[revision]))
 
     def _tell(self, action: wire.Action, transaction: DecodedTransaction) -> None:
-        """What an action says of schemas and keys."""
+        """What an action says of schemas and columns."""
         kind = action.WhichOneof("kind")
         if kind == "schema":
             self._known.apply(transaction)
             self._learn(self._known)
         elif kind == "definition":
-            self.keyed |= bool(action.definition.key)
+            message = action.definition.SerializeToString(deterministic=True)
+            revision = transaction.message.revision
+            self.definitions.append(DefinitionEntry(message, revision, transaction.key))
 
     def _come(self, rows: pa.Table, *, rewrite: bool) -> None:
         self._facts.append(rows)

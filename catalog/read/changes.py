@@ -17,7 +17,7 @@ from ..format.names import base_folder
 from ..format.schema import generation
 from ..log.state import empty_state
 from ..log.steps import GONE
-from .commits_between import Between, Found, steps_between
+from .commits_between import Found, between
 from .cut_tables import CutTables
 from .file_order import by_commit
 from .file_parts import checked, file_parts, projected
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..ambient import Ambient
     from ..log.state import State
+    from .commits_between import Between
 
 
 def change_stream(
@@ -64,15 +65,16 @@ def change_stream(
     """
     earlier = {state.writer: state for state in since}
     _check_order(earlier, {state.writer: state for state in until})
+    tables = CutTables(until[0].database if until else "", until)
     logs = []
     for state in until:
         before = earlier.get(state.writer) or empty_state(state.writer, state.database)
-        logs.append(Between(before, state, steps_between(store, ambient, before, state, table)))
+        logs.append(between(store, ambient, (before, state), tables, table))
     if has_key(logs, table, net=net):
         found = key_steps(store, logs, table, state_at, net=net)
     else:
         found = _steps_of_files(logs, table, net=net)
-    schemas = _schemas(logs, until, table, found.fingerprints)
+    schemas = _schemas(logs, tables, table, found.fingerprints)
     if not schemas:
         raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
     names = None if columns is None else checked(columns, schemas, table)
@@ -117,7 +119,7 @@ def _check_order(since: dict[str, State], until: dict[str, State]) -> None:
 
 def _schemas(
     logs: Sequence[Between],
-    until: Sequence[State],
+    until: CutTables,
     table: str,
     fingerprints: Mapping[str, Collection[bytes]],
 ) -> list[FileSchema]:
@@ -127,9 +129,8 @@ def _schemas(
     Args:
         fingerprints: By writer the schemas of these files.
     """
-    tables = CutTables(until[0].database, until) if until else None
     try:
-        live = [] if tables is None else tables.file_schemas(table)
+        live = until.file_schemas(table)
     except TableNotFound:
         live = []
     numbers: dict[str, int] = {}
@@ -141,7 +142,7 @@ def _schemas(
         wanted = log.steps.schemas.keys() if not live else fingerprints.get(log.writer, ())
         entries = [log.steps.schemas[name] for name in wanted]
         for entry in sorted(entries, key=lambda one: (one.revision, one.fingerprint)):
-            seen = log.shown(table, entry.fingerprint).schema
+            seen = log.shown(entry.fingerprint).schema
             # Another column of the same name is none that the later cut has.
             kept = {f.name for f in seen if numbers.get(f.name, generation(f)) == generation(f)}
             others.append(FileSchema(only(seen, kept), log.writer, partial(str, entry.where)))
@@ -164,7 +165,7 @@ def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
         for number, event in enumerate(events)
     }
     return Found(
-        (step for log, found in rows for step in _steps(log, found, table, numbered)),
+        (step for log, found in rows for step in _steps(log, found, numbered)),
         lambda file: list(several[file].values()),
         {log.writer: pc.unique(found.column("schema_fingerprint")).to_pylist()
          for log, found in rows},
@@ -172,11 +173,11 @@ def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
 
 
 def _steps(
-    log: Between, rows: pa.Table, table: str, places: Mapping[tuple[object, int], int]
+    log: Between, rows: pa.Table, places: Mapping[tuple[object, int], int]
 ) -> Iterator[RowStep]:
     state = log.after
     folder = base_folder(state.writer, state.database)
-    parts = file_parts(rows, folder, partial(log.shown, table), {}, {})
+    parts = file_parts(rows, folder, log.shown, {}, {})
     columns = (rows.column(name).to_pylist() for name in _STEP)
     for part, file, event, sign, before, after, revision, at_us in zip(
         keyed(parts, folder, state), *columns, strict=True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import CorruptObject, MissingTransaction, SnapshotPruned
 from ..data.shown import shown
+from ..data.told_columns import told_by
 from ..format.objects import decode_transaction
 from ..log.replay import apply
 from ..log.steps import Steps
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..ambient import Ambient
     from ..data.shown import Shown
+    from ..format.definitions import Definition
     from ..log.deletes import Tombstone
     from ..log.state import State
+    from .cut_tables import CutTables
     from .step_rows import RowStep, Seen
 
 _AT_ONCE: Final = 256  # transactions in memory
@@ -39,21 +42,22 @@ class Between:
     Attributes:
         before, after: Its states.
         steps: The steps of the table.
+        columns: By which its rows are told; None: as files have them.
     """
 
     before: State
     after: State
     steps: Steps
+    columns: Definition | None
 
     @property
     def writer(self) -> str:
         """Whose log."""
         return self.after.writer
 
-    def shown(self, table: str, fingerprint: bytes) -> Shown:
-        """What files of a schema show by the later state's definition."""
-        entry = self.steps.schemas[fingerprint]
-        return shown(entry.schema, self.after.definitions.of(table))
+    def shown(self, fingerprint: bytes) -> Shown:
+        """What files of a schema are told by."""
+        return shown(self.steps.schemas[fingerprint].schema, self.columns)
 
 
 class Found(NamedTuple):
@@ -68,6 +72,28 @@ class Found(NamedTuple):
     steps: Iterable[RowStep]
     together: Callable[[object], Sequence[tuple[Seen, Seen]]]
     fingerprints: Mapping[str, Collection[bytes]]
+
+
+def between(
+    store: Store, ambient: Ambient, states: tuple[State, State], after: CutTables, table: str
+) -> Between:
+    """What was committed to a log.
+
+    Args:
+        states: Its earlier and its later one.
+        after: The tables of the later cut.
+    Raises, Requests: As for `steps_between`.
+    """
+    before, state = states
+    steps = steps_between(store, ambient, before, state, table)
+    first = before.definitions.of(table)
+    others = [entry.definition for entry in steps.definitions]
+    last = state.definitions.of(table)
+    shown_by = []
+    if last is not None and after.schemas_of(state, table):
+        shown_by = [item.schema for item in after.file_schemas(table, state.writer)]
+    columns = told_by(last, [*others, *([] if first is None else [first])], shown_by)
+    return Between(before, state, steps, columns)
 
 
 def steps_between(store: Store, ambient: Ambient, before: State, after: State, table: str) -> Steps:

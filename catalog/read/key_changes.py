@@ -71,7 +71,9 @@ def has_key(logs: Sequence[Between], table: str, *, net: bool) -> bool:
     """
     ends = [[log.before for log in logs], [log.after for log in logs]]
     found = [bool(table_key(states, table)) for states in ends]
-    return any(found) or (not net and any(log.steps.keyed for log in logs))
+    return any(found) or (
+        not net and any(entry.wire.key for log in logs for entry in log.steps.definitions)
+    )
 
 
 def key_steps(
@@ -112,9 +114,7 @@ def key_steps(
     for stretch in stretches:
         for change in _changes(store, cut(stretch.start), cut(stretch.end), table):
             log = by_writer[change.file[0]]
-            part = replace(
-                change.part, shown=shown(change.part.schema, log.after.definitions.of(table))
-            )
+            part = replace(change.part, shown=shown(change.part.schema, log.columns))
             file = (change.file, part.partition, part.fingerprint)
             pairs = several.setdefault(file, [])
             place = len(pairs) if net and len(stretches) > 1 else None
