@@ -55,9 +55,11 @@ class Changing(ABC):
         writers: Sequence[str] | None = None,
         execute: bool | ChangePlan = False,
     ) -> ChangePlan:
-        """Go back to an earlier point in time: what came since is taken out, and what was live then
-        is added again. Each writer's difference is committed as one transaction on top of its log;
-        history stays as it is, so that this can be taken back likewise.
+        """Go back to an earlier point in time: files that came since are taken out, and those that
+        were live then are added again; rows of them are deleted that were deleted then, and others
+        come back; columns and keys are what they were. Each writer's difference is committed as one
+        transaction on top of its log; history stays as it is, so that this can be taken back
+        likewise.
 
         Args:
             table: The only one to go back; None: all.
@@ -75,15 +77,21 @@ class Changing(ABC):
             TransactionExpired: This process stood still for a day before its commit: that stands,
                 and gc may take its files.
             TableNotFound: Neither state knows the table.
-            UsageError: The cut is of another life of a log, or doesn't say enough.
+            UsageError: The cut is of another life of a log, or doesn't say enough; or logs would
+                give a table different keys; or of two files with one clock, whose keys may meet,
+                the other one would be the newer by the order of commits.
             RevisionNotFound, and the like: As for `snapshot`.
             FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.
         Requests: those of two snapshots, and of opening each writer as a guest; 1 HEAD for each
             file that is added again (of more than 1,000 of one log 1 LIST of all its data files),
             1 GET for each piece of a checkpoint that tells of them; 1 PUT, 1 LIST and 1 HEAD for
-            each, and where its files were removed long ago 1 PUT and 1 LIST more.
+            each, and where its files were removed long ago 1 PUT and 1 LIST more. Where rows were
+            deleted, then or since: 1 GET for each object that says which, 1 or more for each file
+            of which a predicate says it, and 1 PUT for 4,096 files of which rows are deleted.
         """
         from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
+        from .commit.restored_columns import refuse_two_keys
+        from .commit.restored_order import refuse_turned_order
 
         database, names = _checked(database, writers)
         table = None if table is None else _checked_table(table)
@@ -97,7 +105,12 @@ class Changing(ABC):
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut
             refuse_unnamed(heads, token, names)
         back_to = {state.writer: state for state in cut}
-        prepared = [plan_restore(head, back_to.get(head.writer), table) for head in heads]
+        prepared = [
+            plan_restore(self.wide, head, back_to.get(head.writer), table) for head in heads
+        ]
+        everyone = heads if names is None else self._heads(database, None)
+        refuse_two_keys({each.head.writer: each.definitions for each in prepared}, everyone)
+        refuse_turned_order(prepared, everyone)
         if table is not None:
             refuse_unknown_table(prepared, table)
         gone = [head.writer for head in heads if head.writer not in back_to]
@@ -188,26 +201,32 @@ class Changing(ABC):
         *,
         net: bool = True,
     ) -> pa.RecordBatchReader:
-        """The rows that were inserted and deleted between two points in time, as a stream.
+        """The rows that were inserted and deleted between two points in time, as a stream: without
+        the ones and with the others, the rows of the earlier are those of the later.
 
         Commits that only replace files by others with the same rows (of operation `rewrite`) give
-        none.
+        none. Of a table with a key, rows come and go with newer ones.
 
         Args:
             since, until: As `as_of` of `snapshot`; `until` None: the newest.
             columns: Of the table, in this order; None: all.
-            net: Leave out files that came and went again between. False: what every commit did.
+            net: Leave out rows that came and went again between. False: what every commit did.
         Returns:
-            `_change` (insert or delete), `_writer`, `_revision` and `_committed_at` of the commit;
-            then the columns of the table. By writer, then by revision; of one commit deletes first.
+            `_change` (insert or delete), `_writer`, `_revision` and `_committed_at` of the commit
+            (null where it isn't known: of rows of a table with a key whose files stay); then the
+            columns of the table at `until`, and behind them those that only rows have which came or
+            went. By writer, then by revision; of one commit deletes first.
         Raises:
             TableNotFound: Neither cut knows the table.
             UsageError: The cuts don't follow each other, or are of two lives of a log.
             SnapshotPruned: Not all commits between are left: what each did can't be told.
             MissingTransaction, CorruptError: One of them can't be read.
             SchemaConflict: As for `Snapshot.scan`.
+            ObjectNotFound (while reading): A file is gone, or what says which rows were deleted.
         Requests: those of two snapshots; 1 LIST a log, and 1 GET for each commit between; 1 or more
-            GET a file.
+            GET a file for each commit that changed its rows, and for each delete before and after
+            it. Of a table with a key, those of resolving it at both cuts, and before and after each
+            rewrite between (if not `net`, each commit), with those of two snapshots.
         """
         from .read.changes import change_stream
 
@@ -216,7 +235,14 @@ class Changing(ABC):
         until_states = sorted(self._states(database, until), key=lambda state: state.writer)
         since_states = self._earlier(database, since, None, whole=False)
         return change_stream(
-            self.wide, self.ambient, since_states, until_states, table, columns=columns, net=net
+            self.wide,
+            self.ambient,
+            since_states,
+            until_states,
+            table,
+            columns=columns,
+            net=net,
+            state_at=lambda writer, revision: self._states(database, {writer: revision})[0],
         )
 
     # --- Behind them ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import some_names
 from . import output
 from .output import Column
 from .streams import tell
@@ -28,6 +29,15 @@ FILES: Final = (
     Column("revision", style="count"),
     Column("path"),
 )
+_DELETES: Final = (
+    Column("writer"),
+    Column("table"),
+    Column("row_count", "ROWS", style="count"),
+    Column("deleted_now", style="count"),
+    Column("deleted_then", style="count"),
+    Column("added_again"),
+    Column("path"),
+)
 _BY_WRITER: Final = (
     Column("writer"),
     Column("head", style="count"),
@@ -35,6 +45,8 @@ _BY_WRITER: Final = (
     Column("rows_removed", style="count"),
     Column("files_added", style="count"),
     Column("rows_added", style="count"),
+    Column("rows_back", style="count"),
+    Column("rows_deleted", style="count"),
     Column("size_bytes", "SIZE ADDED", style="size"),
     Column("revision", "COMMITTED AS", style="count"),
 )
@@ -57,7 +69,8 @@ def print_plan(plan: ChangePlan, form: str) -> None:
     """Print a plan, and what became of it."""
     files = [row for change in plan.changes for row in file_records(change.files)]
     if form == "json":
-        output.json_object({**_head(plan), "files": files})
+        deletes = [row for change in plan.changes for row in file_records(change.deletes)]
+        output.json_object({**_head(plan), "files": files, "deletes": deletes})
         return
     if form != "text":
         output.rows(form, FILES, files)
@@ -69,7 +82,7 @@ def print_plan(plan: ChangePlan, form: str) -> None:
 
 
 def file_records(files: pa.Table) -> list[dict[str, Any]]:
-    """Rows of `FILE_CHANGES` as records."""
+    """Rows of `FILE_CHANGES`, or of `DELETE_CHANGES`, as records."""
     columns = [plain(files.column(name)) for name in files.schema.names]
     return [dict(zip(files.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -107,7 +120,10 @@ def _record(change: WriterChange) -> dict[str, Any]:
         "files_added": change.total("added"),
         "rows_added": change.total("added", "row_count"),
         "size_bytes": change.total("added", "size_bytes"),
+        "rows_back": change.deleted(back=True),
+        "rows_deleted": change.deleted(back=False),
         "schemas": list(change.schemas),
+        "columns": list(change.columns),
         "forgets": change.forgets or None,
         "revision": None if change.commit is None else change.commit.revision,
     }
@@ -125,6 +141,7 @@ def _print_text(plan: ChangePlan, files: list[dict[str, Any]]) -> None:
         if plan.kind == "restore":
             again = "added" if plan.is_done else "add"
             text += f", and {again} {many(plan.files_added, 'file')} again"
+            text += _told_rows(plan)
         if forgotten:
             text += f", and {'forgot' if plan.is_done else 'forget'} the table"
         output.line(text)
@@ -132,6 +149,7 @@ def _print_text(plan: ChangePlan, files: list[dict[str, Any]]) -> None:
         output.line()
         output.rows("text", shown, [_record(change) for change in plan.changes])
         print_files(files)
+        _print_deletes(plan)
     if plan.to:
         output.line()
         output.pairs([("to", plan.to)])
@@ -139,7 +157,36 @@ def _print_text(plan: ChangePlan, files: list[dict[str, Any]]) -> None:
         output.note("note", note)
 
 
+def _told_rows(plan: ChangePlan) -> str:
+    """What becomes of rows of files that stay, and of columns."""
+    would = "" if plan.is_done else "would "
+    text = ""
+    if plan.rows_back:
+        come = "would come" if would else "came"
+        text += f"; {many(plan.rows_back, 'deleted row')} {come} back"
+    if plan.rows_deleted:
+        be = "would be" if would else "were"
+        text += f"; {many(plan.rows_deleted, 'row')} {be} deleted again"
+    tables = sorted({table for change in plan.changes for table in change.columns})
+    if tables:
+        go = "would go" if would else "went"
+        text += f"; columns and keys of {some_names(tables)} {go} back"
+    return text
+
+
+def _print_deletes(plan: ChangePlan) -> None:
+    """Print of which files other rows are deleted by then, as far as there is room."""
+    rows = [row for change in plan.changes for row in file_records(change.deletes)]
+    if rows:
+        output.line()
+        output.rows("text", _DELETES, rows[:_SHOWN])
+    if len(rows) > _SHOWN:
+        output.line(f"and {len(rows) - _SHOWN:,} more; --output json lists them all")
+
+
 def _is_told(name: str, plan: ChangePlan) -> bool:
     if name == "revision":
         return plan.is_done
+    if name in ("rows_back", "rows_deleted"):
+        return any(change.deletes.num_rows for change in plan.changes)
     return plan.kind == "restore" or name not in ("files_added", "rows_added", "size_bytes")

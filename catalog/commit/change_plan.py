@@ -8,18 +8,30 @@ Source: docs/changing.md, "Going back".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.columns import column
 from ..log.compared import FILE_CHANGES
 from ..log.live_rows import names_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Kind = Literal["restore", "remove", "drop"]
+
+DELETE_CHANGES: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("writer", "table", "path")),
+        pa.field("row_count", pa.int64(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("deleted_now", pa.int64()),  # null: the file isn't live
+        pa.field("deleted_then", pa.int64(), nullable=False),
+        pa.field("added_again", pa.bool_(), nullable=False),  # being live, to be free of deletes
+    ]
+)
+_NONE: Final = column([0], pa.int64())[0]
+_NAMED: Final = ["table", "path", "size_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,10 @@ class WriterChange:
             partition, row_count, size_bytes, revision (that added it).
         schemas: Tables with schemas that the log has forgotten, and is told again.
         forgets: The table that it forgets afterwards; empty: none.
+        deletes: restore: of each file of which other rows are deleted by then than now: writer,
+            table, path, row_count, size_bytes, deleted_now and deleted_then (how many rows; null:
+            it isn't live now), added_again (it is live, and added again to be free of its deletes).
+        columns: restore: tables whose columns, or key, go back too.
         commit: What became of it; None: it wasn't executed.
     """
 
@@ -57,12 +73,22 @@ class WriterChange:
     files: pa.Table
     schemas: tuple[str, ...] = ()
     forgets: str = ""
+    deletes: pa.Table = field(default_factory=DELETE_CHANGES.empty_table)
+    columns: tuple[str, ...] = ()
     commit: WriterCommit | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.files.num_rows or self.schemas or self.forgets)
+        rows = self.files.num_rows or self.deletes.num_rows
+        return not (rows or self.schemas or self.forgets or self.columns)
+
+    def deleted(self, *, back: bool) -> int:
+        """Of files that stay, how many more rows come back than go by deletes (`back`), or the
+        other way round, file by file."""
+        now, then = (self.deletes.column(name) for name in ("deleted_now", "deleted_then"))
+        more = pc.subtract(now, then) if back else pc.subtract(then, now)
+        return pc.sum(pc.filter(more, pc.greater(more, _NONE))).as_py() or 0
 
     def total(self, change: str, of: str = "") -> int:
         """How many files come (`added`) or go (`removed`), or the sum of a column of them."""
@@ -74,9 +100,16 @@ class WriterChange:
         wanted = column([change], FILE_CHANGES.field("change").type)[0]
         return pc.filter(self.files, pc.equal(self.files.column("change"), wanted))
 
+    def coming_or_going(self, change: str) -> pa.Table:
+        """Table, path and size of the files that it adds, or removes, those included that are added
+        again to be free of deletes."""
+        files = self.of(change).select(_NAMED)
+        again = self.deletes.filter(self.deletes.column("added_again")).select(_NAMED)
+        return pa.concat_tables([files, again]).combine_chunks()
+
     def same_as(self, other: WriterChange) -> bool:
         """Whether both do the same to the same head."""
-        fields = ("writer", "head", "head_digest", "to", "schemas", "forgets")
+        fields = ("writer", "head", "head_digest", "to", "schemas", "forgets", "columns", "deletes")
         if any(getattr(self, name) != getattr(other, name) for name in fields):
             return False
         for change in ("added", "removed"):
@@ -127,3 +160,13 @@ class ChangePlan:
     def files_removed(self) -> int:
         """How many files it takes out of their tables."""
         return sum(change.total("removed") for change in self.changes)
+
+    @property
+    def rows_back(self) -> int:
+        """How many more rows than now are not deleted of files that stay, file by file."""
+        return sum(change.deleted(back=True) for change in self.changes)
+
+    @property
+    def rows_deleted(self) -> int:
+        """How many more rows than now are deleted of files that stay, file by file."""
+        return sum(change.deleted(back=False) for change in self.changes)

@@ -7,28 +7,26 @@ Source: docs/changing.md, "Deletes"; docs/format.md, sections 5.6 and 5.7.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
-import pyarrow as pa
 
 from ...errors import UsageError
 from ..data.hidden import Bitmaps
 from ..format import deletes as form
-from ..format.deletes_object import encode_deletes
-from ..format.names import deletes_path, escape_name
+from ..format.names import escape_name
 from ..log.build import require_actions
 from ..log.deletes import message_of
 from ..read.delete_plan import matching_rows, plan_delete, visible_rows
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .file_footer import footer_of
+from .deletes_objects import deletes_objects
 from .other_keys import has_key_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..data.file_part import FilePart
     from ..log.build import Intent
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "predicate", "rows"]
 MOST_TOMBSTONES: Final = 8  # of a table, by mode "auto": each is decided on every read
-_IN_ONE: Final = 4_096  # bitmaps in one object
-_BYTES_IN_ONE: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,9 @@ class Deleted:
         files_touched: Files that are left and of which rows are hidden; by a tombstone, those of
             which rows may be.
         tombstones: How many were written: 0 or 1.
-        rows: How many rows are no longer read; None where they were not counted.
+        rows: How many rows are hidden that no other delete hid; None where they were not counted.
+            Of a table with a key some of them may not have been read before: newer ones of their
+            keys were.
     """
 
     files_removed: int
@@ -150,6 +148,8 @@ class Deleting(ABC):
             actions += self._objects(bitmaps, actions)
         self._room.take(actions)
         self._removed.update(dict.fromkeys((table, path) for path in whole))
+        if found:
+            self._intent.counted.update({(table, path): plan.revision for path in found.whole})
         self._intent.actions.extend(actions)
         rows = None
         if not tombstones:
@@ -174,22 +174,12 @@ class Deleting(ABC):
         Raises:
             UsageError: There is no room for them. Nothing was put.
         """
-        intent, table = self._intent, bitmaps[0][0].table
-        meta = footer_of(self._session, intent, self._base, table, pa.schema([]), (0, 0))
-        bodies: list[tuple[str, bytes]] = []
-        actions: list[wire.Action] = []
-        for some in _in_parts(bitmaps):
-            path = deletes_path(table, intent.epoch, intent.transaction_id, self._files)
-            body = encode_deletes(replace(meta, number=self._files), some)
-            self._files += 1
-            bodies.append((self._folder + path, body))
-            for item, _ in some:
-                item.object = path
-                actions.append(wire.Action(row_deletes=item))
-        self._room.check([*before, *actions])
-        for key, body in bodies:
+        found = deletes_objects(self._session, self._intent, self._base, self._files, bitmaps)
+        self._room.check([*before, *found.actions])
+        self._files += len(found.bodies)
+        for key, body in found.bodies:
             self._uploads.add(key, body)
-        return actions
+        return found.actions
 
 
 class Rows:
@@ -205,6 +195,7 @@ class Rows:
         whole: Files of which no row is left, and that go.
         bitmaps: Of the others that have such rows.
         rows: How many rows are hidden that were not.
+        revision: As given.
     """
 
     def __init__(
@@ -220,6 +211,7 @@ class Rows:
         self.whole: list[str] = []
         self.bitmaps: list[tuple[wire.RowDeletes, bytes]] = []
         self.rows = 0
+        self.revision = revision
         known = Bitmaps(session.wide)
         for (path, part), new in zip(parts.items(), matching, strict=True):
             if not len(new):
@@ -243,19 +235,3 @@ class Rows:
                 covers_below=revision + 1,
             )
             self.bitmaps.append((item, form.encode_bitmap(found)))
-
-
-def _in_parts(
-    bitmaps: Iterable[tuple[Any, bytes]],
-) -> Iterator[list[tuple[wire.RowDeletes, bytes]]]:
-    """What goes into one object."""
-    some: list[tuple[wire.RowDeletes, bytes]] = []
-    size = 0
-    for item, bitmap in bitmaps:
-        if some and (len(some) >= _IN_ONE or size + len(bitmap) > _BYTES_IN_ONE):
-            yield some
-            some, size = [], 0
-        some.append((item, bitmap))
-        size += len(bitmap)
-    if some:
-        yield some

@@ -24,8 +24,11 @@ from ...errors import (
 from ...store import probe
 from ..format import compute as pc
 from ..format.columns import column, rows_to_table
+from ..format.deletes import ROW_DELETES
 from ..format.names import base_folder
-from ..log.again import rows_again, schemas_again
+from ..log.again import names_again, rows_again, schemas_again
+from ..log.build import require_actions
+from ..log.definitions import definition_actions
 from ..log.gist import RESTORE
 from ..log.live_rows import live_files
 from ..margins import CHECKPOINT_EVERY
@@ -34,6 +37,8 @@ from ..read.in_place import keys_of
 from ..read.log_reader import LogReader
 from ..wire import lakelog_transaction_pb2 as wire
 from .change_plan import WriterCommit
+from .data_file import put_data
+from .deletes_objects import deletes_objects
 from .keeping import keep_files, refuse_late
 from .plan_change import lost_schemas
 from .session import Session
@@ -109,7 +114,7 @@ class Execution:
         change, head = prepared.change, prepared.head
         with closing(self._session(change.writer)) as session:
             revision, forgotten = head.revision, None
-            if change.files.num_rows or change.schemas:
+            if replace(change, forgets="").is_empty is False:
                 revision = self._commit_files(session, prepared)
             if change.forgets:
                 forgotten = self._forget(session, change.forgets)
@@ -117,6 +122,7 @@ class Execution:
 
     def _commit_files(self, session: Session, prepared: Prepared) -> int:
         intent = self._intent(session, prepared)
+        self._delete_rows(session, intent, prepared)
         if not intent.again:
             return session.commit(intent).revision
         kept = keep_files(session, prepared, intent, self._log(prepared.head.writer))
@@ -166,15 +172,37 @@ class Execution:
         if restores:
             intent.summary[RESTORE] = change.to or "nothing"
             intent.actions += schemas_again(head, lost_schemas(head, back_to, self._table))
-        gone = change.of("removed")
+        features = head.reader_features & head.writer_features
+        for message in prepared.definitions:
+            intent.actions += definition_actions(features, message)
+        gone = change.coming_or_going("removed")
         names = zip(*(gone.column(name).to_pylist() for name in ("table", "path")), strict=True)
         intent.actions += (wire.Action(remove=wire.Remove(table=t, path=p)) for t, p in names)
-        back = change.of("added")
+        back = change.coming_or_going("added")
         if back.num_rows:
             tables = pc.unique(back.column("table")).to_pylist()
             wanted = {table: _paths_of(back, table) for table in tables}
             intent.again = rows_again(back_to, live_files(back_to, self._table), wanted)
         return intent
+
+    def _delete_rows(self, session: Session, intent: Intent, prepared: Prepared) -> None:
+        """Delete rows by number, as the plan says; the objects that say which are put now."""
+        if not prepared.bitmaps:
+            return
+        intent.actions += require_actions([ROW_DELETES])
+        again = set(names_again(intent.again))
+        base, first = session.base(""), 0
+        by_table: dict[str, list[tuple[wire.RowDeletes, bytes]]] = {}
+        for item, bitmap in prepared.bitmaps:
+            by_table.setdefault(item.table, []).append((item, bitmap))
+        for bitmaps in by_table.values():
+            found = deletes_objects(session, intent, base, first, bitmaps)
+            first += len(found.bodies)
+            for key, body in found.bodies:
+                put_data(session, key, body)
+            for action in found.actions:
+                file = (action.row_deletes.table, action.row_deletes.path)
+                (intent.last if file in again else intent.actions).append(action)
 
     # --- Files that have to be there --------------------------------------------------------------
 
@@ -184,7 +212,7 @@ class Execution:
         Requests: 1 HEAD a file; of more than 1,000 of one log 1 LIST of its data files instead.
         """
         for each in todo:
-            gone = self._gone(each, each.change.of("added"))
+            gone = self._gone(each, each.change.coming_or_going("added"))
             if gone:
                 raise ObjectNotFound(
                     f"{some_names(gone)} of {each.change.writer}/{self._database} would be live "

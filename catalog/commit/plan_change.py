@@ -1,11 +1,11 @@
 """What takes logs back to an earlier cut, takes files out, or drops a table: from states to plans.
-Pure, but for the pieces of the states.
 
 Source: docs/changing.md, "Going back".
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -17,14 +17,17 @@ from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from ..format.names import check_path
 from ..log.compared import FILE_CHANGES, Pair, changed_files
 from ..log.state import empty_state
-from ..log.taken_back import refuse_going_back
 from .change_plan import WriterChange
+from .restored_columns import restored_columns
+from .restored_rows import restored_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...store import Store
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
+    from ..wire import lakelog_transaction_pb2 as wire
 
 
 class Prepared(NamedTuple):
@@ -34,23 +37,29 @@ class Prepared(NamedTuple):
         change: The part.
         head: The state that it holds for.
         back_to: restore: the state that it goes back to.
+        bitmaps: restore: rows that are to be deleted of files that stay or come back.
+        definitions: restore: what it says anew of the columns of tables.
     """
 
     change: WriterChange
     head: State
     back_to: State
+    bitmaps: Sequence[tuple[wire.RowDeletes, bytes]] = ()
+    definitions: Sequence[wire.Definition] = ()
 
 
-def plan_restore(head: State, back_to: State | None, table: str | None) -> Prepared:
+def plan_restore(store: Store, head: State, back_to: State | None, table: str | None) -> Prepared:
     """What takes a log back.
 
     Args:
+        store: A `WideStore`.
         back_to: The earlier state; None: the cut has nothing of this log.
         table: The only one; None: all.
     Raises:
-        UsageError: The cut is of another life of the log; or rows were deleted, or columns changed,
-            which doesn't come back with files.
+        UsageError: The cut is of another life of the log.
         CorruptError: The files of one of the states can't be told.
+        ObjectNotFound, CorruptObject, SchemaConflict: See `restored_rows`.
+    Requests: those of `restored_rows`.
     """
     if back_to is not None and back_to.log != head.log:
         number = back_to.log.incarnation if back_to.log else 1
@@ -70,9 +79,17 @@ def plan_restore(head: State, back_to: State | None, table: str | None) -> Prepa
             hint="Look again: others may be pruning or committing beside this",
         )
     files = changed_files(Pair(head, target), table)
-    refuse_going_back(head, target, set(pc.unique(files.column("table")).to_pylist()), table)
     forgotten = tuple(sorted({entry.table for entry in lost_schemas(head, target, table)}))
-    return Prepared(_change(head, files, to=_token(target), schemas=forgotten), head, target)
+    definitions = restored_columns(head, target, table)
+    rows = restored_rows(store, head, target, files, table)
+    change = replace(
+        _change(head, files),
+        to=_token(target),
+        schemas=forgotten,
+        deletes=rows.changes,
+        columns=tuple(message.table for message in definitions),
+    )
+    return Prepared(change, head, target, rows.bitmaps, definitions)
 
 
 def lost_schemas(head: State, back_to: State, table: str | None) -> list[SchemaEntry]:
@@ -188,12 +205,11 @@ def _change(
     head: State,
     files: pa.Table,
     *,
-    to: str = "",
-    schemas: tuple[str, ...] = (),
     forgets: str = "",
 ) -> WriterChange:
     assert files.schema.equals(FILE_CHANGES)
-    return WriterChange(head.writer, head.revision, head.digest.hex(), to, files, schemas, forgets)
+    digest = head.digest.hex()
+    return WriterChange(head.writer, head.revision, digest, "", files, forgets=forgets)
 
 
 def _token(state: State) -> str:

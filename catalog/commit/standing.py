@@ -130,7 +130,8 @@ class Standing:
 
 def _objects(intent: Intent) -> set[str]:
     """The objects of row deletes that an intent names."""
-    found = (a.row_deletes for a in intent.actions if a.WhichOneof("kind") == "row_deletes")
+    actions = (*intent.actions, *intent.last)
+    found = (a.row_deletes for a in actions if a.WhichOneof("kind") == "row_deletes")
     return {item.object for item in found}
 
 

@@ -131,6 +131,7 @@ class Upserting(Deleting):
         self._room.take(actions)
         paths = self.write(table, rows, partition, clock=clock, **options)
         self._removed.update(dict.fromkeys((table, path) for path in found.whole))
+        self._intent.counted.update({(table, path): found.revision for path in found.whole})
         self._intent.actions.extend(actions)
         self._tell()
         return Upserted(

@@ -144,7 +144,7 @@ def evolved(
 
 
 def _column(shown: pa.Field, before: Definition | None, change: Change) -> _Column:
-    name, kind = shown.name, _normal(plain(shown.type))
+    name, kind = shown.name, plain_type(shown.type)
     if before is None or name not in before.sources:
         return _Column(kind, ((name, generation(shown)),))
     # Of one that goes the type may be anybody's, as files may disagree about it.
@@ -365,6 +365,11 @@ def _kind(name: Any, given: Any) -> pa.DataType:
             hint="Give a type of pyarrow, such as pa.int64()",
         )
     return _normal(as_stored(given))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type that a definition declares for a column as it is read."""
+    return _normal(plain(kind))
 
 
 def _normal(kind: pa.DataType) -> pa.DataType:

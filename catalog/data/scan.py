@@ -6,7 +6,7 @@ Files are read ahead by a few threads; at most a handful are in memory at a time
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -209,6 +209,26 @@ def read_file(
             yield hiding.left(filled(batch, told), places.take(batch.num_rows), columns)
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)
+
+
+def hidden_rows(store: Store, part: FilePart, bitmaps: Bitmaps) -> np.ndarray:
+    """The numbers of the rows of a file that are hidden, ascending. Only what tests look at is
+    read.
+
+    Raises:
+        ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
+    """
+    import numpy as np
+
+    hidden = part.hidden or Hidden()
+    if not hidden.tests:
+        return with_superseded(bitmaps.rows(hidden.bitmaps), hidden).astype(np.int64)
+    bare = replace(part, row_groups=None, blooms=())
+    small = part.size_bytes <= _WHOLE_BYTES
+    lost = np.ones(part.row_count, np.bool_)
+    for _, places in read_file(store, bare, [], bitmaps, whole=small):
+        lost[places] = False
+    return np.flatnonzero(lost)
 
 
 def _hiding(part: FilePart, bitmaps: Bitmaps) -> Hiding:

@@ -59,6 +59,9 @@ class Intent:
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
         again: Files of an earlier state that are added once more, after all actions.
+        last: Actions that come after these: rows of them that are deleted.
+        counted: By table and path the revision at which all rows of a file were found deleted that
+            goes therefore.
         onto: Digest of the only head that it may follow; empty: any.
     """
 
@@ -76,6 +79,8 @@ class Intent:
     claims: list[Claim] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
     again: Sequence[Rows] = ()
+    last: list[wire.Action] = field(default_factory=list)
+    counted: dict[tuple[str, str], int] = field(default_factory=dict)
     onto: bytes = b""
 
     def rely_on(self, tables: Iterable[str], revision: int) -> None:
@@ -122,7 +127,7 @@ class Intent:
             app_id=self.app_id,
             app_version=self.app_version,
             summary=self.summary,
-            action_count=len(self.actions),
+            action_count=len(self.actions) + len(self.last),
         )
 
 
@@ -178,6 +183,7 @@ def build_transaction(
         and (files > BATCH_FROM_FILES or sum(a.ByteSize() for a in actions) > BATCH_FROM_BYTES)
     ):
         actions = _batched(state, actions, attachments, again)
+        actions += (action for intent in intents for action in intent.last)
         _recount(message, actions)
     if state.revision < 0 and [action.WhichOneof("kind") for action in actions[:1]] != ["identity"]:
         actions.insert(0, identity_action(state.writer, state.database))

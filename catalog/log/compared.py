@@ -16,7 +16,6 @@ from ..format import compute as pc
 from ..format.columns import column, numbers, rows_to_table
 from .gist import KEEPS, read_gist
 from .live_rows import live_files, live_rows, without
-from .taken_back import hides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -168,10 +167,15 @@ def _rows(pairs: Sequence[Pair], only: str | None) -> pa.Table:
         rewritten = _rewritten(pair)
         for table, sums in _sums(files).items():
             exact = rewritten is not None and "" not in rewritten and table not in rewritten
-            exact = exact and not (hides(pair.before, table) or hides(pair.after, table))
+            exact = exact and not (_hides(pair.before, table) or _hides(pair.after, table))
             found.append((table, pair.writer, *sums, exact))
     found.sort(key=lambda row: (str(row[0]).encode(), row[1]))
     return rows_to_table(found, _ROWS)
+
+
+def _hides(state: State, table: str) -> bool:
+    """Whether rows of files of a table may be hidden by deletes."""
+    return bool(state.deletes.of_table(table) or state.deletes.rows_of(table))
 
 
 def _sums(files: pa.Table) -> Mapping[str, list[int]]:

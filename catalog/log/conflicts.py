@@ -63,6 +63,9 @@ def refuse_conflict(state: State, intent: Intent) -> None:
     for claim in _that_count(intent):
         if claim.base_revision < state.revision:
             _hold(state, intent, claim)
+    for (table, path), revision in intent.counted.items():
+        if revision < state.revision:
+            _refuse_again(state, intent, table, [path], revision)
 
 
 def _that_count(intent: Intent) -> list[Claim]:
@@ -111,6 +114,8 @@ def _removed_by(state: State, path: str) -> tuple[str, Other] | None:
 
 def _hold(state: State, intent: Intent, claim: Claim) -> None:
     _hold_deletes(state, intent, claim)
+    removed = [a.remove.path for a in intent.actions if a.remove.table == claim.table]
+    _refuse_again(state, intent, claim.table, removed, claim.base_revision)
     if claim.may_hold is None:
         return
     files = files_since(state, claim.table, claim.base_revision)
@@ -148,6 +153,26 @@ def _hold_deletes(state: State, intent: Intent, claim: Claim) -> None:
             hint=_HINT,
             **other._asdict(),
         )
+
+
+def _refuse_again(
+    state: State, intent: Intent, table: str, paths: Sequence[str], base: int
+) -> None:
+    """Files that were added again since have rows again that were deleted before: they would go
+    with those."""
+    files = files_since(state, table, base) if paths else Files()
+    for path in paths:
+        revision = revision_of(files, table, path)
+        if revision > base:
+            other = _committed_by(state, revision, "")
+            raise OperationConflict(
+                f"The {intent.said_operation} of table {table!r} looked at revision {base}, and "
+                f"{other} has added {path} again since, perhaps with rows that were deleted before",
+                key=path,
+                table=table,
+                hint=_HINT,
+                **other._asdict(),
+            )
 
 
 def files_since(state: State, table: str, revision: int) -> Files:

@@ -35,7 +35,8 @@ def stands_for(intent: Intent, found: DecodedTransaction) -> bool:
     own = [one for one in members if one.transaction_id == intent.transaction_id]
     if not own or (own[0].app_id, own[0].app_version) != (intent.app_id, intent.app_version):
         return False
-    asked = _content(intent.actions, {}) | dict.fromkeys(names_again(intent.again), "add")
+    asked = _content([*intent.actions, *intent.last], {})
+    asked |= dict.fromkeys(names_again(intent.again), "add")
     there = _content(found.message.actions, found.batches)
     if len(members) == 1:
         return asked == there

@@ -1,9 +1,9 @@
 """What each commit between two states of a log did to one table: the one resolver of changes.
 Pure.
 
-A step is a file whose rows a commit put in or took out. A commit that only replaces files by others
-with the same rows makes none. Steps come in the order of the commits, and can be made net: what
-came and went again on the way is left out.
+A step is a file of which a commit put rows in or took rows out: as a whole, or by deletes. A commit
+that only replaces files by others with the same rows makes none. Steps come in the order of the
+commits.
 
 Source: docs/changing.md, "What changed, row by row".
 """
@@ -11,7 +11,7 @@ Source: docs/changing.md, "What changed, row by row".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,29 +22,50 @@ from ..format.columns import array, column, numbers
 from ..format.run import files_rows
 from ..format.segments import FILES_COLUMNS
 from .compared import REWRITES
+from .definitions import DefinitionEntry
 from .known_schemas import KnownSchemas
 from .live_rows import live_files
 from .part import Part, batch_parts
+from .touched import NUL, Touched, View, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..format.objects import DecodedTransaction
+    from ..wire import lakelog_transaction_pb2 as wire
     from .known_schemas import SchemaEntry
     from .state import State
+    from .touched import Marks
 
 INSERT: Final = 1
 DELETE: Final = -1
+GONE: Final = -1  # the place of no view: the file isn't live
+WHOLE: Final = 0  # that of all rows
 
-# Beside the columns of FILES: what is done with the file, and by which commit. `revision` is the
-# commit's.
+# Beside the columns of FILES: file and event by numbers; whether rows of it went (-1) or came, by
+# what hid rows of it before and after the commit (places in `views`); and whether that is the only
+# step that counts of the file. `revision` is the commit's.
 STEP_COLUMNS: Final = pa.schema(
     [
         *FILES_COLUMNS,
-        pa.field("sign", pa.int32(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in ("file", "event")),
+        *(pa.field(name, pa.int32(), nullable=False) for name in ("sign", "before", "after")),
+        pa.field("alone", pa.bool_(), nullable=False),
         pa.field("committed_at", pa.int64(), nullable=False),
     ]
 )
+_NAMED: Final = ("path", "partition", "schema_fingerprint")
+
+
+class _Event(NamedTuple):
+    """An event of `Touched`; `before` and `after` are places in `views`."""
+
+    name: bytes
+    before: int
+    after: int
+    rewrite: bool
+    revision: int
+    committed_at: int
 
 
 @dataclass(slots=True)
@@ -54,48 +75,100 @@ class Steps:
     Args:
         before: The state that the first of them follows.
         table: Of which files.
+        marks: What is known of deletes beside the commits.
 
     Attributes:
         schemas: By fingerprint those that files of the steps may have.
+        views: What hides rows of files, by the places that steps have: nothing, at place `WHOLE`.
+        times: When each commit was, µs.
+        definitions: What commits said of the table's columns, in order.
+        removed: By path the revision that took a file out last.
     """
 
     before: State
     table: str
+    marks: Marks
     schemas: dict[bytes, SchemaEntry] = field(default_factory=dict)
+    views: list[View] = field(default_factory=lambda: [View()])
+    times: dict[int, int] = field(default_factory=dict)
+    definitions: list[DefinitionEntry] = field(default_factory=list)
+    removed: dict[str, int] = field(default_factory=dict)
     _known: KnownSchemas = field(default_factory=KnownSchemas)
     _facts: list[pa.Table] = field(default_factory=list)  # of files, with the columns of FILES
-    # Path, sign, whether it is part of a rewrite, revision, commit time.
-    _events: list[tuple[Any, ...]] = field(default_factory=list)
+    _events: list[_Event] = field(default_factory=list)
+    _places: dict[View, int] = field(default_factory=lambda: {View(): WHOLE})
+    _touched: Touched = field(init=False)
 
     def __post_init__(self) -> None:
         rows = live_files(self.before, self.table).table(self.table, whole=True)
         self._facts.append(_with_table(rows, self.table))
         self._learn(self.before.schemas_of(self.table))
+        by_number = self.before.deletes.rows_of(self.table)
+        self._touched = Touched(self.table, self.marks, by_number, self._first_names)
+
+    # --- Commit by commit -------------------------------------------------------------------------
 
     def take(self, transaction: DecodedTransaction) -> None:
         """One more commit, the next after those before."""
-        message = transaction.message
-        stamp = (message.revision, message.commit.committed_at_us)
+        message, touched = transaction.message, self._touched
+        revision = message.revision
+        self.times[revision] = message.commit.committed_at_us
         adds = []
         for position, (action, rewrite) in enumerate(
             zip(message.actions, _rewrites(transaction), strict=True)
         ):
-            kind = action.WhichOneof("kind")
-            if kind == "add" and action.add.table == self.table:
-                adds.append(action.add)
-                self._events.append((action.add.path, INSERT, rewrite, *stamp))
-            elif kind == "remove" and action.remove.table == self.table:
-                self._events.append((action.remove.path, DELETE, rewrite, *stamp))
-            elif kind == "add_batch":
+            kind = action.WhichOneof("kind") or ""
+            if kind == "add_batch":
                 for rows in self._batch(transaction, position):
-                    self._facts.append(rows)
-                    paths = rows.column("path").to_pylist()
-                    self._events += ((path, INSERT, rewrite, *stamp) for path in paths)
-            elif kind == "schema" and action.schema.table == self.table:
-                self._known.apply(transaction)
-                self._learn(self._known)
+                    self._come(rows, rewrite=rewrite)
+            if getattr(getattr(action, kind, None), "table", None) != self.table:
+                continue
+            if kind == "add":
+                add = action.add
+                adds.append(add)
+                name = name_of(add.path, add.partition, add.schema_fingerprint)
+                touched.come(add.path, name, rewrite=rewrite)
+            elif kind == "remove":
+                touched.go(action.remove.path, rewrite=rewrite)
+                self.removed[action.remove.path] = revision
+            else:
+                touched.mark(action, revision, position)
+                self._tell(action, transaction)
         if adds:
-            self._facts.append(files_rows(adds, [message.revision] * len(adds)))
+            self._facts.append(files_rows(adds, [revision] * len(adds)))
+        for name, before, after, rewrite in touched.end(transaction):
+            places = (self._place(before), self._place(after))
+            self._events.append(_Event(name, *places, rewrite, revision, self.times[revision]))
+
+    def _tell(self, action: wire.Action, transaction: DecodedTransaction) -> None:
+        """What an action says of schemas and columns."""
+        kind = action.WhichOneof("kind")
+        if kind == "schema":
+            self._known.apply(transaction)
+            self._learn(self._known)
+        elif kind == "definition":
+            message = action.definition.SerializeToString(deterministic=True)
+            revision = transaction.message.revision
+            self.definitions.append(DefinitionEntry(message, revision, transaction.key))
+
+    def _come(self, rows: pa.Table, *, rewrite: bool) -> None:
+        self._facts.append(rows)
+        for path, *rest in zip(*(rows.column(name).to_pylist() for name in _NAMED), strict=True):
+            self._touched.come(path, name_of(path, *rest), rewrite=rewrite)
+
+    def _first_names(self, paths: Sequence[str]) -> Mapping[str, bytes]:
+        facts = self._facts[0]
+        own = facts.filter(pc.is_in(facts.column("path"), column(paths, pa.string())))
+        rows = zip(*(own.column(name).to_pylist() for name in _NAMED), strict=True)
+        return {row[0]: name_of(*row) for row in rows}
+
+    def _place(self, view: View | None) -> int:
+        if view is None:
+            return GONE
+        place = self._places.setdefault(view, len(self.views))
+        if place == len(self.views):
+            self.views.append(view)
+        return place
 
     def _batch(self, transaction: DecodedTransaction, position: int) -> Iterator[pa.Table]:
         for part, _ in batch_parts(transaction.batches[position]):
@@ -108,40 +181,98 @@ class Steps:
     def _learn(self, known: KnownSchemas) -> None:
         self.schemas |= {entry.fingerprint: entry for entry in known.of_table(self.table)}
 
+    # --- All together -----------------------------------------------------------------------------
+
     def rows(self, *, net: bool) -> pa.Table:
         """The steps, as `STEP_COLUMNS`, in the order of the commits; of one commit what it took out
-        before what it put in.
+        before what it put in. Of a file that stays there are two: rows may come, too.
 
         Args:
             net: Leave out files that came and went again between, and those that went and came
-                back.
+                back. Of a file of which rows were deleted all steps stay, and aren't `alone`.
         Raises:
             CorruptObject: A file was removed that nothing says was there.
         """
-        paths, signs, rewrites, revisions, times = (
-            zip(*self._events, strict=True) if self._events else ((), (), (), (), ())
-        )
+        facts, at, events = self._found()
+        kept = ~(events["rewrite"] & np.isin(events["revision"], self._believed(facts, at, events)))
+        at, events = at[kept], {name: values[kept] for name, values in events.items()}
+        before, after, revision = events["before"], events["after"], events["revision"]
+        sign = (after >= WHOLE).astype(np.int32) - (before >= WHOLE)
+        alone, left = np.ones(len(at), np.bool_), np.ones(len(at), np.bool_)
+        if net:
+            parted = np.isin(at, at[(before > WHOLE) | (after > WHOLE)])
+            left[~parted] = _net(at[~parted], sign[~parted])
+            _, places, counts = np.unique(at, return_inverse=True, return_counts=True)
+            alone = ~parted | (counts[places] < 2)
+        picks = [np.flatnonzero(left & (sign <= 0)), np.flatnonzero(left & (sign >= 0))]
+        chosen = np.concatenate(picks)
+        signs = np.repeat(np.array([DELETE, INSERT], np.int32), [len(some) for some in picks])
+        order = np.lexsort((chosen, signs, revision[chosen]))
+        chosen = chosen[order]
+        found = facts.take(array(at[chosen]))
+        place = FILES_COLUMNS.get_field_index("revision")
+        found = found.set_column(place, FILES_COLUMNS.field(place), array(revision[chosen]))
+        more = [each[chosen] for each in (before, after, alone, events["committed_at"])]
+        columns = [array(each) for each in (at[chosen], chosen, signs[order], *more)]
+        return pa.Table.from_arrays([*found.columns, *columns], schema=STEP_COLUMNS)
+
+    def rewrites(self) -> list[int]:
+        """The commits that only replace files by others with the same rows, as far as numbers tell,
+        ascending."""
+        return sorted(self._believed(*self._found()).tolist())
+
+    def _found(self) -> tuple[pa.Table, np.ndarray, dict[str, np.ndarray]]:
+        """Facts of files, the place there of that of each event, and the events."""
+        columns = list(zip(*self._events, strict=True)) if self._events else [()] * 6
         facts = pa.concat_tables(self._facts).combine_chunks()
-        named = column(paths, pa.string())
-        places = pc.index_in(named, value_set=facts.column("path").combine_chunks())
+        texts = [pc.cast(facts.column(name), pa.binary()) for name in _NAMED]
+        between = column([NUL], pa.binary())[0]
+        joined = pc.binary_join_element_wise(*texts, between).combine_chunks()
+        first = texts[0].slice(0, self._facts[0].num_rows).combine_chunks()
+        named = column(columns[0], pa.binary())
+        # Those of the first state are known by their paths, which come first.
+        places = pc.coalesce(
+            pc.index_in(named, value_set=joined), pc.index_in(named, value_set=first)
+        )
         if places.null_count:
-            path = paths[places.is_null().to_pylist().index(True)]
+            name = columns[0][places.is_null().to_pylist().index(True)]
+            path = name.partition(NUL)[0].decode()
             raise CorruptObject(
                 f"A commit removes {path}, and nothing says that it was there", key=path
             )
-        at, sign = numbers(places), np.array(signs, np.int32)
-        revision = np.array(revisions, np.int64)
+        same = numbers(pc.index_in(joined, value_set=joined)).astype(np.int64)
+        kinds = (np.int32, np.int32, np.bool_, np.int64, np.int64)
+        events: dict[str, np.ndarray] = {
+            name: np.array(values, kind)
+            for name, values, kind in zip(_Event._fields[1:], columns[1:], kinds, strict=True)
+        }
+        return facts, same[numbers(places)] if len(named) else np.zeros(0, np.int64), events
+
+    def _believed(
+        self, facts: pa.Table, at: np.ndarray, events: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """The revisions whose rewrites take out as many rows as they put in, or may, where it is
+        open how many of them were deleted."""
         counts = numbers(facts.column("row_count"))[at] if len(at) else np.zeros(0, np.int64)
-        kept = ~_same_rows(revision, sign * counts, np.array(rewrites, np.bool_))
-        if net:
-            kept[kept] = _net(at[kept], sign[kept])
-        order = np.flatnonzero(kept)
-        order = order[np.lexsort((order, sign[order], revision[order]))]
-        found = facts.take(array(at[order].astype(np.int64)))
-        place = FILES_COLUMNS.get_field_index("revision")
-        found = found.set_column(place, FILES_COLUMNS.field(place), array(revision[order]))
-        more = [array(sign[order]), array(np.array(times, np.int64)[order])]
-        return pa.Table.from_arrays([*found.columns, *more], schema=STEP_COLUMNS)
+        low_after, high_after = self._visible(events["after"], counts)
+        low_before, high_before = self._visible(events["before"], counts)
+        chosen = events["rewrite"]
+        revisions, places = np.unique(events["revision"][chosen], return_inverse=True)
+        low, high = np.zeros(len(revisions), np.int64), np.zeros(len(revisions), np.int64)
+        np.add.at(low, places, (low_after - high_before)[chosen])
+        np.add.at(high, places, (high_after - low_before)[chosen])
+        found: np.ndarray = revisions[(low <= 0) & (high >= 0)]
+        return found
+
+    def _visible(self, places: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many rows of files can be seen at least, and at most."""
+        low, high = (np.where(places == GONE, 0, counts) for _ in range(2))
+        for number in np.flatnonzero(places > WHOLE):
+            view = self.views[places[number]]
+            hidden = [entry.cardinality for entry in view.rows]
+            high[number] -= max(hidden, default=0)
+            low[number] = 0 if view.tombstones else max(0, low[number] - sum(hidden))
+        return low, high
 
 
 def _with_table(rows: pa.Table, table: str) -> pa.Table:
@@ -164,16 +295,6 @@ def _rewrites(transaction: DecodedTransaction) -> list[bool]:
     if all(said) or len(apart) != count or not all(member.action_count for member in members):
         return [all(said)] * count
     return apart
-
-
-def _same_rows(revision: np.ndarray, rows: np.ndarray, rewrite: np.ndarray) -> np.ndarray:
-    """Which steps only replace files by others with as many rows: those of commits that say so, if
-    the numbers agree."""
-    revisions, places = np.unique(revision, return_inverse=True)
-    sums = np.zeros(len(revisions), np.int64)
-    np.add.at(sums, places[rewrite], rows[rewrite])
-    found: np.ndarray = rewrite & (sums[places] == 0)
-    return found
 
 
 def _net(files: np.ndarray, sign: np.ndarray) -> np.ndarray:

@@ -10,47 +10,29 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ...errors import (
-    CorruptObject,
-    MissingTransaction,
-    SnapshotPruned,
-    TableNotFound,
-    UsageError,
-    some_names,
-)
-from ..data.scan import scan_each
-from ..data.shown import shown
-from ..data.unify import FileSchema, distinct
-from ..format.columns import column
+from ...errors import TableNotFound, UsageError, some_names
+from ..data.unify import FileSchema, distinct, only
+from ..format import compute as pc
 from ..format.names import base_folder
-from ..format.objects import decode_transaction
-from ..log.replay import apply
+from ..format.schema import generation
 from ..log.state import empty_state
-from ..log.steps import DELETE, Steps
-from ..log.taken_back import refuse_key, refuse_row_changes
+from ..log.steps import GONE
+from .commits_between import Found, between
+from .cut_tables import CutTables
 from .file_order import by_commit
 from .file_parts import checked, file_parts, projected
+from .hidden import hidden_of
 from .in_place import keyed
-from .log_reader import LogReader
+from .key_changes import has_key, key_steps
+from .step_rows import ABOUT, RowStep, Seen, Stamp, step_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ...store import Store
     from ..ambient import Ambient
-    from ..data.file_part import FilePart
-    from ..data.scan import Projection
     from ..log.state import State
-
-_AT_ONCE: Final = 256  # transactions in memory
-ABOUT: Final = pa.schema(
-    [
-        pa.field("_change", pa.string(), nullable=False),
-        pa.field("_writer", pa.string(), nullable=False),
-        pa.field("_revision", pa.int64(), nullable=False),
-        pa.field("_committed_at", pa.timestamp("us", "UTC"), nullable=False),
-    ]
-)
+    from .commits_between import Between
 
 
 def change_stream(
@@ -62,6 +44,7 @@ def change_stream(
     *,
     columns: Sequence[str] | None,
     net: bool,
+    state_at: Callable[[str, int], State],
 ) -> pa.RecordBatchReader:
     """The rows that differ between two cuts of one database.
 
@@ -70,34 +53,28 @@ def change_stream(
         since, until: States of the logs, each by writer.
         columns: Of the table, in this order; None: all.
         net: See `Steps.rows`.
+        state_at: The state of a writer's log at a revision.
     Returns:
-        The columns of `ABOUT`, then those of the table, with the types that they have over both
-        cuts and all that lies between.
+        The columns of `ABOUT`, then those of the table as the later cut has them; behind these such
+        as only rows have that came or went, and that the later cut didn't drop.
     Raises:
         TableNotFound: Neither cut knows the table.
-        UsageError: The cuts don't follow each other, or the table has a column of `ABOUT`; or rows
-            of it were deleted, or its columns changed, without writing files anew.
-        SchemaConflict: As for `scan`.
+        UsageError: The cuts don't follow each other, or the table has a column of `ABOUT`.
+        SchemaConflict: As for `scan`; also of keys.
         SnapshotPruned, MissingTransaction, CorruptError: The commits between can't all be read.
     """
     earlier = {state.writer: state for state in since}
     _check_order(earlier, {state.writer: state for state in until})
-    refuse_key((*since, *until), table)
-    found = []
+    tables = CutTables(until[0].database if until else "", until)
+    logs = []
     for state in until:
-        before = earlier.get(state.writer) or _beginning(state)
-        if before.digest != state.digest:
-            refuse_row_changes(before, state, table)
-        found.append((state, _steps(store, ambient, before, state, table)))
-    schemas = distinct(
-        FileSchema(
-            shown(entry.schema, state.definitions.of(table)).schema,
-            state.writer,
-            partial(_example, entry.where),
-        )
-        for state, steps in found
-        for entry in sorted(steps.schemas.values(), key=lambda e: (e.revision, e.fingerprint))
-    )
+        before = earlier.get(state.writer) or empty_state(state.writer, state.database)
+        logs.append(between(store, ambient, (before, state), tables, table))
+    if has_key(logs, table, net=net):
+        found = key_steps(store, logs, table, state_at, net=net)
+    else:
+        found = _steps_of_files(logs, table, net=net)
+    schemas = _schemas(logs, tables, table, found.fingerprints)
     if not schemas:
         raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
     names = None if columns is None else checked(columns, schemas, table)
@@ -109,21 +86,9 @@ def change_stream(
             key=clash[0],
             hint="Leave it out: name the columns that you want",
         )
-    batches = (
-        batch
-        for state, steps in found
-        for batch in _rows(store, state, steps, table, projection, net=net)
-    )
+    batches = step_batches(store, found.steps, found.together, projection)
     given = pa.schema([*ABOUT, *projection.given])
     return pa.RecordBatchReader.from_batches(given, batches)
-
-
-def _example(where: str) -> str:
-    return where
-
-
-def _beginning(state: State) -> State:
-    return empty_state(state.writer, state.database)
 
 
 def _check_order(since: dict[str, State], until: dict[str, State]) -> None:
@@ -152,84 +117,85 @@ def _check_order(since: dict[str, State], until: dict[str, State]) -> None:
             )
 
 
-def _steps(store: Store, ambient: Ambient, before: State, after: State, table: str) -> Steps:
-    """The steps of one log between two of its states.
+def _schemas(
+    logs: Sequence[Between],
+    until: CutTables,
+    table: str,
+    fingerprints: Mapping[str, Collection[bytes]],
+) -> list[FileSchema]:
+    """What the rows of changes are shown by: the schemas of the later cut; then, of files of which
+    rows came or went, columns that it doesn't have, and wider types of those that it has.
 
-    Requests: 1 LIST; 1 GET a transaction.
+    Args:
+        fingerprints: By writer the schemas of these files.
     """
-    steps = Steps(before, table)
-    if before.revision == after.revision:
-        return steps
-    assert after.log is not None
-    log = LogReader(store, after.writer, after.database, ambient)
-    listing = log.names(after.log.incarnation)
-    wanted = range(before.revision + 1, after.revision + 1)
-    missing = next((r for r in wanted if r not in listing.transactions), None)
-    if missing is not None:
-        raise _lost(after, missing, listing.first_readable())
-    probe = before.copy()
-    probe.start_from(before.base, list(before.tail))
-    for low in range(wanted.start, wanted.stop, _AT_ONCE):
-        revisions = range(low, min(low + _AT_ONCE, wanted.stop))
-        keys = [listing.key(listing.transactions[r][0]) for r in revisions]
-        for revision, key, body in zip(revisions, keys, store.get_many(keys), strict=True):
-            if body is None:
-                raise _lost(after, revision, listing.first_readable())
-            transaction = decode_transaction(body, key)
-            apply(probe, transaction)
-            probe.tail.clear()
-            steps.take(transaction)
-    if probe.digest != after.digest:
-        raise CorruptObject(
-            f"The commits of {after.writer}/{after.database} don't lead from revision "
-            f"{before.revision} to {after.revision} as it was read",
-            key=listing.folder,
-            hint="`lakelog doctor` tells more",
-        )
-    return steps
+    try:
+        live = until.file_schemas(table)
+    except TableNotFound:
+        live = []
+    numbers: dict[str, int] = {}
+    for item in live:
+        for each in item.schema:
+            numbers[each.name] = max(generation(each), numbers.get(each.name, 0))
+    others = []
+    for log in logs:
+        wanted = log.steps.schemas.keys() if not live else fingerprints.get(log.writer, ())
+        entries = [log.steps.schemas[name] for name in wanted]
+        for entry in sorted(entries, key=lambda one: (one.revision, one.fingerprint)):
+            seen = log.shown(entry.fingerprint).schema
+            # Another column of the same name is none that the later cut has.
+            kept = {f.name for f in seen if numbers.get(f.name, generation(f)) == generation(f)}
+            others.append(FileSchema(only(seen, kept), log.writer, partial(str, entry.where)))
+    return distinct([*live, *others])
 
 
-def _lost(after: State, revision: int, oldest: int) -> SnapshotPruned | MissingTransaction:
-    where = f"{after.writer}/{after.database}"
-    if revision < oldest:
-        return SnapshotPruned(
-            f"What revision {revision} of {where} changed can't be told: it was pruned",
-            key=where,
-            hint=f"Ask for changes since revision {oldest} or later, or compare the files with "
-            "`lakelog diff`",
-        )
-    return MissingTransaction(
-        f"What revision {revision} of {where} changed can't be told: it is missing",
-        key=where,
-        hint="Restore the object from a copy, or compare the files with `lakelog diff`",
-    )
+def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
+    """The steps of a table in which each file's rows are by themselves."""
+    rows = [(log, _ordered(log.steps.rows(net=net))) for log in logs]
+    several: dict[object, dict[int, tuple[Seen, Seen]]] = {}
+    for log, found in rows:
+        own = found.filter(pc.invert(found.column("alone")))
+        columns = (own.column(name).to_pylist() for name in ("file", "event", "before", "after"))
+        for file, event, *places in sorted(zip(*columns, strict=True)):
+            before, after = (_seen(log, place) for place in places)
+            several.setdefault((log.writer, file), {})[event] = (before, after)
+    numbered = {
+        (file, event): number
+        for file, events in several.items()
+        for number, event in enumerate(events)
+    }
+    return Found(
+        (step for log, found in rows for step in _steps(log, found, numbered)),
+        lambda file: list(several[file].values()),
+        {log.writer: pc.unique(found.column("schema_fingerprint")).to_pylist()
+         for log, found in rows},
+    )  # fmt: skip
 
 
-def _rows(
-    store: Store, state: State, steps: Steps, table: str, projection: Projection, *, net: bool
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one log's steps."""
-    rows = steps.rows(net=net)
-    if not rows.num_rows:
-        return
-    rows = _ordered(rows)
-    about = list(zip(*(rows.column(n).to_pylist() for n in _STAMP), strict=True))
+def _steps(
+    log: Between, rows: pa.Table, places: Mapping[tuple[object, int], int]
+) -> Iterator[RowStep]:
+    state = log.after
     folder = base_folder(state.writer, state.database)
-    definition = state.definitions.of(table)
-    forms = {name: shown(entry.schema, definition) for name, entry in steps.schemas.items()}
-    parts: Iterator[FilePart] = keyed(
-        file_parts(rows, folder, forms.__getitem__, {}, {}), folder, state
-    )
-    for number, batch in scan_each(store, parts, projection):
-        sign, revision, at_us = about[number]
-        change = "delete" if sign == DELETE else "insert"
-        values = zip((change, state.writer, revision, at_us), ABOUT, strict=True)
-        arrays = [pa.repeat(column([v], f.type)[0], batch.num_rows) for v, f in values]
-        schema = pa.schema([*ABOUT, *projection.given])
-        yield pa.RecordBatch.from_arrays([*arrays, *batch.columns], schema=schema)
+    parts = file_parts(rows, folder, log.shown, {}, {})
+    columns = (rows.column(name).to_pylist() for name in _STEP)
+    for part, file, event, sign, before, after, revision, at_us in zip(
+        keyed(parts, folder, state), *columns, strict=True
+    ):
+        own = (log.writer, file)
+        seen = (_seen(log, before), _seen(log, after))
+        stamp = Stamp(log.writer, revision, at_us)
+        yield RowStep(log.writer, own, part, sign, *seen, stamp, places.get((own, event)))
 
 
-_STAMP: Final = ("sign", "revision", "committed_at")
+_STEP: Final = ("file", "event", "sign", "before", "after", "revision", "committed_at")
+
+
+def _seen(log: Between, place: int) -> Seen:
+    if place == GONE:
+        return Seen(is_live=False)
+    folder = base_folder(log.after.writer, log.after.database)
+    return Seen(is_live=True, hidden=hidden_of(log.steps.views[place], folder))
 
 
 def _ordered(rows: pa.Table) -> pa.Table:

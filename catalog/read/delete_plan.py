@@ -31,7 +31,7 @@ from .row_filter import columns_of_text, row_filter
 from .tombstones import bound_filter
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -141,15 +141,23 @@ def parts_by_path(
     """Some live files of a table in one log, with what hides rows of them, by path."""
     if not wanted:
         return {}
+    rows, parts = bare_parts(tables, state, table, wanted)
+    found = with_deletes(tables, state, Asked(table, None, None, None), rows, parts)
+    return dict(zip(rows.column("path").to_pylist(), found, strict=True))
+
+
+def bare_parts(
+    tables: CutTables, state: State, table: str, wanted: Collection[str]
+) -> tuple[pa.Table, Iterator[FilePart]]:
+    """Some live files of a table in one log, by commit; and what reading each takes, whatever hides
+    rows of it."""
     files, _ = tables.table_of(state, table)
     rows = by_commit(files.table(table, whole=True))
     chosen = np.array([path in wanted for path in rows.column("path").to_pylist()], np.bool_)
     rows = rows.filter(array(chosen))
     folder = base_folder(state.writer, state.database)
     parts = file_parts(rows, folder, partial(tables.shown, state, table), {}, {})
-    asked = Asked(table, None, None, None)
-    found = with_deletes(tables, state, asked, rows, keyed(parts, folder, state))
-    return dict(zip(rows.column("path").to_pylist(), found, strict=True))
+    return rows, keyed(parts, folder, state)
 
 
 def matching_rows(

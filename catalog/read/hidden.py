@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..data.file_part import FilePart
     from ..log.deletes import RowDeletes, Tombstone
     from ..log.state import State
+    from ..log.touched import View
     from .asked import Asked
     from .cut_tables import CutTables
 
@@ -47,6 +48,48 @@ def with_deletes(
     held = tables.table_of(state, asked.table, asked.partition)
     facts = TableFacts(state, asked.table, held, as_stored=True)
     return with_hidden(parts, rows, state, facts, base_folder(state.writer, tables.database))
+
+
+def hidden_files(state: State, table: str) -> dict[str, Hidden]:
+    """By path what hides rows of the live files of a table in one log, of those of which it may.
+
+    Raises:
+        CorruptObject: A delete can't be understood.
+    Requests: those of the table's files, and of `with_hidden`.
+    """
+    if not has_deletes(state, table):
+        return {}
+    held = state.table_of(table)
+    facts = TableFacts(state, table, held, as_stored=True)
+    rows, folder = held[0].table(table), base_folder(state.writer, state.database)
+    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
+    by_number = state.deletes.rows_of(table)
+    return {
+        path: _hidden(tombstones.get(path, ()), by_number.get(path, ()), folder)
+        for path in rows.column("path").to_pylist()
+        if path in tombstones or path in by_number
+    }
+
+
+def may_hide(tombstone: Tombstone, facts: TableFacts) -> list[str]:
+    """The files of which a tombstone may hide rows, by path.
+
+    Requests: those of `TableFacts.of_files` of its columns.
+    """
+    return list(_by_path([tombstone], facts.files.table(facts.table), facts))
+
+
+def spared_by(tombstone: Tombstone, facts: TableFacts) -> set[str]:
+    """The files of which a tombstone hides no row by their statistics, whichever revision they are
+    of, by path."""
+    rows = facts.files.table(facts.table)
+    spared = rows.column("path").filter(pa.array(_spared(tombstone, rows, facts)))
+    return set(spared.to_pylist())
+
+
+def hidden_of(view: View, folder: str) -> Hidden | None:
+    """What deletes hide of a file; None: nothing."""
+    return _hidden(*view, folder) if any(view) else None
 
 
 def with_hidden(
@@ -74,8 +117,14 @@ def with_hidden(
         if not said and not found:
             yield part
             continue
-        tests = tuple(TombstoneTest(tombstone) for tombstone in found)
-        yield replace(part, hidden=Hidden(tests, tuple(_bitmap(e, folder) for e in said)))
+        yield replace(part, hidden=_hidden(found, said, folder))
+
+
+def _hidden(
+    tombstones: Iterable[Tombstone], by_number: Iterable[RowDeletes], folder: str
+) -> Hidden:
+    tests = tuple(TombstoneTest(tombstone) for tombstone in tombstones)
+    return Hidden(tests, tuple(_bitmap(entry, folder) for entry in by_number))
 
 
 def _bitmap(entry: RowDeletes, folder: str) -> Bitmap:

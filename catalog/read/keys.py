@@ -27,7 +27,7 @@ from .in_place import keyed, keys_of
 from .key_ranges import key_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ...store import Store
     from ..data.file_part import FilePart
@@ -149,8 +149,21 @@ class TableKeys:
         places = [self._places.get((writer, key)) for key in keys]
         if not self._places:
             return [0] * len(keys)
-        counts = self._ranges.meeting(np.ones(len(self._ranges.rows), np.bool_))
+        counts = self.ranges.meeting(np.ones(len(self.ranges.rows), np.bool_))
         return [0 if at is None else int(counts[at]) for at in places]
+
+    def near(self, files: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """The files that may share keys with some files of the cut, all by writer and path.
+
+        Requests: Those of `TableFacts.of_files` of the columns of the key.
+        """
+        if self._target is None:
+            return set()
+        paths = self.ranges.paths.to_pylist()
+        writers = [state.writer for state in self._tables.states]
+        named = [(writers[n], path) for n, path in zip(self.ranges.logs, paths, strict=True)]
+        chosen = np.array([name in files for name in named], np.bool_)
+        return {named[at] for at in np.flatnonzero(self.ranges.meeting(chosen) > 0)}
 
     @cached_property
     def _target(self) -> pa.Schema | None:
@@ -170,7 +183,8 @@ class TableKeys:
         return found
 
     @cached_property
-    def _ranges(self) -> KeyRanges:
+    def ranges(self) -> KeyRanges:
+        """What the logs know of the files that hold keys."""
         assert self._target is not None
         logs = [self._tables.facts_of(state, self._table) for state in self._tables.states]
         return key_ranges(logs, self._target)
@@ -180,7 +194,7 @@ class TableKeys:
         """By writer and key of its object the place of each file that is touched."""
         if self._target is None:
             return {}
-        ranges = self._ranges
+        ranges = self.ranges
         touched = ranges.touched()
         found: dict[tuple[str, str], int] = {}
         for number, state in enumerate(self._tables.states):
@@ -196,7 +210,7 @@ class TableKeys:
             return
         from ..data.key_rows import KeyFile, superseded_rows
 
-        target, ranges = self._target, self._ranges
+        target, ranges = self._target, self.ranges
         assert target is not None
         wanted = np.zeros(len(ranges.rows), np.bool_)
         wanted[list(new)] = True
@@ -226,11 +240,11 @@ class TableKeys:
         parts: dict[int, FilePart] = {}
         rows: list[pa.Table] = []
         for number, state in enumerate(self._tables.states):
-            own = places[self._ranges.logs[places] == number]
+            own = places[self.ranges.logs[places] == number]
             if not len(own):
                 continue
             files, _ = self._tables.table_of(state, self._table)
-            paths = self._ranges.paths.take(array(own))
+            paths = self.ranges.paths.take(array(own))
             held = files.table(self._table, whole=True)
             held = pc.filter(held, pc.is_in(held.column("path"), paths))
             at = own[numbers(pc.index_in(held.column("path"), paths)).astype(np.int64)]

@@ -15,8 +15,11 @@ DESCRIPTION: Final = """\
 Print the rows that were inserted into a table, and deleted from it, between two points in time, as
 a stream: memory stays bounded. _change says insert or delete; _writer, _revision and _committed_at
 say by which commit. Commits that only replace files by others with the same rows, as compactions
-do, give none; files that came and went again between give none either, unless --every-commit asks
-for what each commit did.
+do, give none; rows that came and went again between give none either, unless --every-commit asks
+for what each commit did. Columns are those of the later point in time.
+
+Of a table with a key, rows that newer ones of their keys take the place of are deleted; which
+commit did that is told only by --every-commit, which takes longer there.
 
 All commits between must still be there: what was pruned can't be told row by row. `lakelog diff`
 compares any two points in time by their files."""

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Take a database, or one table of it, back to an earlier point in time: files that came since are
-taken out of their tables, and those that were live then are added again. That is one commit a
-writer, on top of its log: history stays as it is, so a restore can be taken back by another one. No
-data file is read or written.
+taken out of their tables, and those that were live then are added again; rows that were deleted
+since come back, rows that were deleted then are deleted again, and columns and keys are what they
+were. That is one commit a writer, on top of its log: history stays as it is, so a restore can be
+taken back by another one. No data file is written; those of which rows were deleted by a predicate,
+then or since, are read.
 
 Without --execute the plan is shown. It is committed beside whoever has the log open, and only if
 nobody has committed since the plan was made; on a store without put-if-absent whoever has the log

@@ -1,0 +1,198 @@
+"""The commits between two states of a log, gathered as steps of one table.
+
+Source: docs/changing.md, "What changed, row by row".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...errors import CorruptObject, MissingTransaction, SnapshotPruned
+from ..data.shown import shown
+from ..data.told_columns import told_by
+from ..format.objects import decode_transaction
+from ..log.replay import apply
+from ..log.steps import Steps
+from ..log.touched import Marks, View
+from .hidden import may_hide, spared_by
+from .log_reader import LogReader
+from .table_facts import TableFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from ...store import Store
+    from ..ambient import Ambient
+    from ..data.shown import Shown
+    from ..format.definitions import Definition
+    from ..log.deletes import Tombstone
+    from ..log.state import State
+    from .cut_tables import CutTables
+    from .step_rows import RowStep, Seen
+
+_AT_ONCE: Final = 256  # transactions in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """One log of two cuts, and what was committed between.
+
+    Attributes:
+        before, after: Its states.
+        steps: The steps of the table.
+        columns: By which its rows are told; None: as files have them.
+    """
+
+    before: State
+    after: State
+    steps: Steps
+    columns: Definition | None
+
+    @property
+    def writer(self) -> str:
+        """Whose log."""
+        return self.after.writer
+
+    def shown(self, fingerprint: bytes) -> Shown:
+        """What files of a schema are told by."""
+        return shown(self.steps.schemas[fingerprint].schema, self.columns)
+
+
+class Found(NamedTuple):
+    """The steps of a table between two cuts.
+
+    Attributes:
+        steps: In the order in which they are told.
+        together: Of a file with several steps what could be seen of it before and after each.
+        fingerprints: By writer the schemas of the files.
+    """
+
+    steps: Iterable[RowStep]
+    together: Callable[[object], Sequence[tuple[Seen, Seen]]]
+    fingerprints: Mapping[str, Collection[bytes]]
+
+
+def between(
+    store: Store, ambient: Ambient, states: tuple[State, State], after: CutTables, table: str
+) -> Between:
+    """What was committed to a log.
+
+    Args:
+        states: Its earlier and its later one.
+        after: The tables of the later cut.
+    Raises, Requests: As for `steps_between`.
+    """
+    before, state = states
+    steps = steps_between(store, ambient, before, state, table)
+    first = before.definitions.of(table)
+    others = [entry.definition for entry in steps.definitions]
+    last = state.definitions.of(table)
+    shown_by = []
+    if last is not None and after.schemas_of(state, table):
+        shown_by = [item.schema for item in after.file_schemas(table, state.writer)]
+    columns = told_by(last, [*others, *([] if first is None else [first])], shown_by)
+    return Between(before, state, steps, columns)
+
+
+def steps_between(store: Store, ambient: Ambient, before: State, after: State, table: str) -> Steps:
+    """The steps of one log between two of its states.
+
+    Raises:
+        SnapshotPruned, MissingTransaction: A commit is not there.
+        CorruptObject: The commits don't lead from one to the other.
+    Requests: 1 LIST; 1 GET a transaction. Where there are tombstones, those of their columns'
+        statistics in both states.
+    """
+    known = _Known(before, after, table)
+    steps = Steps(before, table, Marks(known.views, known.met, known.spared))
+    if before.revision == after.revision:
+        return steps
+    assert after.log is not None
+    log = LogReader(store, after.writer, after.database, ambient)
+    listing = log.names(after.log.incarnation)
+    wanted = range(before.revision + 1, after.revision + 1)
+    missing = next((r for r in wanted if r not in listing.transactions), None)
+    if missing is not None:
+        raise _lost(after, missing, listing.first_readable())
+    probe = before.copy()
+    probe.start_from(before.base, list(before.tail))
+    for low in range(wanted.start, wanted.stop, _AT_ONCE):
+        revisions = range(low, min(low + _AT_ONCE, wanted.stop))
+        keys = [listing.key(listing.transactions[r][0]) for r in revisions]
+        for revision, key, body in zip(revisions, keys, store.get_many(keys), strict=True):
+            if body is None:
+                raise _lost(after, revision, listing.first_readable())
+            transaction = decode_transaction(body, key)
+            apply(probe, transaction)
+            probe.tail.clear()
+            steps.take(transaction)
+    if probe.digest != after.digest:
+        raise CorruptObject(
+            f"The commits of {after.writer}/{after.database} don't lead from revision "
+            f"{before.revision} to {after.revision} as it was read",
+            key=listing.folder,
+            hint="`lakelog doctor` tells more",
+        )
+    return steps
+
+
+class _Known:
+    """What statistics of two states tell of deletes; read when it is asked for."""
+
+    def __init__(self, before: State, after: State, table: str) -> None:
+        self._before = before
+        self._after = after
+        self._table = table
+        self._met: dict[Tombstone, Collection[str]] = {}
+        self._spared: dict[Tombstone, Collection[str]] = {}
+
+    @cached_property
+    def _facts(self) -> tuple[TableFacts, TableFacts]:
+        first, last = (
+            TableFacts(state, self._table, state.table_of(self._table), as_stored=True)
+            for state in (self._before, self._after)
+        )
+        return first, last
+
+    @property
+    def views(self) -> dict[str, View]:
+        """By path what hid rows of files at first."""
+        deletes = self._before.deletes
+        found: dict[str, View] = {}
+        for tombstone in deletes.of_table(self._table):
+            for path in self.met(tombstone):
+                view = found.get(path, View())
+                found[path] = view._replace(tombstones=(*view.tombstones, tombstone))
+        for path, rows in deletes.rows_of(self._table).items():
+            found[path] = found.get(path, View())._replace(rows=tuple(rows))
+        return found
+
+    def met(self, tombstone: Tombstone) -> Collection[str]:
+        """Files of the first state of which a tombstone may hide rows."""
+        if tombstone not in self._met:
+            self._met[tombstone] = may_hide(tombstone, self._facts[0])
+        return self._met[tombstone]
+
+    def spared(self, tombstone: Tombstone) -> Collection[str]:
+        """Files of the last state of which it hides none."""
+        if tombstone not in self._spared:
+            self._spared[tombstone] = spared_by(tombstone, self._facts[1])
+        return self._spared[tombstone]
+
+
+def _lost(after: State, revision: int, oldest: int) -> SnapshotPruned | MissingTransaction:
+    where = f"{after.writer}/{after.database}"
+    if revision < oldest:
+        return SnapshotPruned(
+            f"What revision {revision} of {where} changed can't be told: it was pruned",
+            key=where,
+            hint=f"Ask for changes since revision {oldest} or later, or compare the files with "
+            "`lakelog diff`",
+        )
+    return MissingTransaction(
+        f"What revision {revision} of {where} changed can't be told: it is missing",
+        key=where,
+        hint="Restore the object from a copy, or compare the files with `lakelog diff`",
+    )

@@ -1,0 +1,259 @@
+"""The steps of a table with a key: rows come and go also by rows of other files, and of other logs,
+that are newer. So what can be seen is compared at one cut and at a later one.
+
+Source: docs/changing.md, "What changed, row by row"; docs/format.md, section 5.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from ..data.shown import shown
+from ..format import compute as pc
+from ..format.columns import column
+from ..log.steps import DELETE, INSERT
+from ..log.touched import NUL
+from .commits_between import Found
+from .cut_tables import CutTables
+from .delete_plan import parts_by_path
+from .hidden import hidden_files
+from .keys import table_key
+from .step_rows import RowStep, Seen, Stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ...store import Store
+    from ..data.file_part import FilePart
+    from ..log.state import State
+    from .commits_between import Between
+
+_FACTS = ("path", "partition", "schema_fingerprint", "revision", "last_clock")
+_Path = tuple[str, str]  # of a file: its writer, and its path
+
+
+class _Stretch(NamedTuple):
+    """From one cut to a later one.
+
+    Attributes:
+        start, end: Revisions by writer.
+        stamp: The only commit between; None: there may be several.
+    """
+
+    start: dict[str, int]
+    end: dict[str, int]
+    stamp: Stamp | None
+
+
+class _Change(NamedTuple):
+    """A file that reads otherwise at a later cut.
+
+    Attributes:
+        added: The revision that added it, if it is live at the later cut.
+    """
+
+    file: _Path
+    part: FilePart
+    before: Seen
+    after: Seen
+    added: int
+
+
+def has_key(logs: Sequence[Between], table: str, *, net: bool) -> bool:
+    """Whether rows of a table come and go by a key, at one of two cuts, or (if not `net`) at any
+    point between.
+
+    Raises:
+        SchemaConflict: Logs of a cut give it different keys.
+    """
+    ends = [[log.before for log in logs], [log.after for log in logs]]
+    found = [bool(table_key(states, table)) for states in ends]
+    return any(found) or (
+        not net and any(entry.wire.key for log in logs for entry in log.steps.definitions)
+    )
+
+
+def key_steps(
+    store: Store,
+    logs: Sequence[Between],
+    table: str,
+    state_at: Callable[[str, int], State],
+    *,
+    net: bool,
+) -> Found:
+    """The steps of a table with a key.
+
+    Args:
+        store: A `WideStore`.
+        state_at: The state of a writer's log at a revision.
+        net: Compare the two cuts, and those before and after each commit that only rewrites files;
+            else those before and after every commit, the logs one after the other.
+    Raises:
+        SchemaConflict, ObjectNotFound, CorruptObject: As for reading the table at these cuts.
+    Requests: for each cut those of resolving the keys of the files that came or went, and of those
+        that may share keys with these; where another key, or other columns, came between, of all.
+    """
+    states = {(log.writer, end.revision): end for log in logs for end in (log.before, log.after)}
+
+    def cut(revisions: Mapping[str, int]) -> CutTables:
+        found = []
+        for writer, revision in revisions.items():
+            if revision >= 0 and (writer, revision) not in states:
+                states[writer, revision] = state_at(writer, revision)
+            if revision >= 0:
+                found.append(states[writer, revision])
+        return CutTables(logs[0].after.database, found)
+
+    by_writer = {log.writer: log for log in logs}
+    stretches = list(_stretches(logs, net=net))
+    several: dict[object, list[tuple[Seen, Seen]]] = {}
+    steps: list[RowStep] = []
+    for stretch in stretches:
+        for change in _changes(store, cut(stretch.start), cut(stretch.end), table):
+            log = by_writer[change.file[0]]
+            part = replace(change.part, shown=shown(change.part.schema, log.columns))
+            file = (change.file, part.partition, part.fingerprint)
+            pairs = several.setdefault(file, [])
+            place = len(pairs) if net and len(stretches) > 1 else None
+            pairs.append((change.before, change.after))
+            stamp = stretch.stamp or _stamp(log, change)
+            steps += (
+                RowStep(log.writer, file, part, sign, change.before, change.after, stamp, place)
+                for sign, there in ((DELETE, change.before), (INSERT, change.after))
+                if there.is_live
+            )
+    steps.sort(key=_order)
+    fingerprints: dict[str, set[bytes]] = {log.writer: set() for log in logs}
+    for step in steps:
+        fingerprints[step.writer].add(step.part.fingerprint)
+    return Found(steps, several.__getitem__, fingerprints)
+
+
+def _order(step: RowStep) -> tuple[str, int, int]:
+    """By writer and revision, what no commit is named for first; of one commit what went first."""
+    revision = step.stamp.revision
+    return (step.stamp.writer, -1 if revision is None else revision, step.sign)
+
+
+def _stretches(logs: Sequence[Between], *, net: bool) -> Iterator[_Stretch]:
+    """The way from the first cut to the last, one log after the other, without the commits that
+    only rewrite files."""
+    start = {log.writer: log.before.revision for log in logs}
+    now = dict(start)
+    for log in logs:
+        rewrites = log.steps.rewrites()
+        revisions = range(log.before.revision + 1, log.after.revision + 1)
+        for revision in rewrites if net else revisions:
+            now[log.writer] = revision - 1
+            if revision in rewrites:
+                if start != now:
+                    yield _Stretch(start, dict(now), None)
+                now[log.writer] = revision
+                start = dict(now)
+            elif not net:
+                now[log.writer] = revision
+                stamp = Stamp(log.writer, revision, log.steps.times[revision])
+                yield _Stretch(start, dict(now), stamp)
+                start = dict(now)
+        now[log.writer] = log.after.revision
+    if start != now:
+        yield _Stretch(start, now, None)
+
+
+def _stamp(log: Between, change: _Change) -> Stamp:
+    """The commit by which a file came or went; of one that stays nothing says which it was."""
+    if change.before.is_live and change.after.is_live:
+        return Stamp(log.writer, None, None)
+    revision = change.added if change.after.is_live else log.steps.removed[change.file[1]]
+    return Stamp(log.writer, revision, log.steps.times[revision])
+
+
+# --- Two cuts -------------------------------------------------------------------------------------
+
+
+def _changes(store: Store, one: CutTables, other: CutTables, table: str) -> Iterator[_Change]:
+    """The files of which other rows can be seen at one cut than at another."""
+    wanted = _that_may_differ(one, other, table)
+    before, after = (_visible(store, cut, table, wanted) for cut in (one, other))
+    for file in sorted(before.keys() | after.keys()):
+        found = (before.get(file), after.get(file))
+        seen = [Seen(each is not None, each and each[0].hidden) for each in found]
+        part, added = found[1] or found[0] or (None, 0)
+        if part is not None and seen[0] != seen[1]:
+            yield _Change(file[:2], replace(part, hidden=None), seen[0], seen[1], added)
+
+
+def _visible(
+    store: Store, cut: CutTables, table: str, wanted: Iterable[_Path]
+) -> dict[tuple[str, str, str, bytes], tuple[FilePart, int]]:
+    """Files of a cut, each with all that hides rows of it, and the revision that added it."""
+    paths: dict[str, set[str]] = {}
+    for writer, path in wanted:
+        paths.setdefault(writer, set()).add(path)
+    asked, names = [], []
+    for state in cut.states:
+        if state.writer not in paths or not cut.schemas_of(state, table):
+            continue
+        found = parts_by_path(cut, state, table, paths[state.writer])
+        rows = cut.table_of(state, table)[0].table(table)
+        columns = (rows.column(name).to_pylist() for name in ("path", "revision"))
+        added = dict(zip(*columns, strict=True))
+        names += [(state.writer, path, added[path]) for path in found]
+        asked.append((state, list(found.values())))
+    parts = cut.resolved(store, table, asked) if asked else []
+    return {
+        (writer, path, part.partition, part.fingerprint): (part, revision)
+        for (writer, path, revision), part in zip(names, parts, strict=True)
+    }
+
+
+def _that_may_differ(one: CutTables, other: CutTables, table: str) -> set[_Path]:
+    """The files of both cuts of which other rows may be seen: those that came, went or of which
+    rows were deleted, and those that may share keys with them."""
+    changed: set[_Path] = set()
+    held: list[tuple[str, pa.Table]] = []
+    is_same = table_key(one.states, table) == table_key(other.states, table)
+    states = [{state.writer: state for state in cut.states} for cut in (one, other)]
+    for writer in sorted(states[0].keys() | states[1].keys()):
+        before, after = (found.get(writer) for found in states)
+        names = [_names(cut, state, table) for cut, state in ((one, before), (other, after))]
+        held += ((writer, each) for each in names)
+        if before is not None and after is not None:
+            if before.digest == after.digest:
+                continue
+            is_same &= _definition(before, table) == _definition(after, table)
+            deletes = [hidden_files(state, table) for state in (before, after)]
+            either = deletes[0].keys() | deletes[1].keys()
+            changed |= {(writer, p) for p in either if deletes[0].get(p) != deletes[1].get(p)}
+        for mine, others in (names, names[::-1]):
+            new = pc.invert(pc.is_in(mine["name"], value_set=others["name"].combine_chunks()))
+            changed |= {(writer, path) for path in mine.filter(new)["path"].to_pylist()}
+    if not is_same:
+        return {(writer, path) for writer, each in held for path in each["path"].to_pylist()}
+    found = set(changed)
+    for cut in (one, other):
+        keys = cut.keys_of(table)
+        if keys is not None and changed:
+            found |= keys.near(changed)
+    return found
+
+
+def _definition(state: State, table: str) -> bytes:
+    entry = state.definitions.entries.get(table)
+    return b"" if entry is None else entry.message
+
+
+def _names(cut: CutTables, state: State | None, table: str) -> pa.Table:
+    """Paths of the live files in a log, and what tells each as it is from every other."""
+    schema = pa.schema([("path", pa.string()), ("name", pa.binary())])
+    if state is None:
+        return schema.empty_table()
+    rows = cut.table_of(state, table)[0].table(table, whole=True)
+    texts = [rows.column(name) for name in _FACTS]
+    texts = [pc.cast(v, pa.string()) if pa.types.is_integer(v.type) else v for v in texts]
+    texts = [pc.cast(v, pa.binary()) for v in texts]
+    name = pc.binary_join_element_wise(*texts, column([NUL], pa.binary())[0])
+    return pa.Table.from_arrays([rows.column("path"), name], schema=schema)
