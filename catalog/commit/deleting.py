@@ -175,7 +175,9 @@ class Deleting(ABC):
             UsageError: There is no room for them. Nothing was put.
         """
         intent, table = self._intent, bitmaps[0][0].table
-        meta = footer_of(self._session, intent, self._base, table, pa.schema([]), (0, 0))
+        clock = self._session.clock()
+        meta = footer_of(self._session, intent, self._base, table, pa.schema([]), clock)
+        meta = replace(meta, operation=intent.operation or "delete")
         bodies: list[tuple[str, bytes]] = []
         actions: list[wire.Action] = []
         for some in _in_parts(bitmaps):
