@@ -63,9 +63,7 @@ def keep_needed(
         UnsupportedFeature: A later version wrote one: nobody knows what it is for.
     Requests: 1 GET for each such object that would go.
     """
-    asked = [
-        key for key, verdict in verdicts.items() if verdict.goes and parse_actions_file(key)
-    ]
+    asked = [key for key, verdict in verdicts.items() if verdict.goes and parse_actions_file(key)]
     if not asked:
         return dict(verdicts)
     cut = len(base_folder(context.writer, context.database))

@@ -7,7 +7,7 @@ Source: docs/format.md, section 8.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -20,12 +20,12 @@ from .objects import CHECKS, MAX_APP_ID_BYTES, OPERATIONS, check_known
 from .segments import MAX_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..wire import lakelog_transaction_pb2 as transaction_wire
 
-# Of which table an action is; None: of none.
-_TABLES: Final = {
+# Of which tables an action is.
+_TABLES: Final[dict[str, Callable[[Any], set[str]]]] = {
     "add": lambda found: {found.table},
     "remove": lambda found: {found.table},
     "schema": lambda found: {found.table},
