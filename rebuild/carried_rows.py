@@ -108,9 +108,14 @@ class RowsPlaced:
             return
         for table in sorted(known.deletes.tables()):
             for path, entries in sorted(known.deletes.rows_of(table).items()):
-                if (table, path) not in live:
-                    continue
+                begun = self._moments.of_live((table, path)) if (table, path) in live else None
                 for entry in entries:
+                    # Where a removal and an add are lost the log doesn't know of the later life.
+                    if (
+                        begun is None
+                        or is_before(begun, self._moments.in_log(entry.revision)) is False
+                    ):
+                        continue
                     yield wire.RowDeletes(
                         table=table,
                         path=path,

@@ -46,7 +46,7 @@ class KnownLog:
         committed: By transaction id, its revision and commit time (µs).
         first: The lowest revision that its history tells of.
         live: Tables and paths of its live files.
-        removed: Files that transactions above the state took out.
+        removed: Files that transactions above the state took out, each with the revision.
         added: Facts of files that such transactions added.
         since: The revisions of those.
         splits: Revisions that are another transaction by a footer.
@@ -65,7 +65,7 @@ class KnownLog:
     committed: dict[TransactionId, tuple[int, int]] = field(default_factory=dict)
     first: int = 0
     live: set[FileName] = field(default_factory=set)
-    removed: set[FileName] = field(default_factory=set)
+    removed: dict[FileName, int] = field(default_factory=dict)
     added: dict[FileName, dict[str, Any]] = field(default_factory=dict)
     since: dict[FileName, int] = field(default_factory=dict)
     splits: list[int] = field(default_factory=list)
@@ -203,7 +203,7 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
             name = (action.remove.table, action.remove.path)
             known.live.discard(name)
             known.added.pop(name, None)
-            known.removed.add(name)
+            known.removed[name] = revision
         elif kind == "schema":
             _learn(known, action.schema, revision, transaction.key)
         elif kind == "definition":
@@ -218,7 +218,7 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
 def _add(known: KnownLog, table: str, facts: dict[str, Any], revision: int) -> None:
     name = (table, facts["path"])
     known.live.add(name)
-    known.removed.discard(name)
+    known.removed.pop(name, None)
     known.added[name] = facts
     known.since[name] = revision
 

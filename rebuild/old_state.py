@@ -23,9 +23,9 @@ from .values import RebuiltFile, derived_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from .assemble import Assembled
     from .evidence import Evidence, FoundTransaction, TransactionId
     from .known_log import KnownLog
+    from .moments import Moments
     from .scanned import Scan
     from .values import FileName, SchemaName
 
@@ -89,22 +89,17 @@ def _is_covered(item: FoundTransaction, known: KnownLog) -> bool:
     return known.first == 0 or (same and item.base_revision + 1 >= known.first)
 
 
-def close(
-    result: Assembled,
-    ordered: Iterable[FoundTransaction],
-    known: KnownLog,
-    scan: Scan,
-    rebuild_id: bytes,
-) -> list[str]:
+def close(moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes) -> list[str]:
     """Make the live files those of the old log, by one transaction more where footers lead to
     others. Of a log whose end is lost that holds for what it tells of: later transactions stand.
 
     Args:
-        ordered: The transactions that `result` was made of.
+        moments: Of the rebuild; the transaction goes to the end of its result.
         scan: The schemas of files that are added are put in.
     Returns:
         Paths that are live in the old log and can't be taken over: they are damaged, or gone.
     """
+    result = moments.result
     extra, wanted = result.live - known.live, set(known.live - result.live)
     if not known.is_whole:
         told = {
@@ -113,8 +108,9 @@ def close(
             if bytes.fromhex(item.transaction_id) in known.committed
             for file in item.files
         }
-        extra = (extra & told) | (known.removed & result.live)
-        wanted -= _replaced_later(ordered, wanted, known)
+        extra = (extra & told) | (known.removed.keys() & result.live)
+        extra = {name for name in extra if not _added_later(name, moments, known)}
+        wanted -= _replaced_later(moments.ordered, wanted, known)
     added, lost = _files_of(known, scan, wanted)
     if extra or added:
         result.append(
@@ -127,6 +123,19 @@ def close(
             removed=tuple(sorted(extra)),
         )
     return lost
+
+
+def _added_later(name: FileName, moments: Moments, known: KnownLog) -> bool:
+    """Whether a file was made live after all that the old log tells of it, by what it doesn't
+    hold."""
+    start = moments.result.lives[name][-1][0]
+    if start >= len(moments.ordered):
+        return False
+    item = moments.ordered[start]
+    if item.transaction_id in known.committed or not same_log(item, known.state):
+        return False
+    own = moments.evidence.revisions.get(item.transaction_id, item.head_revision + 1)
+    return own > known.removed.get(name, known.state.revision)
 
 
 def _replaced_later(

@@ -187,9 +187,8 @@ def _weigh(
         latest_us=scan.newest_us + SKEW_US,
         again=Again(scan, ordered.transactions, known),
     )
-    lost = (
-        close(assembled, ordered.transactions, known, scan, rebuild_id) if known is not None else []
-    )
+    moments = Moments(assembled, ordered.transactions, evidence, known)
+    lost = close(moments, known, scan, rebuild_id) if known is not None else []
     take_foreign(
         assembled,
         scan.foreign,
@@ -198,7 +197,6 @@ def _weigh(
     )
     doubts: list[str] = []
     if assembled.transactions:  # else there is nothing to rebuild
-        moments = Moments(assembled, ordered.transactions, evidence, known)
         carry_over(moments, scan.schemas, rebuild_id)
         doubts = place_deletes(moments, rebuild_id)
     found = [*scan.left_out, *disagreeing, *assembled.left_out]
