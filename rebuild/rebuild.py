@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.locations import is_in_place
+from ..catalog.format.locations import is_in_place, path_at
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_own_file
 from ..catalog.format.objects import MAX_TIME_US
 from ..catalog.parallel import AT_ONCE
@@ -22,7 +22,7 @@ from .again import Again
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import as_begun
 from .carried import carry_over
-from .elsewhere import read_elsewhere
+from .elsewhere import locations_of_all, read_elsewhere
 from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, live_paths, read_whole
 from .moments import Moments
@@ -113,9 +113,10 @@ def plan_rebuild(
     else:
         state = last_state(store, writer, database, ambient, back_to, doubts=old.doubts)
         known = replace(read_whole(state, scan.written), is_whole=True)
-    elsewhere = ""
-    if known is not None:
-        scan.elsewhere, elsewhere = read_elsewhere(place.wide, known, progress, at_once=at_once)
+    where = f"{writer}/{database}"
+    scan.elsewhere, elsewhere = read_elsewhere(
+        place.wide, where, known, scan.said, progress, at_once=at_once
+    )
     weighed = _weigh(
         scan,
         known,
@@ -263,8 +264,21 @@ def _plan(
             for (table, _), schema in scan.schemas.items()
         ),
         begun_at_us=min(max(0, scan.newest_us), MAX_TIME_US - 1),
-        locations=tuple(sorted(weighed.known.locations)) if weighed.known is not None else (),
+        locations=_locations(weighed, scan),
     )
+
+
+def _locations(weighed: _Weighed, scan: Scan) -> tuple[str, ...]:
+    """What the old log names; and what objects name, where files of the plan lie there."""
+    found = weighed.known.locations if weighed.known is not None else frozenset()
+    paths = {file.path for item in weighed.assembled.transactions for file in item.files}
+    said = {url for url in locations_of_all(None, scan.said) if _lies_below(paths, url)}
+    return tuple(sorted(found | said))
+
+
+def _lies_below(paths: Collection[str], url: str) -> bool:
+    prefix = path_at(url, "x")[:-1]
+    return any(path.startswith(prefix) for path in paths)
 
 
 def _known_schema(table: str, schema: EncodedSchema, known: KnownLog | None) -> KnownSchema:
