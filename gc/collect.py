@@ -56,6 +56,10 @@ the incarnation's first revision; and what was not written since the incarnation
 isn't lakelog's, or its footer doesn't say that it was written for this log and incarnation. So what
 a rebuild left out is never taken by itself, nor what lay here when a lost log was begun anew.
 
+An object of actions is named by no revision, and tells a rebuild what a transaction did. It stays
+while its transaction is that of a retained revision, and after that while it says what nothing else
+below `data/` does (`actions`); else it is judged as a data file that no revision names.
+
 The log itself may have lost its end, or be another's. Of the files that would go, and of others
 that no revision names, the footers of the newest of each epoch are read: one that was begun on a
 revision that the log doesn't have stops everything (`LostTail`).
@@ -75,6 +79,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import base_folder, parse_own_file
 from ..catalog.nesting import logs_below, refuse_outer_log
+from .actions import keep_needed, of_retained
 from .context import EPOCH, MaintenanceContext, open_context, open_execution, outdated
 from .deleted import Deleted
 from .footers import refuse_by_footers, strangers
@@ -128,7 +133,8 @@ def plan_gc(
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
         segments, each later transaction, and all of other incarnations; 1 or 2 GET for each of up
-        to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch.
+        to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch; 1
+        GET for each object of actions that may go.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -295,6 +301,8 @@ def _look(
     refuse_foreign_log(context, retained.state, paths)
     mask = retained.references(paths)
     named = {info.key for info, is_named in zip(listed, mask, strict=True) if is_named}
+    committed = _committed(retained, (info.key for info in listed if info.key not in named))
+    named |= of_retained(listed, committed, retained.oldest)
     left = [info for info in listed if info.key not in named]
     state = retained.state
     assert state.log is not None
@@ -306,12 +314,13 @@ def _look(
         exclusive,
         now,
         context.margins,
-        _committed(retained, (info.key for info in left)),
+        committed,
         undecided,
         logs_below(paths),
     )
     rules = replace(rules, strangers=strangers(context, state, rules, left))
     verdicts = {info.key: rules.judge(info, info.key[len(base) :]) for info in left}
+    verdicts = keep_needed(context, state, listed, verdicts)
     refuse_by_footers(context, state, rules, left, verdicts)
     return _Found({info.key: info for info in listed}, retained, named, verdicts)
 

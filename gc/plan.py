@@ -19,6 +19,7 @@ from ..catalog.format.names import (
     check_id,
     check_path,
     log_folder,
+    parse_actions_file,
     parse_deletes_file,
     parse_log_object,
     parse_segment_name,
@@ -259,7 +260,7 @@ def _data_problem(plan: Plan, key: str) -> str:
 
 def is_data_path(path: str) -> bool:
     """Whether a path, relative to `<writer>/<database>/`, may be that of a data file, or of an
-    object of row deletes.
+    object of row deletes or of actions.
 
     No others are ever deleted by gc.
     """
@@ -269,6 +270,6 @@ def is_data_path(path: str) -> bool:
         return False
     if is_in_place(path):
         return False
-    if parse_deletes_file(path) is not None:
+    if parse_deletes_file(path) is not None or parse_actions_file(path) is not None:
         return True
     return path.endswith(_SUFFIX) and not path.endswith("/" + _SUFFIX)

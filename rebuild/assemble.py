@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import parse_data_file
+from .evidence import of_kind
 from .values import LeftOut, RebuiltFile, RebuiltTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
     from .evidence import Evidence, FoundTransaction
     from .order import Ordered
     from .scanned import ForeignFile, OwnFile
@@ -35,6 +37,8 @@ class Assembled:
         left_out: Files that aren't named after all.
         dead: Paths that were named and are not live at the end.
         missing: Replaced paths that are not in the store any more.
+        lives: By table and path when each file was live: from which revision, and up to which; None
+            where that doesn't end.
     """
 
     transactions: list[RebuiltTransaction] = field(default_factory=list)
@@ -42,6 +46,19 @@ class Assembled:
     left_out: list[LeftOut] = field(default_factory=list)
     dead: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
+    lives: dict[FileName, list[tuple[int, int | None]]] = field(default_factory=dict)
+
+    def begin(self, name: FileName, revision: int) -> None:
+        """A file becomes live."""
+        self.live.add(name)
+        self.dead.discard(name[1])
+        self.lives.setdefault(name, []).append((revision, None))
+
+    def end(self, name: FileName, revision: int) -> None:
+        """A live file is taken out."""
+        self.live.discard(name)
+        self.dead.add(name[1])
+        self.lives[name][-1] = (self.lives[name][-1][0], revision)
 
     def append(
         self,
@@ -84,8 +101,10 @@ class Assembled:
                 deletes=deletes,
             )
         )
-        self.live.difference_update(removed)
-        self.live.update((file.table, file.path) for file in files)
+        for name in removed:
+            self.end(name, revision)
+        for file in files:
+            self.begin((file.table, file.path), revision)
 
 
 def assemble(
@@ -94,10 +113,12 @@ def assemble(
     *,
     known_paths: Collection[str],
     latest_us: int,
+    again: Callable[[wire.Add], RebuiltFile | None],
 ) -> Assembled:
-    """Number the transactions, and take out what each replaces.
+    """Number the transactions, and take out what each replaces; deletes of rows come later.
 
     Args:
+        again: A file that one of them makes live and did not write, if it can be used.
         known_paths: All paths in the store.
         latest_us: Nothing was committed after it.
     """
@@ -105,7 +126,9 @@ def assemble(
     before_us = 0
     circular = set(ordered.circular)
     for revision, item in enumerate(ordered.transactions):
-        files = _files(item, result, known_paths)
+        files, removed = _files(item, result, known_paths, revision)
+        removed += _removed(item, result, known_paths, revision)
+        files += _added(item, result, again, revision)
         at_us = evidence.times_us.get(item.transaction_id) or _time_us(item, latest_us)
         before_us = max(before_us + 1, at_us)
         proof = evidence.proofs.get(item.transaction_id)
@@ -124,17 +147,74 @@ def assemble(
                 app_version=item.app_version if is_known else 0,
                 files=files,
                 why=_why(item, evidence, circular=item.transaction_id in circular),
+                removed=removed,
+                schemas=tuple(
+                    dict.fromkeys((s.table, s.fingerprint) for s in of_kind(item.actions, "schema"))
+                ),
+                definitions=tuple(
+                    found.SerializeToString(deterministic=True)
+                    for found in of_kind(item.actions, "definition")
+                ),
+                tables=_forgotten(item, result),
             )
         )
     return result
 
 
-def _files(
-    item: FoundTransaction, result: Assembled, known_paths: Collection[str]
+def _removed(
+    item: FoundTransaction, result: Assembled, known_paths: Collection[str], revision: int
+) -> tuple[FileName, ...]:
+    """The files that a transaction takes out as its objects say, and that are live."""
+    found = []
+    for name in dict.fromkeys((one.table, one.path) for one in of_kind(item.actions, "remove")):
+        result.dead.add(name[1])
+        if name in result.live:
+            result.end(name, revision)
+            found.append(name)
+        elif name[1] not in known_paths and not is_in_place(name[1]):
+            result.missing.add(name[1])
+    return tuple(found)
+
+
+def _added(
+    item: FoundTransaction,
+    result: Assembled,
+    again: Callable[[wire.Add], RebuiltFile | None],
+    revision: int,
 ) -> tuple[RebuiltFile, ...]:
-    """The files of a transaction in the order of writing, each with what it took out."""
+    """The files that a transaction makes live and did not write. One that is live already was taken
+    out before, by what is lost or by itself."""
+    found = []
+    for add in of_kind(item.actions, "add"):
+        file = again(add)
+        if file is None:
+            continue
+        name = (file.table, file.path)
+        if name in result.live:
+            result.end(name, revision)
+            file = replace(file, removes=(name,))
+        result.begin(name, revision)
+        found.append(file)
+    return tuple(found)
+
+
+def _forgotten(item: FoundTransaction, result: Assembled) -> tuple[str, ...]:
+    """The tables that a transaction forgets, as far as they have no files."""
+    wanted = {table for found in of_kind(item.actions, "forget") for table in found.tables}
+    touched = {table for table, _ in (*result.live, *item.replaces)} if wanted else set()
+    touched.update(file.table for file in item.files)
+    return tuple(sorted(wanted - touched))
+
+
+def _files(
+    item: FoundTransaction, result: Assembled, known_paths: Collection[str], revision: int
+) -> tuple[tuple[RebuiltFile, ...], tuple[FileName, ...]]:
+    """The files of a transaction in the order of writing, each with what it took out. Of those that
+    it took out again itself only that counts."""
     done: set[FileName] = set()
-    files = []
+    gone = {(one.table, one.path) for one in of_kind(item.actions, "remove")}
+    files: list[RebuiltFile] = []
+    alone: list[FileName] = []
     for file in item.files:
         removes = []
         for name in file.replaces:
@@ -143,14 +223,19 @@ def _files(
             done.add(name)
             result.dead.add(name[1])
             if name in result.live:
-                result.live.discard(name)
+                result.end(name, revision)
                 removes.append(name)
             elif name[1] not in known_paths and not is_in_place(name[1]):
                 result.missing.add(name[1])
-        result.live.add((file.table, file.path))
-        result.dead.discard(file.path)
+        if (file.table, file.path) in gone:
+            alone += removes
+            why = "its own transaction took it out again"
+            own = item.transaction_id.hex()
+            result.left_out.append(LeftOut(file.path, file.size_bytes, "disproved", why, own))
+            continue
+        result.begin((file.table, file.path), revision)
         files.append(rebuilt_file(file, tuple(removes)))
-    return tuple(files)
+    return tuple(files), tuple(alone)
 
 
 def rebuilt_file(file: OwnFile | ForeignFile, removes: tuple[FileName, ...] = ()) -> RebuiltFile:
@@ -165,7 +250,7 @@ def _time_us(item: FoundTransaction, latest_us: int) -> int:
     time of its last file; 0 if nothing tells."""
     if EARLIEST_US <= item.clock <= latest_us:
         return item.clock
-    stored = [file.modified_at_us for file in item.files if file.modified_at_us is not None]
+    stored = [file.modified_at_us for file in item.written if file.modified_at_us is not None]
     return min(max(stored, default=0), latest_us)
 
 

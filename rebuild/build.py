@@ -112,9 +112,10 @@ def _intent(
     for data in item.definitions:
         intent.actions += definition_actions(features, wire.Definition.FromString(data))
     intent.actions += map(wire.Action.FromString, item.deletes)
-    if item.forgotten:
+    if item.forgotten or item.tables:
         lost = [wire.SchemaName(table=table, fingerprint=name) for table, name in item.forgotten]
-        intent.actions.append(wire.Action(forget=wire.Forget(schemas=lost)))
+        forget = wire.Forget(tables=item.tables, schemas=lost)
+        intent.actions.append(wire.Action(forget=forget))
     return intent
 
 
@@ -169,7 +170,7 @@ def content_of(plan: RebuildPlan) -> str:
         said = (
             item.transaction_id, item.proof, item.original_revision, item.operation,
             item.committed_at_us, item.app_id, item.app_version, item.removed, item.schemas,
-            item.applications, item.forgotten, item.definitions, *item.deletes,
+            item.applications, item.forgotten, item.definitions, item.tables, *item.deletes,
         )  # fmt: skip
         digest.update(repr(said).encode())
         for file in item.files:

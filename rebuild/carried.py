@@ -6,15 +6,20 @@ Source: docs/format.md, sections 5.1 and 10.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.format.schema import EncodedSchema
+from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .values import derived_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from .assemble import Assembled
+    from .evidence import FoundTransaction
     from .known_log import KnownLog
+    from .moments import Moments
     from .values import SchemaName
 
 _T = TypeVar("_T")
@@ -37,18 +42,30 @@ class _Chunk:
 
 
 def carry_over(
-    result: Assembled, known: KnownLog, schemas: dict[SchemaName, EncodedSchema], rebuild_id: bytes
+    moments: Moments, schemas: dict[SchemaName, EncodedSchema], rebuild_id: bytes
 ) -> None:
     """Schemas that no rebuilt file has, definitions, and application versions that no footer tells,
     by more transactions at the end, which also forget what the old log has forgotten.
 
     Args:
+        moments: Of the rebuild; nothing is carried over if nothing is known of the old log.
         schemas: Those that are carried over are put in.
     """
+    result, ordered, known = moments.result, moments.ordered, moments.known
+    if known is None:
+        return
+    final = final_of(result)
+    later = _forgotten_later(result, ordered, known)
+    _drop_undefined(result, ordered, known, final)
     for name, entry in known.schemas.items():
         schemas.setdefault(name, EncodedSchema(name[1], entry.message, entry.generations))
-    chunks = _schema_chunks(result, known, schemas)
-    chunks += _definition_chunks(known)
+    wanted = [
+        name
+        for name in known.schemas
+        if name not in final.schemas and (name[0] not in later or name[0] in final.tables)
+    ]
+    chunks = _schema_chunks(wanted, schemas)
+    chunks += _definition_chunks(_definitions(moments, known, final, later))
     chunks += [_Chunk(applications=some) for some in _in_parts(_versions(result, known))]
     chunks += [_Chunk(forgotten=some) for some in _in_parts(_forgotten_schemas(result, known))]
     for number, chunk in enumerate(chunks):
@@ -90,15 +107,12 @@ def _forgotten_schemas(result: Assembled, known: KnownLog) -> list[SchemaName]:
 
 
 def _schema_chunks(
-    result: Assembled, known: KnownLog, schemas: dict[SchemaName, EncodedSchema]
+    names: Iterable[SchemaName], schemas: dict[SchemaName, EncodedSchema]
 ) -> list[_Chunk]:
-    """Schemas of the old log that no rebuilt file has."""
-    named = {(file.table, file.fingerprint) for item in result.transactions for file in item.files}
+    """Schemas of the old log that no rebuilt transaction names."""
     chunks: list[_Chunk] = []
     room = 0
-    for name in known.schemas:
-        if name in named:
-            continue
+    for name in names:
         size = len(schemas[name].message)
         if room < size or len(chunks[-1].schemas) == _IN_ONE:
             chunks.append(_Chunk())
@@ -108,11 +122,91 @@ def _schema_chunks(
     return chunks
 
 
-def _definition_chunks(known: KnownLog) -> list[_Chunk]:
-    """What the old log says of the columns of tables: no file tells it."""
+@dataclass(slots=True)
+class _Final:
+    """What the transactions lead to.
+
+    Attributes:
+        schemas: That are known.
+        definitions: By table, each with the revision that says it.
+    """
+
+    schemas: set[SchemaName] = field(default_factory=set)
+    definitions: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> set[str]:
+        """Of which anything is known."""
+        return {*self.definitions, *(table for table, _ in self.schemas)}
+
+
+def final_of(result: Assembled) -> _Final:
+    """What the transactions of a rebuild lead to."""
+    final = _Final()
+    for item in result.transactions:
+        final.schemas.update(item.schemas)
+        final.schemas.update((file.table, file.fingerprint) for file in item.files)
+        for data in item.definitions:
+            table = wire.Definition.FromString(data).table
+            final.definitions[table] = data, item.revision
+        final.schemas = {name for name in final.schemas if name[0] not in item.tables}
+        for table in item.tables:
+            final.definitions.pop(table, None)
+    return final
+
+
+def _forgotten_later(
+    result: Assembled, ordered: Sequence[FoundTransaction], known: KnownLog
+) -> set[str]:
+    """Tables that were forgotten by what the old log doesn't tell any more."""
+    return {
+        table
+        for item, found in zip(result.transactions, ordered, strict=False)
+        if found.transaction_id not in known.committed and not known.is_whole
+        for table in item.tables
+    }
+
+
+def _drop_undefined(
+    result: Assembled, ordered: Sequence[FoundTransaction], known: KnownLog, final: _Final
+) -> None:
+    """Leave out definitions of tables that the old log has forgotten since."""
+    for table, (_, revision) in [*final.definitions.items()]:
+        is_known = known.is_whole or ordered[revision].transaction_id in known.committed
+        if table in known.definitions or not is_known:
+            continue
+        del final.definitions[table]
+        for item in result.transactions:
+            kept = tuple(
+                data for data in item.definitions if wire.Definition.FromString(data).table != table
+            )
+            if len(kept) < len(item.definitions):
+                result.transactions[item.revision] = replace(item, definitions=kept)
+
+
+def _definitions(moments: Moments, known: KnownLog, final: _Final, later: set[str]) -> list[bytes]:
+    """Those of the old log that the transactions don't lead to, unless by what came later."""
+    wanted = []
+    log = known.state.log
+    for table, message in sorted(known.definitions.items()):
+        data, revision = final.definitions.get(table, (b"", -1))
+        if data == message or (not data and table in later):
+            continue
+        if data and not known.is_whole:
+            item = moments.ordered[revision]
+            own = moments.evidence.revisions.get(item.transaction_id, item.head_revision + 1)
+            is_new = item.transaction_id not in known.committed
+            if is_new and log and (item.incarnation, own) > (log.incarnation, known.defined[table]):
+                continue
+        wanted.append(message)
+    return wanted
+
+
+def _definition_chunks(messages: Iterable[bytes]) -> list[_Chunk]:
+    """What the old log says of the columns of tables, where nothing else does."""
     chunks: list[_Chunk] = []
     room = 0
-    for _, message in sorted(known.definitions.items()):
+    for message in messages:
         if room < len(message) or len(chunks[-1].definitions) == _IN_ONE:
             chunks.append(_Chunk())
             room = _BYTES_IN_ONE

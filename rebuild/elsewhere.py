@@ -1,6 +1,6 @@
 """Files that lie elsewhere: no footer says that they are of a log, so a rebuild takes them from the
-old log's objects alone. Their footers give the statistics, where they are still those that the log
-knows.
+old log, and from objects of actions where that is not whole. Their footers give the statistics,
+where they are still those that the log knows.
 
 Source: docs/format.md, sections 8 and 10.6.
 """
@@ -15,36 +15,51 @@ from ..catalog.format.locations import Places, is_in_place
 from ..catalog.parallel import each_in_parallel
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject, LakelogError
+from .evidence import of_kind
 from .old_state import facts_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ..plans import Progress
     from ..store import Store
     from .known_log import KnownLog
+    from .scanned import OwnObject
 
 _FACTS: Final = ("path", "size_bytes", "row_count", "footer_bytes")
 _NAMED: Final = 3
 
 
 def read_elsewhere(
-    store: Store, known: KnownLog, progress: Progress | None, *, at_once: int
+    store: Store,
+    where: str,
+    known: KnownLog | None,
+    said: Sequence[OwnObject],
+    progress: Progress | None,
+    *,
+    at_once: int,
 ) -> tuple[dict[str, bytes], str]:
-    """What is known of the live files of an old log that lie elsewhere.
+    """What is known of files that lie elsewhere, and are live in the old log or were added by what
+    objects of actions tell of.
 
     A file that is gone, changed, or can't be reached stays in the log as that has it: whoever reads
     it is told, as before.
 
     Args:
         store: A `WideStore`.
+        where: Whose log, for errors.
         progress: Called with (done, total, what).
     Returns:
         The `Add` of each, serialized, by path; and a note on those that couldn't be looked at,
         empty if there are none.
     Requests: 1 or 2 GET a file.
     """
-    places = Places(known.locations, f"{known.state.writer}/{known.state.database}")
-    wanted = {name for name in known.live if is_in_place(name[1])}
-    rows = [(row, _url(places, row["path"])) for _, row in facts_of(known, wanted)]
+    places = Places(locations_of_all(known, said), where)
+    by_path = _said_rows(said) if known is None or not known.is_whole else {}
+    if known is not None:
+        wanted = {name for name in known.live if is_in_place(name[1])}
+        by_path |= {row["path"]: row for _, row in facts_of(known, wanted)}
+    rows = [(row, _url(places, path)) for path, row in sorted(by_path.items())]
     sound = [(row, url) for row, url in rows if url]
 
     def add_of(file: tuple[dict[str, Any], str]) -> tuple[wire.Add, str]:
@@ -70,6 +85,22 @@ def read_elsewhere(
         if progress is not None:
             progress(done, len(sound), "footers elsewhere read")
     return found, _note(problems)
+
+
+def _said_rows(said: Iterable[OwnObject]) -> dict[str, dict[str, Any]]:
+    names = (*_FACTS, "footer_digest", "schema_fingerprint")
+    return {
+        add.path: {name: getattr(add, name) for name in names}
+        for item in said
+        for add in of_kind(item.actions, "add")
+        if is_in_place(add.path)
+    }
+
+
+def locations_of_all(known: KnownLog | None, said: Iterable[OwnObject]) -> frozenset[str]:
+    """The locations that the old log and objects of actions name."""
+    named = {found.url for item in said for found in of_kind(item.actions, "location")}
+    return frozenset(named) if known is None else known.locations | named
 
 
 def _url(places: Places, path: str) -> str:

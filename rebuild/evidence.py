@@ -1,10 +1,12 @@
-"""From files to transactions, and what their footers prove about one another. Pure.
+"""From files to transactions, and what their footers prove about one another. What is said here of
+footers holds for objects of row deletes and of actions as well. Pure.
 
 A footer is written before its own commit, so no file can prove that its transaction was committed.
 Others can:
 
 - A footer names the last transaction at the head that it was begun on: that one was committed.
-- A footer names the paths that it replaces: those were live, so theirs were committed too.
+- A footer names the paths that it replaces: those were live, so theirs were committed too. So were
+  those of files whose rows are deleted by number, and that are added again.
 
 Revision numbers are compared within one incarnation only: a log that was rebuilt has counted anew,
 and under a higher epoch.
@@ -16,14 +18,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .scanned import OwnFile, OwnObject
 from .values import LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from .scanned import OwnFile
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
+    from .scanned import Writing
     from .values import FileName
 
 TransactionId = bytes
@@ -31,20 +35,27 @@ TransactionId = bytes
 
 @dataclass(slots=True)
 class FoundTransaction:
-    """The files of one transaction id.
+    """All that was written for one transaction id.
 
     Attributes:
         transaction_id: The id.
-        files: By number.
+        files: Its data files, by number.
+        said: Its objects of row deletes and of actions, by number.
         log_id, incarnation, epoch, base_revision, base_transaction_id, app_id, app_version,
             base_app_version, operation: As all footers say; the operation of the last one.
-        clock: The last clock of the last file.
+        head_revision: The newest revision that is known to have stood before its own.
+        clock: The last clock of all.
         replaces: Tables and paths of other transactions' files that it takes out.
         unnamed: How many removals are named only by files of it that are lost.
+        actions: What its objects say, in order.
+        lost_objects: How many of its objects of actions are lost.
+        touches: Tables and paths of other transactions' files that it deletes rows of by number, or
+            makes live again.
     """
 
     transaction_id: TransactionId
     files: list[OwnFile]
+    said: list[OwnObject]
     log_id: bytes
     incarnation: int
     epoch: int
@@ -54,9 +65,18 @@ class FoundTransaction:
     app_version: int
     base_app_version: int
     operation: str
+    head_revision: int
     clock: int
     replaces: frozenset[FileName]
     unnamed: int
+    actions: tuple[wire.Action, ...]
+    lost_objects: int
+    touches: frozenset[FileName]
+
+    @property
+    def written(self) -> list[Writing]:
+        """All that tells of it."""
+        return [*self.files, *self.said]
 
     @property
     def age(self) -> tuple[int, int, int, TransactionId]:
@@ -119,10 +139,10 @@ class Evidence:
         return (item.log_id, item.incarnation) in self.splits
 
 
-def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
+def group(files: Iterable[Writing]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
     """Files by transaction. Those that disagree with the first of theirs are undecided: both copies
     of a doubled process may have written some."""
-    by_id: dict[TransactionId, list[OwnFile]] = defaultdict(list)
+    by_id: dict[TransactionId, list[Writing]] = defaultdict(list)
     for file in files:
         by_id[file.transaction_id].append(file)
     found: dict[TransactionId, FoundTransaction] = {}
@@ -143,20 +163,27 @@ def group(files: Iterable[OwnFile]) -> tuple[dict[TransactionId, FoundTransactio
     return found, left_out
 
 
-def _claims(file: OwnFile) -> tuple[object, ...]:
+def _claims(file: Writing) -> tuple[object, ...]:
     return (
         file.log_id, file.incarnation, file.epoch, file.base_revision, file.base_transaction_id,
         file.app_id, file.app_version, file.base_app_version,
     )  # fmt: skip
 
 
-def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> FoundTransaction:
+def _transaction(transaction_id: TransactionId, written: list[Writing]) -> FoundTransaction:
+    files = [item for item in written if isinstance(item, OwnFile)]
+    said = [item for item in written if isinstance(item, OwnObject)]
     own = {(file.table, file.path) for file in files}
-    last = files[-1]
+    last = written[-1]
     named = sum(len(file.replaces) for file in files)
+    actions = tuple(action for item in said for action in item.actions)
+    removed = {(found.table, found.path) for found in of_kind(actions, "remove")}
+    replaces = removed.union(*(file.replaces for file in files))
+    touches = {(found.table, found.path) for found in of_kind(actions, "row_deletes", "add")}
     return FoundTransaction(
         transaction_id=transaction_id,
         files=files,
+        said=said,
         log_id=last.log_id,
         incarnation=last.incarnation,
         epoch=last.epoch,
@@ -166,10 +193,28 @@ def _transaction(transaction_id: TransactionId, files: list[OwnFile]) -> FoundTr
         app_version=last.app_version,
         base_app_version=last.base_app_version,
         operation=last.operation,
-        clock=max(file.last_clock for file in files),
-        replaces=frozenset(name for file in files for name in file.replaces) - own,
-        unnamed=max(0, max(file.replaced for file in files) - named),
+        head_revision=max(last.base_revision, *(item.head[0] for item in said), -1),
+        clock=max(item.last_clock for item in written),
+        replaces=frozenset(replaces - own),
+        unnamed=max(0, max((file.replaced for file in files), default=0) - named),
+        actions=actions,
+        lost_objects=_lost_objects(said),
+        touches=frozenset(touches - own),
     )
+
+
+def _lost_objects(said: list[OwnObject]) -> int:
+    """How many objects of actions are not there that others say there were."""
+    found = [item.objects for item in said if item.objects]
+    return max(0, max(found, default=0) - len(found))
+
+
+def of_kind(actions: Iterable[wire.Action], *kinds: str) -> Iterator[Any]:
+    """What actions of some kinds say."""
+    for action in actions:
+        kind = action.WhichOneof("kind")
+        if kind in kinds:
+            yield getattr(action, str(kind))
 
 
 def prove(transactions: Mapping[TransactionId, FoundTransaction]) -> Evidence:
@@ -187,9 +232,11 @@ def _find_splits(
     """Where footers of one incarnation call two transactions one revision."""
     said: dict[tuple[bytes, int, int], TransactionId] = {}
     for item in transactions.values():
-        where = (item.log_id, item.incarnation, item.base_revision)
-        if said.setdefault(where, item.base_transaction_id) != item.base_transaction_id:
-            evidence.split_at(*where)
+        bases = {(item.base_revision, item.base_transaction_id)}
+        for revision, base in bases.union(one.head for one in item.said if one.objects):
+            where = (item.log_id, item.incarnation, revision)
+            if said.setdefault(where, base) != base:
+                evidence.split_at(*where)
 
 
 def _find_falls(
@@ -218,15 +265,18 @@ def _prove_by_bases(
     near: dict[TransactionId, set[int]] = defaultdict(set)  # of the same incarnation: one count
     far: dict[TransactionId, set[int]] = defaultdict(set)
     for claimant in transactions.values():
-        known = transactions.get(claimant.base_transaction_id)
-        if known is None:
-            continue
-        same = (known.log_id, known.incarnation) == (claimant.log_id, claimant.incarnation)
-        said = near if same else far
-        said[known.transaction_id].add(claimant.base_revision)
-        evidence.proofs.setdefault(
-            known.transaction_id, f"the footer of {claimant.files[0].path} was written on top of it"
-        )
+        path = claimant.written[0].path
+        bases = {(claimant.base_revision, claimant.base_transaction_id)}
+        for revision, base in bases.union(item.head for item in claimant.said):
+            known = transactions.get(base)
+            if known is None:
+                continue
+            same = (known.log_id, known.incarnation) == (claimant.log_id, claimant.incarnation)
+            said = near if same else far
+            said[known.transaction_id].add(revision)
+            evidence.proofs.setdefault(
+                known.transaction_id, f"the footer of {path} was written on top of it"
+            )
     for transaction_id in evidence.proofs:
         numbers = near.get(transaction_id) or {
             number
@@ -252,9 +302,7 @@ def _prove_by_replaced(
         for file in item.files
     }
     for item in transactions.values():
-        for name in item.replaces:
-            owner = owners.get(name)
-            if owner is not None:
-                evidence.proofs.setdefault(
-                    owner, f"the footer of {item.files[0].path} replaces its files"
-                )
+        path = item.written[0].path
+        for names, does in ((item.replaces, "replaces"), (item.touches, "deletes rows of")):
+            for owner in filter(None, map(owners.get, names)):
+                evidence.proofs.setdefault(owner, f"the footer of {path} {does} its files")

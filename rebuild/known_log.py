@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from ..catalog.wire import lakelog_transaction_pb2 as wire
     from .evidence import FoundTransaction, TransactionId
-    from .scanned import OwnFile
+    from .scanned import Writing
     from .values import FileName
 
 _FACTS = (
@@ -46,12 +46,13 @@ class KnownLog:
         committed: By transaction id, its revision and commit time (µs).
         first: The lowest revision that its history tells of.
         live: Tables and paths of its live files.
-        removed: Files that transactions above the state took out.
+        removed: Files that transactions above the state took out, each with the revision.
         added: Facts of files that such transactions added.
         since: The revisions of those.
         splits: Revisions that are another transaction by a footer.
         schemas: By table and fingerprint.
         definitions: What the columns of tables are, as messages.
+        defined: The revisions that said it.
         applications: Their versions, less what was forgotten.
         has_applications: Whether all that the state says of them can be read.
         latest_us: The latest commit time.
@@ -64,12 +65,13 @@ class KnownLog:
     committed: dict[TransactionId, tuple[int, int]] = field(default_factory=dict)
     first: int = 0
     live: set[FileName] = field(default_factory=set)
-    removed: set[FileName] = field(default_factory=set)
+    removed: dict[FileName, int] = field(default_factory=dict)
     added: dict[FileName, dict[str, Any]] = field(default_factory=dict)
     since: dict[FileName, int] = field(default_factory=dict)
     splits: list[int] = field(default_factory=list)
     schemas: dict[tuple[str, bytes], SchemaEntry] = field(default_factory=dict)
     definitions: dict[str, bytes] = field(default_factory=dict)
+    defined: dict[str, int] = field(default_factory=dict)
     applications: Applications = field(default_factory=Applications)
     has_applications: bool = True
     latest_us: int = 0
@@ -77,11 +79,11 @@ class KnownLog:
     deletes: Deletes = field(default_factory=Deletes)
 
 
-def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
+def known_log(state: State | None, own: Iterable[Writing]) -> KnownLog | None:
     """All that a state says; None if a part of it can't be read.
 
     Args:
-        own: All files with lakelog metadata.
+        own: All that tells of transactions below `data/`.
     Requests: 1 GET a piece of the checkpoint.
     """
     try:
@@ -90,7 +92,7 @@ def known_log(state: State | None, own: Iterable[OwnFile]) -> KnownLog | None:
         return None
 
 
-def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
+def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
     """The same.
 
     Raises:
@@ -123,6 +125,7 @@ def read_whole(state: State, own: Iterable[OwnFile]) -> KnownLog:
         splits=splits,
         schemas=dict(state.schemas.entries),
         definitions={t: entry.message for t, entry in state.definitions.entries.items()},
+        defined={t: entry.revision for t, entry in state.definitions.entries.items()},
         applications=Applications() if applications is None else applications,
         has_applications=applications is not None,
         latest_us=state.committed_at_us,
@@ -145,7 +148,7 @@ def live_paths(state: State | None) -> list[str]:
 
 
 def outgrown(
-    state: State, history: Mapping[int, Collection[bytes]], own: Iterable[OwnFile]
+    state: State, history: Mapping[int, Collection[bytes]], own: Iterable[Writing]
 ) -> tuple[bool, list[int]]:
     """What the bases of data files say against a log: whether one lies above its head, and which of
     its revisions were another transaction when a file was begun. Either proves that it was longer,
@@ -173,7 +176,7 @@ def _applications(state: State) -> Applications | None:
         return None
 
 
-def same_log(item: OwnFile | FoundTransaction, state: State) -> bool:
+def same_log(item: Writing | FoundTransaction, state: State) -> bool:
     """Whether a file was written in the incarnation of a state."""
     log = state.log
     return log is not None and (item.log_id, item.incarnation) == (log.log_id, log.incarnation)
@@ -200,12 +203,13 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
             name = (action.remove.table, action.remove.path)
             known.live.discard(name)
             known.added.pop(name, None)
-            known.removed.add(name)
+            known.removed[name] = revision
         elif kind == "schema":
             _learn(known, action.schema, revision, transaction.key)
         elif kind == "definition":
             said = action.definition.SerializeToString(deterministic=True)
             known.definitions[action.definition.table] = said
+            known.defined[action.definition.table] = revision
         elif kind == "forget":
             _forget(known, action.forget)
     known.locations |= locations_of(message.actions)
@@ -214,7 +218,7 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
 def _add(known: KnownLog, table: str, facts: dict[str, Any], revision: int) -> None:
     name = (table, facts["path"])
     known.live.add(name)
-    known.removed.discard(name)
+    known.removed.pop(name, None)
     known.added[name] = facts
     known.since[name] = revision
 

@@ -8,7 +8,7 @@ from ..catalog.format.names import parse_data_file
 from .undecided import undecided_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .assemble import Assembled
     from .evidence import Evidence, FoundTransaction
@@ -31,12 +31,16 @@ def notes(
     lost: Sequence[str],
     old: OldLog,
     known: KnownLog | None,
+    doubts: Sequence[str],
+    damaged: Mapping[str, str],
 ) -> tuple[str, ...]:
     """All notes of a plan, the general ones last.
 
     Args:
         lost: Paths that are live in the old log and can't be taken over.
         known: What could be read of the old log.
+        doubts: Deletes of rows that may have held of files, in words.
+        damaged: Objects of row deletes and of actions that can't be read, each with the reason.
     """
     is_whole = known is not None and known.is_whole
     found = list(evidence.contradictions)
@@ -46,10 +50,13 @@ def notes(
             "order; they stand where epoch, revision and clock put them"
         )
     found += _cant_be_taken_over(lost)
+    found += _damaged(damaged)
+    found += _first(list(doubts), "more such doubts of deletes")
     if not is_whole:
         found += _lost_revisions(transactions, evidence)
         found += _gone(transactions, assembled)
         found += _unnamed(transactions)
+        found += _lost_objects(transactions)
     found += _risky(assembled)
     found += _rivalries(transactions, evidence)
     kept_nowhere = {"disproved", "excluded", "quarantined"}
@@ -100,6 +107,24 @@ def _cant_be_taken_over(lost: Sequence[str]) -> list[str]:
         return []
     return [
         f"Live in the old log, and damaged or gone: {_some(lost)}. They will not be live any more"
+    ]
+
+
+def _damaged(damaged: Mapping[str, str]) -> list[str]:
+    return _first(
+        [f"Can't be read, so what it says is lost: {why}" for _, why in sorted(damaged.items())],
+        "more objects that can't be read",
+    )
+
+
+def _lost_objects(transactions: dict[bytes, FoundTransaction]) -> list[str]:
+    short = [item for item in transactions.values() if item.lost_objects]
+    if not short:
+        return []
+    named = _some([item.transaction_id.hex() for item in short])
+    return [
+        f"{sum(item.lost_objects for item in short)} objects of actions are lost, of transactions "
+        f"{named}: what they said is not done again"
     ]
 
 
@@ -158,7 +183,7 @@ def _rivalries(transactions: dict[bytes, FoundTransaction], evidence: Evidence) 
     """Of which transactions at most one was committed, and nothing tells which."""
     found = []
     for transaction_id, (other, why) in sorted(evidence.rivals.items()):
-        paths = _some([file.path for file in transactions[transaction_id].files])
+        paths = _some([file.path for file in transactions[transaction_id].written])
         if transaction_id in evidence.undecided:
             what = f"{transaction_id.hex()} is left out; exclude the other one to have it instead"
         else:

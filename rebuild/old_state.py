@@ -23,13 +23,15 @@ from .values import RebuiltFile, derived_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from .assemble import Assembled
     from .evidence import Evidence, FoundTransaction, TransactionId
     from .known_log import KnownLog
+    from .moments import Moments
     from .scanned import Scan
     from .values import FileName, SchemaName
 
 
+# What a log says of a file, whatever its footer says.
+ROW: Final = ("partition", "first_clock", "last_clock", "schema_fingerprint")
 # Of a last commit that is lost nothing else tells: it looks like one that was never made.
 _NOT_HELD: Final = (
     "the old log, which can be read, doesn't hold it: it was never committed, unless the log has "
@@ -87,22 +89,17 @@ def _is_covered(item: FoundTransaction, known: KnownLog) -> bool:
     return known.first == 0 or (same and item.base_revision + 1 >= known.first)
 
 
-def close(
-    result: Assembled,
-    ordered: Iterable[FoundTransaction],
-    known: KnownLog,
-    scan: Scan,
-    rebuild_id: bytes,
-) -> list[str]:
+def close(moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes) -> list[str]:
     """Make the live files those of the old log, by one transaction more where footers lead to
     others. Of a log whose end is lost that holds for what it tells of: later transactions stand.
 
     Args:
-        ordered: The transactions that `result` was made of.
+        moments: Of the rebuild; the transaction goes to the end of its result.
         scan: The schemas of files that are added are put in.
     Returns:
         Paths that are live in the old log and can't be taken over: they are damaged, or gone.
     """
+    result = moments.result
     extra, wanted = result.live - known.live, set(known.live - result.live)
     if not known.is_whole:
         told = {
@@ -111,8 +108,9 @@ def close(
             if bytes.fromhex(item.transaction_id) in known.committed
             for file in item.files
         }
-        extra = (extra & told) | (known.removed & result.live)
-        wanted -= _replaced_later(ordered, wanted, known)
+        extra = (extra & told) | (known.removed.keys() & result.live)
+        extra = {name for name in extra if not _added_later(name, moments, known)}
+        wanted -= _replaced_later(moments.ordered, wanted, known)
     added, lost = _files_of(known, scan, wanted)
     if extra or added:
         result.append(
@@ -127,6 +125,19 @@ def close(
     return lost
 
 
+def _added_later(name: FileName, moments: Moments, known: KnownLog) -> bool:
+    """Whether a file was made live after all that the old log tells of it, by what it doesn't
+    hold."""
+    start = moments.result.lives[name][-1][0]
+    if start >= len(moments.ordered):
+        return False
+    item = moments.ordered[start]
+    if item.transaction_id in known.committed or not same_log(item, known.state):
+        return False
+    own = moments.evidence.revisions.get(item.transaction_id, item.head_revision + 1)
+    return own > known.removed.get(name, known.state.revision)
+
+
 def _replaced_later(
     ordered: Iterable[FoundTransaction], names: Collection[FileName], known: KnownLog
 ) -> set[FileName]:
@@ -137,7 +148,7 @@ def _replaced_later(
     for item in ordered:
         if item.transaction_id not in known.committed and same_log(item, known.state):
             for name in item.replaces.intersection(names):
-                later[name] = max(item.base_revision, later.get(name, -1))
+                later[name] = max(item.head_revision, later.get(name, -1))
     since = {name: known.since[name] for name in later if name in known.since}
     for table in {name[0] for name in later.keys() - since.keys()}:
         rows = known.state.files.table(table, whole=True)
@@ -154,9 +165,7 @@ def _files_of(
 ) -> tuple[list[RebuiltFile], list[str]]:
     if not wanted:
         return [], []
-    scanned = {file.path: file.add for file in scan.own}
-    scanned |= {file.path: file.add for file in (*scan.foreign, *scan.strays.values())}
-    scanned |= scan.elsewhere
+    scanned = scanned_files(scan)
     added: list[RebuiltFile] = []
     for table, row in facts_of(known, wanted):
         path = row["path"]
@@ -165,11 +174,17 @@ def _files_of(
         add = wire.Add.FromString(scanned[path])
         if not is_in_place(path) and (table, row["schema_fingerprint"]) not in known.schemas:
             row["schema_fingerprint"] = add.schema_fingerprint  # that of its own footer
-        if _keep_schema(known, scan, (table, row["schema_fingerprint"])):
+        if keep_schema(known, scan, (table, row["schema_fingerprint"])):
             schema = scan.schemas[table, row["schema_fingerprint"]]
-            added.append(_as_in_log(add, table, row, schema))
+            added.append(as_in_log(add, table, row, schema))
     done = {file.path for file in added}
     return added, sorted(path for _, path in wanted if path not in done)
+
+
+def scanned_files(scan: Scan) -> dict[str, bytes]:
+    """The `Add` of each file that can be used, serialized, by path."""
+    files = (*scan.own, *scan.foreign, *scan.strays.values())
+    return {file.path: file.add for file in files} | scan.elsewhere
 
 
 def facts_of(known: KnownLog, wanted: Collection[FileName]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -185,13 +200,13 @@ def facts_of(known: KnownLog, wanted: Collection[FileName]) -> Iterator[tuple[st
             yield table, facts[path]
 
 
-def _as_in_log(
+def as_in_log(
     add: wire.Add, table: str, row: Mapping[str, object], schema: EncodedSchema
 ) -> RebuiltFile:
     """A scanned file under the table, partition, clocks and schema that the log gives it."""
     footer = add.schema_fingerprint
     add.table = table
-    for name in ("partition", "first_clock", "last_clock", "schema_fingerprint"):
+    for name in ROW:
         setattr(add, name, row[name])
     if footer != add.schema_fingerprint and not tell_again(add, schema, footer):
         del add.row_groups[:]  # positions of columns may mean others
@@ -199,13 +214,13 @@ def _as_in_log(
     return RebuiltFile(add.path, table, add.size_bytes, add.row_count, fingerprint, body)
 
 
-def _keep_schema(
-    known: KnownLog,
+def keep_schema(
+    known: KnownLog | None,
     scan: Scan,
     name: SchemaName,
 ) -> bool:
     """Put the schema of a file in; whether it is known."""
-    entry = known.schemas.get(name)
+    entry = known.schemas.get(name) if known is not None else None
     if entry is not None:
         scan.schemas[name] = EncodedSchema(name[1], entry.message, entry.generations)
         return True

@@ -93,7 +93,7 @@ def _places(
     for transaction_id, item in kept.items():
         slot = evidence.revisions.get(transaction_id)
         if slot is None:
-            slot = item.base_revision + 1
+            slot = item.head_revision + 1
             earlier = bisect_left(latest.get(item.epoch, []), item.clock)
             if earlier:
                 slot = max(slot, evidence.revisions[known[item.epoch][earlier - 1].transaction_id])
@@ -130,9 +130,10 @@ def _constraints(
     }
     before: dict[TransactionId, set[TransactionId]] = defaultdict(set)
     for transaction_id, item in kept.items():
-        if item.base_transaction_id in kept:
-            before[transaction_id].add(item.base_transaction_id)
-        before[transaction_id].update(owners[name] for name in item.replaces if name in owners)
+        bases = {item.base_transaction_id, *(one.head[1] for one in item.said)}
+        before[transaction_id].update(bases & kept.keys())
+        names = item.replaces | item.touches
+        before[transaction_id].update(owners[name] for name in names if name in owners)
         before[transaction_id].discard(transaction_id)
     for items in _known_by_epoch(kept, evidence).values():
         for first, second in pairwise(items):

@@ -22,6 +22,7 @@ from ..catalog.format.names import (
     MAX_REVISION,
     check_id,
     check_path,
+    escape_name,
 )
 from ..catalog.format.objects import MAX_APP_ID_BYTES, MAX_TIME_US, OPERATIONS
 from ..catalog.format.segments import MAX_NUMBER
@@ -205,6 +206,8 @@ def check_plan(plan: RebuildPlan) -> RebuildPlan:
                 transaction.transaction_id,
             )
         _check_definitions(transaction)
+        for table in transaction.tables:
+            escape_name(table, "table")
         for file in transaction.files:
             check_path(file.path)
             if (file.table, file.fingerprint) not in known or not _fits(file):

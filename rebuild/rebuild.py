@@ -11,24 +11,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.locations import is_in_place
-from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_data_file
+from ..catalog.format.locations import is_in_place, path_at
+from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_own_file
 from ..catalog.format.objects import MAX_TIME_US
 from ..catalog.parallel import AT_ONCE
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source, refuse_refs
+from .again import Again
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .begun import as_begun
 from .carried import carry_over
-from .carried_deletes import carry_deletes
-from .elsewhere import read_elsewhere
+from .elsewhere import locations_of_all, read_elsewhere
 from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, live_paths, read_whole
+from .moments import Moments
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
 from .old_state import close, prove_by_log
 from .order import Ordered, order
+from .placed import place_deletes
 from .plan import RebuildPlan
 from .remains import known_remains
 from .renamed import claim_renamed, renamed_note
@@ -105,15 +107,16 @@ def plan_rebuild(
     claim_renamed(scan, old)
     rebuild_id = old.seal.rebuild_id if old.seal is not None else ambient.new_id()
     if back_to is None:
-        known = known_log(old.state, scan.own)
+        known = known_log(old.state, scan.written)
         log = LogReader(store, writer, database, ambient)
-        known = known or known_remains(log, old, scan.own)
+        known = known or known_remains(log, old, scan.written)
     else:
         state = last_state(store, writer, database, ambient, back_to, doubts=old.doubts)
-        known = replace(read_whole(state, scan.own), is_whole=True)
-    elsewhere = ""
-    if known is not None:
-        scan.elsewhere, elsewhere = read_elsewhere(place.wide, known, progress, at_once=at_once)
+        known = replace(read_whole(state, scan.written), is_whole=True)
+    where = f"{writer}/{database}"
+    scan.elsewhere, elsewhere = read_elsewhere(
+        place.wide, where, known, scan.said, progress, at_once=at_once
+    )
     weighed = _weigh(
         scan,
         known,
@@ -150,6 +153,7 @@ class _Weighed:
     left_out: list[LeftOut]
     lost: list[str]
     known: KnownLog | None
+    doubts: list[str]
 
 
 def _weigh(
@@ -163,7 +167,7 @@ def _weigh(
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
-    transactions, disagreeing = group(scan.own)
+    transactions, disagreeing = group(scan.written)
     evidence = prove(transactions)
     evidence.incarnation = incarnation
     if known is not None:
@@ -182,19 +186,20 @@ def _weigh(
         evidence,
         known_paths={info.key[len(folder) :] for info in scan.objects},
         latest_us=scan.newest_us + SKEW_US,
+        again=Again(scan, ordered.transactions, known),
     )
-    lost = (
-        close(assembled, ordered.transactions, known, scan, rebuild_id) if known is not None else []
-    )
+    moments = Moments(assembled, ordered.transactions, evidence, known)
+    lost = close(moments, known, scan, rebuild_id) if known is not None else []
     take_foreign(
         assembled,
         scan.foreign,
         include=include_foreign,
         transaction_id=derived_id(rebuild_id, "foreign"),
     )
-    if known is not None and assembled.transactions:  # else there is nothing to rebuild
-        carry_over(assembled, known, scan.schemas, rebuild_id)
-        carry_deletes(assembled, known, rebuild_id)
+    doubts: list[str] = []
+    if assembled.transactions:  # else there is nothing to rebuild
+        carry_over(moments, scan.schemas, rebuild_id)
+        doubts = place_deletes(moments, rebuild_id)
     found = [*scan.left_out, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
@@ -202,7 +207,7 @@ def _weigh(
     left_out = [
         doubted(item, scan.strays, is_whole=is_whole) for item in found if item.path not in live
     ]
-    return _Weighed(transactions, evidence, ordered, assembled, left_out, lost, known)
+    return _Weighed(transactions, evidence, ordered, assembled, left_out, lost, known, doubts)
 
 
 def _plan(
@@ -218,7 +223,7 @@ def _plan(
     writer, database = names
     seal = plan_seal(
         old,
-        scan.own,
+        scan.written,
         writer=writer,
         database=database,
         log_id=log_id,
@@ -234,6 +239,8 @@ def _plan(
         lost=weighed.lost,
         old=old,
         known=weighed.known,
+        doubts=weighed.doubts,
+        damaged=scan.damaged,
     )
     now = dt.timedelta(microseconds=place.ambient.now_us())
     return RebuildPlan(
@@ -257,8 +264,21 @@ def _plan(
             for (table, _), schema in scan.schemas.items()
         ),
         begun_at_us=min(max(0, scan.newest_us), MAX_TIME_US - 1),
-        locations=tuple(sorted(weighed.known.locations)) if weighed.known is not None else (),
+        locations=_locations(weighed, scan),
     )
+
+
+def _locations(weighed: _Weighed, scan: Scan) -> tuple[str, ...]:
+    """What the old log names; and what objects name, where files of the plan lie there."""
+    found = weighed.known.locations if weighed.known is not None else frozenset()
+    paths = {file.path for item in weighed.assembled.transactions for file in item.files}
+    said = {url for url in locations_of_all(None, scan.said) if _lies_below(paths, url)}
+    return tuple(sorted(found | said))
+
+
+def _lies_below(paths: Collection[str], url: str) -> bool:
+    prefix = path_at(url, "x")[:-1]
+    return any(path.startswith(prefix) for path in paths)
 
 
 def _known_schema(table: str, schema: EncodedSchema, known: KnownLog | None) -> KnownSchema:
@@ -284,7 +304,7 @@ def _next_incarnation(old: OldLog, scan: Scan, where: str) -> int:
 def _log_id(scan: Scan) -> bytes:
     """The log id that the newest footers name; of those that were written when there was a log."""
     newest = max(
-        scan.own,
+        scan.written,
         key=lambda file: (
             file.incarnation,
             file.base_revision >= 0,
@@ -300,7 +320,7 @@ def _log_id(scan: Scan) -> bytes:
 
 def _highest_epoch(scan: Scan) -> int:
     """Of all files, those that can't be read included: their names tell it too."""
-    names = (parse_data_file(info.key) for info in scan.objects)
+    names = (parse_own_file(info.key) for info in scan.objects)
     found = (name.epoch for name in names if name is not None)
     return max((epoch for epoch in found if epoch < MAX_FILE_EPOCH), default=0)
 
@@ -348,5 +368,5 @@ def _ruled_out(
         LeftOut(file.path, file.size_bytes, *verdicts[transaction_id], transaction_id.hex())
         for transaction_id, item in transactions.items()
         if transaction_id in verdicts
-        for file in item.files
+        for file in item.written
     ]

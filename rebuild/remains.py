@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ..catalog.log.listing import Listing
     from ..catalog.read.log_reader import LogReader
     from .old_log import OldLog
-    from .scanned import OwnFile
+    from .scanned import Writing
 
 _TRIES: Final = 16
 _AT_ONCE: Final = 256
 
 
-def known_remains(log: LogReader, old: OldLog, own: Iterable[OwnFile]) -> KnownLog | None:
+def known_remains(log: LogReader, old: OldLog, own: Iterable[Writing]) -> KnownLog | None:
     """What all that is left of a log says; None if that is nothing.
 
     Raises:
@@ -57,7 +57,7 @@ def known_remains(log: LogReader, old: OldLog, own: Iterable[OwnFile]) -> KnownL
 
 
 def _highest(
-    log: LogReader, listing: Listing, old: OldLog, own: Iterable[OwnFile]
+    log: LogReader, listing: Listing, old: OldLog, own: Iterable[Writing]
 ) -> KnownLog | None:
     """What the highest state says that can be read with all its parts."""
     target = old.head
@@ -130,7 +130,7 @@ def _may_follow(before: DecodedTransaction, found: DecodedTransaction) -> bool:
 
 
 def _are_ours(
-    state: State, transactions: Sequence[DecodedTransaction], own: Iterable[OwnFile]
+    state: State, transactions: Sequence[DecodedTransaction], own: Iterable[Writing]
 ) -> bool:
     """Whether transactions say whose log they are of, or files that were written in one or on top
     of it.

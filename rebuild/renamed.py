@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from .scanned import OwnObject
+
 if TYPE_CHECKING:
     from .old_log import OldLog
-    from .scanned import OwnFile, Scan
+    from .scanned import Scan, Writing
 
 _Head = tuple[bytes, int, int]  # log id, incarnation, revision
 
@@ -24,7 +26,7 @@ def claim_renamed(scan: Scan, old: OldLog) -> None:
     """Move the files that are this log's own, but for the name, from those left out to `own`."""
     top: dict[bytes, tuple[int, int]] = {}
     heads: dict[_Head, set[bytes]] = defaultdict(set)
-    for file in scan.own:
+    for file in scan.written:
         top[file.log_id] = max(top.get(file.log_id, (0, 0)), (file.incarnation, file.base_revision))
         heads[_head(file)].add(file.base_transaction_id)
     if old.log_id:
@@ -48,14 +50,19 @@ def claim_renamed(scan: Scan, old: OldLog) -> None:
             elsewhere.add(file.transaction_id)
             continue
         claimed.add(file.path)
-        scan.own.append(file)
-        scan.schemas[file.table, file.fingerprint] = item.schema
-        del scan.strays[file.path], scan.renamed[file.path]
+        if isinstance(file, OwnObject):
+            scan.said.append(file)
+        else:
+            assert item.schema is not None
+            scan.own.append(file)
+            scan.schemas[file.table, file.fingerprint] = item.schema
+            del scan.strays[file.path]
+        del scan.renamed[file.path]
     scan.left_out = [item for item in scan.left_out if item.path not in claimed]
     scan.claimed += len(claimed)
 
 
-def _head(file: OwnFile) -> _Head:
+def _head(file: Writing) -> _Head:
     return file.log_id, file.incarnation, file.base_revision
 
 

@@ -1,7 +1,8 @@
 """Which transactions can't have been committed, or not both of two. Pure.
 
-Two transactions are rivals if both replace one file (a file is removed once), or both carry one
-version of one application (the second would be skipped); unless one of them was begun on a head
+Two transactions are rivals if both replace one file (a file is removed once), both carry one
+version of one application (the second would be skipped), or both define the columns of a table in
+the place of one definition (the second would be refused); unless one of them was begun on a head
 that held the other: then the file was added again, or the application forgotten, in between.
 
 - A rival of a proven one can't have been committed, if what both did can't have been done again: a
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import parse_data_file
+from .evidence import of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _REPLACE: Final = "replace"
 _VERSION: Final = "version"
+_DEFINE: Final = "define"
 _Matter = tuple[str, str, Any]  # what only one can have done: with a table's file, an application
 
 
@@ -83,6 +86,11 @@ def _matters(item: FoundTransaction, evidence: Evidence) -> list[_Matter]:
     found: list[_Matter] = [(_REPLACE, table, path) for table, path in sorted(item.replaces)]
     if item.app_id and item.transaction_id not in evidence.forgotten:
         found.append((_VERSION, item.app_id, item.app_version))
+    found += [
+        (_DEFINE, one.table, one.definition_before)
+        for one in item.said
+        if any(of_kind(one.actions, "definition"))
+    ]
     return found
 
 
@@ -90,6 +98,8 @@ def _in_words(matter: _Matter) -> str:
     kind, whose, what = matter
     if kind == _REPLACE:
         return f"both replace {what}"
+    if kind == _DEFINE:
+        return f"both define the columns of table {whose!r} in the place of the same ones"
     return f"both are version {what} of application {whose!r}"
 
 
@@ -109,10 +119,9 @@ def _weigh(
         if not again and not split and _is_once(matter, item, other):
             evidence.disprove(item, why)
             return
-        if matter[0] == _REPLACE and not split and not again:
-            evidence.undecided[item.transaction_id] = (
-                f"{why}; but the file may have been added again between the two"
-            )
+        if matter[0] != _VERSION and not split and not again:
+            what = "file may have been added" if matter[0] == _REPLACE else "columns may have been"
+            evidence.undecided[item.transaction_id] = f"{why}; but the {what} again between the two"
             return
     for matter, other in sorted(rivals, key=lambda rival: rival[0][0] != _VERSION)[:1]:
         why = _in_words(matter)
@@ -129,7 +138,7 @@ def _is_once(matter: _Matter, item: FoundTransaction, other: FoundTransaction) -
     """Whether only one of two rivals can have been committed."""
     kind, _, path = matter
     if kind != _REPLACE:
-        return True
+        return kind == _VERSION
     name = None if is_in_place(path) else parse_data_file(path)
     return name is not None and name.epoch < min(item.epoch, other.epoch)
 

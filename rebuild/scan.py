@@ -21,8 +21,10 @@ from ..catalog.format.names import (
     base_folder,
     check_path,
     data_path,
+    parse_actions_file,
     parse_data_file,
     parse_deletes_file,
+    parse_own_file,
     place_of,
 )
 from ..catalog.format.objects import OPERATIONS
@@ -30,6 +32,7 @@ from ..catalog.format.schema import encode_schema
 from ..catalog.parallel import AT_ONCE
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
+from .scan_objects import ObjectOf, own_path, read_objects
 from .scanned import ForeignFile, OwnFile, RenamedFile, Scan, micros
 from .spelling import Spelling
 from .values import MAX_FILE_EPOCH, LeftOut
@@ -70,22 +73,24 @@ def scan_data(
         named: Paths that the log knows: the store may show them in other spellings.
     Raises:
         StorageError: The store failed.
-    Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET an object; 1 HEAD for each that is shown
-        in another spelling.
+        UnsupportedFeature: A later version wrote an object of actions.
+    Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET a file, 1 for each other object; 1 HEAD
+        for each that is shown in another spelling.
     """
     folder = base_folder(writer, database)
     listed = list_data(store, writer, database)
     spelling = Spelling(store, folder, {info.key[len(folder) :] for info in listed})
     spelling.learn(named)
     scan = Scan(digest=data_digest(listed))
-    candidates = []
+    candidates: list[ObjectInfo] = []
+    objects: list[ObjectInfo] = []
     for info in listed:
         path = info.key[len(folder) :]
         reason = _not_a_candidate(path)
-        if parse_deletes_file(path) is not None:
-            continue  # the old log says what it means
         if reason:
             scan.left_out.append(LeftOut(path, info.size_bytes, "ignored", reason))
+        elif parse_deletes_file(path) is not None or parse_actions_file(path) is not None:
+            objects.append(info)
         else:
             candidates.append(info)
     for done, footer in enumerate(read_footers(store, candidates, at_once=at_once), 1):
@@ -96,6 +101,8 @@ def scan_data(
         _sort_in(scan, footer, spelling.logged.get(path, path), writer, database)
         if progress is not None:
             progress(done, len(candidates), "footers read")
+    for item in read_objects(store, objects, folder, at_once=at_once):
+        _sort_in_object(scan, item, spelling, writer, database)
     logged = {folder + path: folder + name for path, name in spelling.logged.items()}
     scan.objects = [
         replace(info, key=logged[info.key]) if info.key in logged else info for info in listed
@@ -147,8 +154,32 @@ def _sort_in(scan: Scan, footer: FooterOf, path: str, writer: str, database: str
         _sort_in_foreign(scan, path, info, parsed)
 
 
+def _sort_in_object(
+    scan: Scan, item: ObjectOf, spelling: Spelling, writer: str, database: str
+) -> None:
+    path = item.info.key[len(spelling.folder) :]
+    if item.meta is None or item.found is None:
+        scan.damaged[path] = item.problem
+        scan.left_out.append(_left_out(path, item.info.size_bytes, "quarantined", item.problem))
+        return
+    with contextlib.suppress(InvalidName, InvalidPath):
+        path = spelling.of(path, own_path(item.meta, path))
+    found = replace(item.found, path=path)
+    for action in found.actions:
+        if action.WhichOneof("kind") == "row_deletes":
+            action.row_deletes.object = path
+    misplaced = _misplaced(path, item.meta)
+    problem = misplaced or _misnamed(item.meta, writer, database)
+    if not problem:
+        scan.said.append(found)
+        return
+    scan.left_out.append(_left_out(path, item.info.size_bytes, "quarantined", problem))
+    if not misplaced:
+        scan.renamed[path] = RenamedFile(found, None)
+
+
 def _left_out(path: str, size_bytes: int, kind: str, reason: str) -> LeftOut:
-    own = parse_data_file(path)
+    own = parse_own_file(path)
     transaction_id = own.transaction_id.hex() if own is not None else ""
     return LeftOut(path, size_bytes, kind, reason, transaction_id)  # type: ignore[arg-type]
 
@@ -197,7 +228,7 @@ def _misplaced(path: str, meta: FooterMetadata) -> str:
     if problem:
         return f"its lakelog metadata can't be true: {problem}"
     try:
-        own = _own_path(meta)
+        own = _own_path(meta) if parse_data_file(path) is not None else own_path(meta, path)
     except (InvalidName, InvalidPath) as error:
         return f"its lakelog metadata can't be true: {error.message}"
     if path == own:

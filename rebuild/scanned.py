@@ -6,12 +6,13 @@ Source: docs/format.md, section 8.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from ..catalog.format.schema import EncodedSchema
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
     from ..store import ObjectInfo
     from .values import LeftOut
 
@@ -60,6 +61,46 @@ class OwnFile(ScannedFile):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnObject:
+    """An object of row deletes or of actions, at its place: it says of its transaction what a data
+    file would. Fields as in `FooterMetadata`, and:
+
+    Attributes:
+        actions: What it says.
+        objects: How many objects of actions the transaction has; 0 if this is one of row deletes.
+        definition_before: Name of the definition that it takes the place of; empty for none.
+        head: The newest revision that was known when it was written, and the id of its last
+            transaction; -1 for none.
+    """
+
+    path: str
+    size_bytes: int
+    modified_at_us: int | None
+    table: str
+    transaction_id: bytes
+    number: int
+    base_revision: int
+    base_transaction_id: bytes
+    epoch: int
+    last_clock: int
+    log_id: bytes
+    incarnation: int
+    slot_seed: bytes = field(repr=False)
+    app_id: str
+    app_version: int
+    base_app_version: int
+    operation: str
+    actions: tuple[wire.Action, ...] = field(repr=False)
+    objects: int
+    definition_before: bytes
+    head: tuple[int, bytes]
+
+
+# Whatever a transaction has written for itself below `data/`.
+Writing: TypeAlias = OwnFile | OwnObject
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignFile(ScannedFile):
     """A file without lakelog metadata, in a table's folder: table and partition are those of its
     path.
@@ -68,10 +109,11 @@ class ForeignFile(ScannedFile):
 
 @dataclass(frozen=True, slots=True)
 class RenamedFile:
-    """A file that lakelog wrote under the name of another writer or database."""
+    """A file that lakelog wrote under the name of another writer or database; an object has no
+    schema."""
 
-    file: OwnFile
-    schema: EncodedSchema
+    file: Writing
+    schema: EncodedSchema | None
 
 
 @dataclass(slots=True)
@@ -82,10 +124,12 @@ class Scan:
         digest: Of the names and sizes of all objects, as the store shows them.
         objects: All, under the names that the log knows them by.
         own, foreign: Files that can be used.
+        said: Objects of row deletes and of actions that can be.
+        damaged: Those that can't be read, by path, each with the reason.
         strays: Sound files that are not where their names and footers say, by path: only a log
             that names them makes them count.
         renamed: Those of the strays that only name another writer or database, by path.
-        claimed: How many files of `own` do that, and are of this log all the same.
+        claimed: How many of `own` and `said` do that, and are of this log all the same.
         left_out: All but `own` and `foreign`, each with the reason.
         schemas: By table and fingerprint.
         elsewhere: Of files that lie elsewhere and are live in the old log their `Add`, serialized,
@@ -96,6 +140,8 @@ class Scan:
     objects: list[ObjectInfo] = field(default_factory=list)
     own: list[OwnFile] = field(default_factory=list)
     foreign: list[ForeignFile] = field(default_factory=list)
+    said: list[OwnObject] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
     strays: dict[str, ForeignFile] = field(default_factory=dict)
     renamed: dict[str, RenamedFile] = field(default_factory=dict)
     claimed: int = 0
@@ -104,9 +150,14 @@ class Scan:
     elsewhere: dict[str, bytes] = field(default_factory=dict)
 
     @property
+    def written(self) -> list[Writing]:
+        """All that tells of transactions."""
+        return [*self.own, *self.said]
+
+    @property
     def incarnation(self) -> int:
         """The highest that a footer names; 0 for none."""
-        return max((file.incarnation for file in self.own), default=0)
+        return max((item.incarnation for item in self.written), default=0)
 
     @property
     def newest_us(self) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .old_log import OldLog
-    from .scanned import OwnFile
+    from .scanned import Writing
 
 _OPENINGS: Final = 32  # so many of the newest are taken to be alive
 _AHEAD: Final = AHEAD  # commits of theirs that no footer tells of
@@ -26,7 +26,7 @@ _NOBODYS: Final = bytes(16)
 
 def plan_seal(
     old: OldLog,
-    own: Iterable[OwnFile],
+    own: Iterable[Writing],
     *,
     writer: str,
     database: str,
@@ -37,7 +37,7 @@ def plan_seal(
     """How the present incarnation will be ended.
 
     Args:
-        own: All files with lakelog metadata.
+        own: All that tells of transactions below `data/`.
         log_id: Of the log.
         top_epoch: The highest that is seen anywhere.
         is_whole: Whether the head is the end that footers know.
@@ -70,7 +70,7 @@ def _agreed_name(old: OldLog, writer: str, database: str) -> SlotName:
 
 
 def _promised(
-    own: Iterable[OwnFile], old: OldLog, at: SlotName, *, is_whole: bool
+    own: Iterable[Writing], old: OldLog, at: SlotName, *, is_whole: bool
 ) -> tuple[SlotName, ...]:
     """Names that a living committer may still use, as far as footers tell: above the head, for what
     stands below must go on being read."""

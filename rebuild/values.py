@@ -71,6 +71,7 @@ class RebuiltTransaction:
         forgotten: Tables and fingerprints of schemas that the log knows no more after it.
         definitions: What it says of the columns of tables, as messages.
         deletes: Deletes of rows that it names, as actions.
+        tables: That the log knows no more after it.
     """
 
     revision: int
@@ -91,6 +92,7 @@ class RebuiltTransaction:
     forgotten: tuple[SchemaName, ...] = ()
     definitions: tuple[bytes, ...] = field(default=(), repr=False)
     deletes: tuple[bytes, ...] = field(default=(), repr=False)
+    tables: tuple[str, ...] = ()
 
     @property
     def removes(self) -> tuple[FileName, ...]:

@@ -51,7 +51,8 @@ def deletes_objects(
         first: The number of the first object among the files of the transaction.
     """
     table = bitmaps[0][0].table
-    meta = footer_of(session, intent, base, table, pa.schema([]), (0, 0))
+    meta = footer_of(session, intent, base, table, pa.schema([]), session.clock())
+    meta = replace(meta, operation=intent.operation or "delete")
     folder = base_folder(session.writer_id, session.database)
     found = DeletesObjects([], [])
     for number, some in enumerate(_in_parts(bitmaps), start=first):

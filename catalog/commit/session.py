@@ -34,6 +34,7 @@ from .committer import Committer
 from .meaning import check_commit, refuse_other
 from .queue import CommitQueue
 from .readable import Readable
+from .telling import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -279,10 +280,11 @@ class Session:
         return self._ambient.in_background
 
     def commit(self, intent: Intent) -> CommitInfo:
-        """Commit what a transaction gathered (perhaps with others'); then a checkpoint, if one is
-        due."""
+        """Commit what a transaction gathered (perhaps with others'), once it is told where a
+        rebuild finds it; then a checkpoint, if one is due."""
         self.check_process()
         check_commit(intent, self.operations)
+        tell(self, intent)
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:

@@ -42,6 +42,11 @@ def encode_deletes(
         base_transaction_id=meta.base_transaction_id,
         epoch=meta.epoch,
         slot_seed=meta.slot_seed,
+        app_id=meta.app_id,
+        app_version=meta.app_version,
+        base_app_version=meta.base_app_version,
+        operation=meta.operation,
+        clock=meta.last_clock,
     )
     offset = 0
     for item, bitmap in found:
@@ -84,11 +89,15 @@ def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, wire.DeletesO
         base_revision=message.base_revision,
         base_transaction_id=message.base_transaction_id,
         epoch=message.epoch,
-        first_clock=0,
-        last_clock=0,
+        first_clock=message.clock,
+        last_clock=message.clock,
         schema=pa.schema([]),
         log_id=frame.log.log_id,
         incarnation=frame.log.incarnation,
         slot_seed=message.slot_seed,
+        app_id=message.app_id,
+        app_version=message.app_version,
+        base_app_version=message.base_app_version,
+        operation=message.operation,
     )
     return meta, message

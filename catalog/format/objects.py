@@ -112,7 +112,7 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     parse_message(message, frame.message, key)
     newer = has_unknown_fields(message)
     for action in message.actions:
-        _check_known(action, key, newer=newer)
+        check_known(action, key, newer=newer)
     _check_head(message, name, key)
     _check_commit(message, key)
     batches: dict[int, tuple[Piece, ...]] = {}
@@ -121,12 +121,12 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
         if kind == "add_batch":
             batches[position] = _batch(action.add_batch, frame.attachments, key)
         elif kind is not None:
-            _CHECKS[kind](getattr(action, kind), key)
+            CHECKS[kind](getattr(action, kind), key)
     _check_special(message, frame.log.incarnation, key)
     return DecodedTransaction(message, frame.digest, key, frame.log, batches)
 
 
-def _check_known(action: wire.Action, key: str, *, newer: bool) -> None:
+def check_known(action: wire.Action, key: str, *, newer: bool) -> None:
     """Refuse what a later version has brought in."""
     kind = action.WhichOneof("kind")
     if newer and any(found.field_number != _OPTIONAL for found in unknown_fields(action)):
@@ -281,7 +281,7 @@ def _check_features(names: Any, key: str) -> None:
     _require(sane, key, "requires features of names that can't be")
 
 
-_CHECKS: Final[dict[str, Any]] = {
+CHECKS: Final[dict[str, Any]] = {
     "add": _check_add,
     "remove": _check_file,
     "schema": _check_schema,

@@ -7,7 +7,7 @@ Source: docs/format.md, sections 5.1 and 10.5; docs/changing.md, "Going back".
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +96,21 @@ def count_again(again: Iterable[Rows]) -> int:
 
 def _live(rows: Rows) -> pa.Table:
     return rows.files if rows.live is None else pc.filter(rows.files, array(rows.live))
+
+
+_FACTS: Final = (
+    *("table", "path", "partition", "size_bytes", "row_count", "schema_fingerprint"),
+    *("first_clock", "last_clock", "footer_bytes", "footer_digest"),
+)
+
+
+def adds_again(again: Iterable[Rows]) -> list[wire.Action]:
+    """An action for each file, without what describes it."""
+    return [
+        wire.Action(add=wire.Add(**dict(zip(_FACTS, values, strict=True))))
+        for rows in again
+        for values in zip(*(_live(rows).column(n).to_pylist() for n in _FACTS), strict=True)
+    ]
 
 
 def named_for_now(again: Iterable[Rows], live: Collection[str]) -> list[wire.Action]:

@@ -6,7 +6,7 @@ Source: docs/format.md, sections 4.1 and 5.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import UsageError
 from ..format.frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
@@ -23,7 +23,7 @@ from .lookup import schemas_with
 from .operations import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -36,6 +36,18 @@ if TYPE_CHECKING:
 BATCH_FROM_FILES: Final = 256
 BATCH_FROM_BYTES: Final = 1 << 20
 _SAID_BYTES: Final = 8 << 10  # more than a commit says of itself
+
+
+class Told(NamedTuple):
+    """What objects of actions say of the moment in which they were written.
+
+    Attributes:
+        head: The newest revision that was known, and the id of its last transaction.
+        clock: First and last reading.
+    """
+
+    head: tuple[int, bytes]
+    clock: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -63,6 +75,11 @@ class Intent:
         counted: By table and path the revision at which all rows of a file were found deleted that
             goes therefore.
         onto: Digest of the only head that it may follow; empty: any.
+        base: The head that it was begun on, as its files say: revision, id of the last transaction,
+            version of the application; None: it has none.
+        files: How many files were written for it: the number that is free.
+        named: Tables and paths of removals that footers of these files tell.
+        told: Once its objects of actions were put: what they say, the same each time.
     """
 
     transaction_id: bytes
@@ -82,6 +99,10 @@ class Intent:
     last: list[wire.Action] = field(default_factory=list)
     counted: dict[tuple[str, str], int] = field(default_factory=dict)
     onto: bytes = b""
+    base: tuple[int, bytes, int] | None = None
+    files: int = 0
+    named: Collection[tuple[str, str]] = ()
+    told: Told | None = None
 
     def rely_on(self, tables: Iterable[str], revision: int) -> None:
         """Files of tables go: rows that come in their place are of what was there at a revision."""

@@ -19,7 +19,12 @@ import pyarrow as pa
 from ...errors import CorruptError, InvalidParquet, LostTail, ObjectNotFound
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.names import base_folder, parse_deletes_file, parse_own_file
+from ..format.names import (
+    base_folder,
+    parse_actions_file,
+    parse_deletes_file,
+    parse_own_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,15 +124,18 @@ def newest(infos: Iterable[ObjectInfo], *, each_epoch: bool = False) -> list[Obj
 
 
 def read_meta(store: Store, info: ObjectInfo) -> FooterMetadata | None:
-    """What lakelog wrote into a file's footer, or an object of row deletes; None if it can't be
-    read, or there is nothing.
+    """What lakelog wrote into a file's footer, or an object of row deletes or of actions; None if
+    it can't be read, or there is nothing.
 
     Requests: 1 or 2 GET.
     """
     from ..data.footers.read import read_footer
+    from ..format.actions_object import decode_actions
     from ..format.deletes_object import decode_deletes
 
     try:
+        if parse_actions_file(info.key) is not None:
+            return decode_actions(store.get(info.key), info.key)[0]
         if parse_deletes_file(info.key) is not None:
             return decode_deletes(store.get(info.key), info.key)[0]
         return read_footer(store, info.key, info.size_bytes).meta

@@ -1,0 +1,92 @@
+"""What a transaction does that no footer of its data files tells: what a rebuild could not know if
+the log were lost. Pure.
+
+Told by footers are the files that were written for it, with their schemas and what they replace; by
+objects of row deletes the deletes that they are of. All else is untold: other files that become
+live, removals that nothing replaces, definitions, tombstones, what is forgotten, and the version of
+an application without any data.
+
+Source: docs/format.md, section 8.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..format.actions_object import tables_of
+from ..wire import lakelog_transaction_pb2 as wire
+from .again import adds_again
+from .validate import is_own_file
+
+if TYPE_CHECKING:
+    from .build import Intent
+
+_NO_TABLE = ""
+
+
+def untold(intent: Intent) -> dict[str, list[wire.Action]]:
+    """The untold actions by table; those that are of none under the empty name. What becomes of a
+    file is said once, behind all else: live, or not.
+    """
+    found: dict[str, list[wire.Action]] = {}
+    own_schemas = _schemas_of_own_files(intent)
+    for action in intent.actions:
+        kind = action.WhichOneof("kind")
+        if kind in ("add", "remove"):
+            continue
+        if kind == "schema" and (action.schema.table, action.schema.fingerprint) in own_schemas:
+            continue
+        if kind == "forget":
+            _put_forget(found, action.forget)
+            continue
+        tables = tables_of(action)
+        if tables is not None:
+            for table in tables or (_NO_TABLE,):
+                found.setdefault(table, []).append(action)
+    for action in _fates(intent):
+        item = getattr(action, str(action.WhichOneof("kind")))
+        found.setdefault(item.table, []).append(action)
+    return found
+
+
+def _schemas_of_own_files(intent: Intent) -> set[tuple[str, bytes]]:
+    own = {intent.transaction_id}
+    return {
+        (action.add.table, action.add.schema_fingerprint)
+        for action in intent.actions
+        if action.WhichOneof("kind") == "add" and is_own_file(action.add.path, own)
+    }
+
+
+def _put_forget(found: dict[str, list[wire.Action]], forget: wire.Forget) -> None:
+    """A `Forget` for each table. Applications have none, for times of commits don't come
+    back; nor have schemas, for only a rebuild forgets one by one."""
+    for table in forget.tables:
+        found.setdefault(table, []).append(wire.Action(forget=wire.Forget(tables=[table])))
+
+
+def _fates(intent: Intent) -> list[wire.Action]:
+    """What becomes of files in the end, where footers don't tell."""
+    own = {intent.transaction_id}
+    named = set(intent.named)
+    first: dict[tuple[str, str], str] = {}
+    last: dict[tuple[str, str], wire.Action] = {}
+    for action in intent.actions:
+        kind = action.WhichOneof("kind")
+        if kind in ("add", "remove"):
+            item = getattr(action, kind)
+            first.setdefault((item.table, item.path), kind)
+            last[item.table, item.path] = action
+    for action in adds_again(intent.again):
+        last[action.add.table, action.add.path] = action
+    found = []
+    for file, action in last.items():
+        kind, is_own = action.WhichOneof("kind"), is_own_file(file[1], own)
+        if kind == "add" and not is_own:
+            add = wire.Add()
+            add.CopyFrom(action.add)
+            del add.row_groups[:]
+            found.append(wire.Action(add=add))
+        elif kind == "remove" and file not in named and (is_own or first[file] == "remove"):
+            found.append(action)
+    return found

@@ -1,0 +1,124 @@
+"""Tombstones in the rebuilt log. Revisions are other ones there, so where one would hold of other
+files than it did, it names those that it held of. Pure, but for the pieces of the state.
+
+Source: docs/format.md, sections 5.6, 8.1 and 10.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.log.deletes import message_of, tombstone_of
+from ..catalog.wire import lakelog_transaction_pb2 as wire
+from .evidence import of_kind
+from .moments import is_before
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..catalog.log.deletes import Tombstone
+    from .moments import Moment, Moments
+    from .placed import Placed
+
+_PATHS_IN_ONE: Final = 5_000
+_NAMED: Final = 3
+_Found = tuple["Tombstone", "Moment", int | None]
+
+
+class TombstonesPlaced:
+    """Places all tombstones that hold of anything."""
+
+    def __init__(self, moments: Moments, placed: Placed) -> None:
+        self._moments = moments
+        self._placed = placed
+        self._forgotten: dict[str, int] = {}
+        for item in moments.result.transactions:
+            self._forgotten.update(dict.fromkeys(item.tables, item.revision))
+        self._live: dict[str, dict[str, Moment | None]] = {}
+        for name in moments.result.live:
+            self._live.setdefault(name[0], {})[name[1]] = moments.of_live(name)
+
+    def place(self) -> None:
+        """Do it."""
+        for found in self._all():
+            self._place(*found)
+
+    def _all(self) -> Iterator[_Found]:
+        """Each with its moment, and the revision of the new log that is its own."""
+        known = self._moments.known
+        said: dict[tuple[str, str, bytes], list[tuple[int, Tombstone]]] = {}
+        others: list[_Found] = []
+        for revision, item in enumerate(self._moments.ordered):
+            is_known = known is not None and (
+                known.is_whole or item.transaction_id in known.committed
+            )
+            for number, found in enumerate(of_kind(item.actions, "tombstone")):
+                tombstone = tombstone_of(found, revision, number, "")
+                if is_known:
+                    said.setdefault(_content(tombstone), []).append((revision, tombstone))
+                elif revision >= self._forgotten.get(found.table, -1):
+                    others.append((tombstone, self._moments.of_transaction(item), revision))
+        for tombstone in self._of_log():
+            moment = self._moments.in_log(tombstone.revision)
+            places = said.get(_content(tombstone), [])
+            own = next((one for one in places if self._moments.of_place(one[0]) == moment), None)
+            if own is not None:
+                places.remove(own)
+            yield tombstone, moment, None if own is None else own[0]
+        for places in said.values():  # of tables that were forgotten since
+            for revision, tombstone in places:
+                item = self._moments.ordered[revision]
+                if known is not None and item.transaction_id in known.committed:
+                    yield tombstone, self._moments.of_transaction(item), revision
+        yield from others
+
+    def _of_log(self) -> Iterable[Tombstone]:
+        known = self._moments.known
+        if known is None:
+            return
+        for table in sorted(known.deletes.tombstones):
+            yield from known.deletes.of_table(table)
+
+    def _place(self, tombstone: Tombstone, moment: Moment, own: int | None) -> None:
+        files = self._live.get(tombstone.table, {})
+        if tombstone.paths:
+            files = {path: files[path] for path in tombstone.paths if path in files}
+        order = {path: None if at is None else is_before(at, moment) for path, at in files.items()}
+        held = {path for path, first in order.items() if first}
+        doubted = sorted(path for path, at in files.items() if at and order[path] is None)
+        if own is not None:
+            lives = self._moments.result.lives
+            there = {path for path in files if lives[tombstone.table, path][-1][0] < own}
+            if there <= held:
+                self._put(own, tombstone)
+                held -= there
+            elif 0 < len(there & held) <= _PATHS_IN_ONE:
+                self._put(own, replace(tombstone, paths=_sorted(there & held)))
+                held -= there
+        if doubted:
+            more = f" and {len(doubted) - _NAMED} more" if len(doubted) > _NAMED else ""
+            self._placed.doubts.append(
+                f"Whether {', '.join(doubted[:_NAMED])}{more} came before the delete of rows with "
+                f"{tombstone.predicate[:200]!r} in table {tombstone.table!r}, nothing tells: their "
+                "rows are not deleted by it"
+            )
+        paths = _sorted(held)
+        for start in range(0, len(paths), _PATHS_IN_ONE):
+            some = replace(tombstone, paths=paths[start : start + _PATHS_IN_ONE])
+            self._placed.rest.append(_action(some))
+
+    def _put(self, revision: int, tombstone: Tombstone) -> None:
+        self._placed.at[revision].append(_action(tombstone))
+
+
+def _content(tombstone: Tombstone) -> tuple[str, str, bytes]:
+    return tombstone.table, tombstone.predicate, tombstone.columns
+
+
+def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(paths, key=str.encode))
+
+
+def _action(tombstone: Tombstone) -> bytes:
+    return wire.Action(tombstone=message_of(tombstone)).SerializeToString(deterministic=True)

@@ -1,0 +1,111 @@
+"""When a file came to be live, and when rows were deleted: which of the two was first decides
+whether a tombstone holds of a file. Pure.
+
+Where the old log, or footers, tell both revisions, that is certain. Else a revision that stood
+before the delete may tell, or the epoch. Where nothing does, the delete is not taken to hold: a row
+that comes back can be deleted again.
+
+Source: docs/format.md, sections 5.6 and 8.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .assemble import Assembled
+    from .evidence import Evidence, FoundTransaction
+    from .known_log import KnownLog
+    from .values import FileName
+
+
+class Moment(NamedTuple):
+    """A place in the history of a log, as far as it is known.
+
+    Attributes:
+        incarnation: Whose revisions are counted.
+        epoch: Of the committer; 0 where only the revision counts.
+        revision: Its own; None if nothing tells.
+        after: A revision that stood before it; -1 for none.
+    """
+
+    incarnation: int
+    epoch: int
+    revision: int | None
+    after: int
+
+
+def is_before(file: Moment, delete: Moment) -> bool | None:
+    """Whether a file was there before a delete; None if nothing tells."""
+    if file.incarnation != delete.incarnation:
+        return file.incarnation < delete.incarnation
+    if file.revision is not None and delete.revision is not None:
+        return file.revision < delete.revision
+    if file.revision is not None and file.revision <= delete.after:
+        return True
+    if delete.revision is not None and delete.revision <= file.after:
+        return False
+    if file.epoch and delete.epoch and file.epoch != delete.epoch:
+        return file.epoch < delete.epoch
+    return None
+
+
+@dataclass(slots=True)
+class Moments:
+    """Tells the moments of a rebuild.
+
+    Attributes:
+        ordered: The transactions that `result` was made of, by revision of the new log.
+        known: What the old log says; None for nothing.
+    """
+
+    result: Assembled
+    ordered: list[FoundTransaction]
+    evidence: Evidence
+    known: KnownLog | None
+    _revisions: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def in_log(self, revision: int) -> Moment:
+        """That of a revision of the old log."""
+        assert self.known is not None
+        log = self.known.state.log
+        return Moment(0 if log is None else log.incarnation, 0, revision, revision - 1)
+
+    def of_transaction(self, item: FoundTransaction) -> Moment:
+        """That of a transaction."""
+        place = self.known and self.known.committed.get(item.transaction_id)
+        if place:
+            return self.in_log(place[0])
+        revision = self.evidence.revisions.get(item.transaction_id)
+        return Moment(item.incarnation, item.epoch, revision, item.head_revision)
+
+    def of_place(self, revision: int) -> Moment | None:
+        """That of a revision of the new log; None if no transaction of the old one stands there."""
+        known = revision < len(self.ordered)
+        return self.of_transaction(self.ordered[revision]) if known else None
+
+    def of_live(self, name: FileName) -> Moment | None:
+        """That of a live file; None if nothing tells at all."""
+        start = self.result.lives[name][-1][0]
+        is_own = start < len(self.ordered)
+        if self.known is not None and name in self.known.live:
+            item = self.ordered[start] if is_own else None
+            if item is None or item.transaction_id in self.known.committed or self.known.is_whole:
+                return self.in_log(self.revisions(name[0]).get(name[1], 0))
+        return self.of_place(start)
+
+    def revisions(self, table: str) -> dict[str, int]:
+        """By path the revision that added each file of a table, as the old log has it."""
+        assert self.known is not None
+        if table not in self._revisions:
+            found: dict[str, int] = {}
+            if self.known.state.revision >= 0:
+                rows = self.known.state.files.table(table)
+                names = ("path", "revision")
+                found = dict(zip(*(rows.column(one).to_pylist() for one in names), strict=True))
+            for (own, path), revision in self.known.since.items():
+                if own == table:
+                    found[path] = revision
+            self._revisions[table] = found
+        return self._revisions[table]
