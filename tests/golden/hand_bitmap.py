@@ -108,7 +108,7 @@ ODD = [
     struct.pack("<IIHHHHIIHH", 12_346, 2, 1, 0, 1, 0, 24, 26, 3, 4),  # one key twice
     struct.pack("<IIHHHHIIHH", 12_346, 2, 2, 0, 1, 0, 24, 26, 3, 4),
     struct.pack("<IIHHI", 12_346, 1, 0, 4_096, 16) + bytes(8192),  # bits, and none is set
-    struct.pack("<IIHHI", 12_346, 1, 0, 4_096, 16) + b"\xff" * 513 + bytes(8192 - 513),
+    struct.pack("<IIHHI", 12_346, 1, 0, 4_103, 16) + b"\xff" * 513 + bytes(8192 - 513),
     _of_runs((0, 0), size=1),
     _of_runs((3, 65_532), size=65_533),
     _of_runs((3, 65_533), size=65_534),  # beyond the container

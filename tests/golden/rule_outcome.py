@@ -27,7 +27,7 @@ def told_by_all(log: Small, go: GoReader | None = None) -> str:
         return str(base["verdict"])
     parts = [(name, base[name]) for name in ("history", "applications", "definitions", "deletes")]
     for table in base["tables"].values():
-        parts += [(name, table[name]) for name in ("files", "schemas", "deleted")]
+        parts += [(name, table[name]) for name in ("files", "schemas")]
     bad = {f"{name} {word}" for name, word in parts if word in ("damaged", "too-new")}
     if not base["complete"]:
         bad.add("not all tables")
