@@ -143,9 +143,7 @@ class Bitmaps:
         if end > len(body):
             raise damaged(bitmap.key, f"has {len(body)} bytes, a bitmap lies up to byte {end}")
         data = body[bitmap.offset : end]
-        return decode_bitmap(
-            data, bitmap.digest, bitmap.cardinality, bitmap.key, below=row_count
-        )
+        return decode_bitmap(data, bitmap.digest, bitmap.cardinality, bitmap.key, below=row_count)
 
     def _body(self, key: str) -> memoryview:
         with self._guard:

@@ -203,7 +203,7 @@ def read_file(
         )
         check_columns(file.schema_arrow.names, names, part)
         wanted = wanted_rows(file.metadata, part)
-        # Now that the file is known to have as many rows as the log says: a bitmap can name billions.
+        # Not before the file has as many rows as the log says: a bitmap can name billions.
         hiding.rows = with_superseded(bitmaps.rows(hidden.bitmaps, part.row_count), hidden)
         counts = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
         places = Places(row_places(counts, part.row_groups))

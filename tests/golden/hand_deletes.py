@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from hand_log import HandLog
     from hand_segments import HandFile, Row
 
-PREDICATES = ["temp > 3", "true", "name = 'é|,;'\n", "day is null or ok", "no predicate at all (", "x"]
+PREDICATES = [
+    "temp > 3",
+    "true",
+    "name = 'é|,;'\n",
+    "day is null or ok",
+    "no predicate at all (",
+    "x",
+]
 
 
 def require(log: HandLog, feature: str) -> Row:

@@ -4,6 +4,7 @@ section 5.7, and the specification of Roaring's portable form."""
 from __future__ import annotations
 
 import hashlib
+import itertools
 import struct
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ MOST_LISTED = 4_096  # numbers in a container that lists them
 Range = tuple[int, int]  # the first and the last number
 
 
-def deleted_rows(data: Mapping[str, bytes], entries: Iterable[Entry], row_count: int) -> list[Range]:
+def deleted_rows(
+    data: Mapping[str, bytes], entries: Iterable[Entry], row_count: int
+) -> list[Range]:
     """The rows that all bitmaps of a file delete together, as ranges that don't touch.
 
     Raises:
@@ -92,7 +95,7 @@ def containers(raw: bytes) -> Iterator[Range]:
         at = 8
     heads = struct.unpack_from(f"<{2 * count}H", raw, at)
     keys, sizes = heads[::2], [size + 1 for size in heads[1::2]]
-    need(all(a < b for a, b in zip(keys, keys[1:])), "order of containers")
+    need(all(a < b for a, b in itertools.pairwise(keys)), "order of containers")
     at += 4 * count
     starts = None
     if not flags or count >= 4:
@@ -113,7 +116,7 @@ def run_container(raw: bytes, at: int, size: int) -> tuple[list[Range], int]:
     pairs = struct.unpack_from(f"<{2 * count}H", raw, at + 2)
     found = [(start, start + more) for start, more in zip(pairs[::2], pairs[1::2])]
     need(found and found[-1][1] < 1 << 16, "runs")
-    need(all(a[1] + 1 < b[0] for a, b in zip(found, found[1:])), "order of runs")
+    need(all(a[1] + 1 < b[0] for a, b in itertools.pairwise(found)), "order of runs")
     return found, at + 2 + 4 * count
 
 
@@ -121,7 +124,7 @@ def container(raw: bytes, at: int, size: int) -> tuple[list[Range], int]:
     """The same of one that lists its numbers, or has a bit for each that may be there."""
     if size <= MOST_LISTED:
         listed = struct.unpack_from(f"<{size}H", raw, at)
-        need(all(a < b for a, b in zip(listed, listed[1:])), "order of numbers")
+        need(all(a < b for a, b in itertools.pairwise(listed)), "order of numbers")
         return [(number, number) for number in listed], at + 2 * size
     need(len(raw) >= at + 8192, "a bitmap that ends early")
     bits = bin(int.from_bytes(raw[at : at + 8192], "little"))[:1:-1]  # the lowest first

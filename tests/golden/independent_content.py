@@ -65,9 +65,7 @@ class Entry:
     def holds_of(self, file: File) -> bool:
         """Of a tombstone: whether it may delete rows of a file (section 5.6)."""
         paths = self.facts["paths"]
-        return self.revision > file.facts["revision"] and (
-            not paths or file.facts["path"] in paths
-        )
+        return self.revision > file.facts["revision"] and (not paths or file.facts["path"] in paths)
 
 
 @dataclass

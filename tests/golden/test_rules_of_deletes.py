@@ -193,7 +193,10 @@ SEGMENTS: dict[str, tuple[Segments, str]] = {
     "a negative number": ([(TOMBSTONES, [tomb_row(number=-1)])], BAD),
     "no message": ([(TOMBSTONES, [tomb_row(tombstone=b"\xff")])], BAD),
     "a group": ([(TOMBSTONES, [tomb_row(tombstone=bytes_of(tombstone()) + b"\x7b\x7c")])], BAD),
-    "an unknown field": ([(TOMBSTONES, [tomb_row(tombstone=bytes_of(tombstone()) + b"\x78\1")])], OK),
+    "an unknown field": (
+        [(TOMBSTONES, [tomb_row(tombstone=bytes_of(tombstone()) + b"\x78\1")])],
+        OK,
+    ),
     "a text that is none": ([(TOMBSTONES, [tomb_row(tombstone=b"\x0a\x01\xff")])], BAD),
     "row deletes in order": (
         [(ROW_DELETES, [struck_row(), struck_row(number=1), struck_row(path="data/b")])],
@@ -275,7 +278,7 @@ def put_rows(
 ) -> dict[str, Any]:
     """An object with one bitmap, and the action that points to it."""
     data = rows if isinstance(rows, bytes) else encode_bitmap(rows, random.Random(1))
-    header = Header(5, b"any log's id is." , 7)
+    header = Header(5, b"any log's id is.", 7)
     change(header)
     own = encode(tree(DELETES_OBJECT, {"table": "t"})) if message is None else message
     log.log.data[name] = frame(header, own, b"before" + data + b"behind")
@@ -296,7 +299,9 @@ def test_a_tombstone_holds_of_older_files(maybe_go: GoReader | None) -> None:
     log = files()
     log.commit({"optional": True}, {"tombstone": tombstone()}, add("data/d"))
     assert deleted(log, maybe_go) == dict.fromkeys(["data/a", "data/b", "data/c"], "4.1|")
-    log.commit({"tombstone": tombstone(paths=["data/b", "data/d"])}, {"tombstone": tombstone(table="u")})
+    log.commit(
+        {"tombstone": tombstone(paths=["data/b", "data/d"])}, {"tombstone": tombstone(table="u")}
+    )
     assert deleted(log, maybe_go) == {
         "data/a": "4.1|", "data/b": "4.1,5.0|", "data/c": "4.1|", "data/d": "5.0|",
     }  # fmt: skip
