@@ -223,7 +223,8 @@ class Rows:
                     hint='Delete with mode="predicate"',
                 )
             self.rows += len(new)
-            before = known.rows(part.hidden.bitmaps) if part.hidden else np.zeros(0, np.uint32)
+            said = part.hidden.bitmaps if part.hidden else ()
+            before = known.rows(said, part.row_count)
             found = np.union1d(new.astype(np.uint32), before)
             if len(found) == part.row_count and not stay():
                 self.whole.append(path)

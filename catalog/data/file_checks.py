@@ -27,7 +27,7 @@ def reading(part: FilePart) -> Iterator[None]:
     try:
         yield
     except ObjectNotFound as error:
-        error.hint = (
+        error.hint = error.hint or (
             "The data file is gone: was it deleted by hand, or by gc after this point in "
             "time was pruned?"
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from ...errors import ObjectNotFound
+from ...errors import CorruptObject, LakelogError, ObjectNotFound
 from ..format.columns import array
 from ..format.deletes import bitmap_rows, damaged, decode_bitmap
 from ..format.deletes_object import bitmaps_of
@@ -113,26 +113,37 @@ class Bitmaps:
         self._bodies: OrderedDict[str, memoryview] = OrderedDict()
         self._guard = Lock()
 
-    def rows(self, bitmaps: Sequence[Bitmap]) -> np.ndarray:
-        """The row numbers in some bitmaps together, ascending and distinct.
+    def rows(self, bitmaps: Sequence[Bitmap], row_count: int) -> np.ndarray:
+        """The row numbers in some bitmaps of one file together, ascending and distinct.
 
+        Args:
+            row_count: Of the file.
         Raises:
             ObjectNotFound: An object is gone.
             CorruptObject: It isn't what the log says.
+            UnsupportedFeature: It needs a later lakelog, whatever the others are.
         Requests: 1 GET for an object that is not among the last ones.
         """
-        found = [self._rows(bitmap) for bitmap in bitmaps]
+        found: list[np.ndarray] = []
+        problem: LakelogError | None = None
+        for bitmap in bitmaps:
+            try:
+                found.append(self._rows(bitmap, row_count))
+            except (CorruptObject, ObjectNotFound) as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
         if len(found) == 1:
             return found[0]
         return np.unique(np.concatenate(found)) if found else _NO_ROWS
 
-    def _rows(self, bitmap: Bitmap) -> np.ndarray:
+    def _rows(self, bitmap: Bitmap, row_count: int) -> np.ndarray:
         body = self._body(bitmap.key)
         end = bitmap.offset + bitmap.length
         if end > len(body):
             raise damaged(bitmap.key, f"has {len(body)} bytes, a bitmap lies up to byte {end}")
         data = body[bitmap.offset : end]
-        return decode_bitmap(data, bitmap.digest, bitmap.cardinality, bitmap.key)
+        return decode_bitmap(data, bitmap.digest, bitmap.cardinality, bitmap.key, below=row_count)
 
     def _body(self, key: str) -> memoryview:
         with self._guard:
@@ -158,14 +169,14 @@ class Hiding:
         hidden: What does.
         schema: The file's own, with column identity.
         key: The file, for errors.
-        rows: Numbers of hidden rows, ascending.
+
+    Attributes:
+        rows: Numbers of hidden rows, ascending; none as long as nobody sets them.
     """
 
-    def __init__(
-        self, hidden: Hidden, schema: pa.Schema, key: str, rows: np.ndarray = _NO_ROWS
-    ) -> None:
+    def __init__(self, hidden: Hidden, schema: pa.Schema, key: str) -> None:
+        self.rows = _NO_ROWS
         self._key = key
-        self._rows = rows
         self._filters = [test.bound(schema, key) for test in hidden.tests]
 
     @property
@@ -182,9 +193,9 @@ class Hiding:
             places: The numbers of its rows in the file, ascending.
         """
         found = np.zeros(batch.num_rows, np.bool_)
-        if len(self._rows) and len(places):
-            low, high = np.searchsorted(self._rows, [places[0], places[-1] + 1])
-            some = self._rows[low:high]
+        if len(self.rows) and len(places):
+            low, high = np.searchsorted(self.rows, [places[0], places[-1] + 1])
+            some = self.rows[low:high]
             if places[-1] - places[0] + 1 == len(places):  # as long as no row group is skipped
                 found[some - places[0]] = True
             else:
@@ -202,7 +213,7 @@ class Hiding:
             names: The columns to be given.
         """
         chosen = batch.select(names)
-        if not len(self._rows) and not self._filters:
+        if not len(self.rows) and not self._filters:
             return chosen, places
         hidden = self.hidden(batch, places)
         return (

@@ -187,8 +187,9 @@ def read_file(
     import pyarrow.parquet as pq
 
     rows = 0
+    hidden = part.hidden or Hidden()
     with reading(part):
-        hiding = _hiding(part, bitmaps)
+        hiding = Hiding(hidden, part.schema, part.key)
         names = list(dict.fromkeys([*columns, *hiding.columns]))
         told = told_by_partition(part.schema, part.partition, names)
         names = [name for name in names if name not in told]
@@ -202,6 +203,8 @@ def read_file(
         )
         check_columns(file.schema_arrow.names, names, part)
         wanted = wanted_rows(file.metadata, part)
+        # Not before the file has as many rows as the log says: a bitmap can name billions.
+        hiding.rows = with_superseded(bitmaps.rows(hidden.bitmaps, part.row_count), hidden)
         counts = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
         places = Places(row_places(counts, part.row_groups))
         for batch in _batches(file, part, names, whole=whole):
@@ -222,23 +225,11 @@ def hidden_rows(store: Store, part: FilePart, bitmaps: Bitmaps) -> np.ndarray:
 
     hidden = part.hidden or Hidden()
     if not hidden.tests:
-        return with_superseded(bitmaps.rows(hidden.bitmaps), hidden).astype(np.int64)
+        rows = bitmaps.rows(hidden.bitmaps, part.row_count)
+        return with_superseded(rows, hidden).astype(np.int64)
     bare = replace(part, row_groups=None, blooms=())
     small = part.size_bytes <= _WHOLE_BYTES
     lost = np.ones(part.row_count, np.bool_)
     for _, places in read_file(store, bare, [], bitmaps, whole=small):
         lost[places] = False
     return np.flatnonzero(lost)
-
-
-def _hiding(part: FilePart, bitmaps: Bitmaps) -> Hiding:
-    """What hides rows of a file, ready to do so."""
-    hidden = part.hidden or Hidden()
-    rows = with_superseded(bitmaps.rows(hidden.bitmaps), hidden)
-    if len(rows) and rows[-1] >= part.row_count:
-        raise CorruptObject(
-            f"Row {rows[-1]} of {part.key} was deleted, and it has {part.row_count}",
-            key=part.key,
-            hint="Read a point in time before the delete, and run `lakelog doctor`",
-        )
-    return Hiding(hidden, part.schema, part.key, rows)

@@ -55,7 +55,7 @@ def row_deletes_problem(item: wire.RowDeletes) -> str:
         check_path(item.object)
     except InvalidPath as error:
         return f"names a path that no log may hold: {error.message}"
-    if parse_deletes_file(item.object) is None:
+    if parse_deletes_file(item.object) is None or not item.object.startswith("data/"):
         return f"names {item.object} as an object of deletes"
     numbers = (item.offset, item.length, item.covers_below)
     if max(numbers) >= MAX_NUMBER or not 0 < item.length <= MAX_BITMAP_BYTES:
@@ -75,9 +75,13 @@ def encode_bitmap(rows: np.ndarray) -> bytes:
     return data
 
 
-def decode_bitmap(data: Any, digest: bytes, cardinality: int, key: str) -> np.ndarray:
+def decode_bitmap(
+    data: Any, digest: bytes, cardinality: int, key: str, *, below: int = MAX_ROWS
+) -> np.ndarray:
     """The numbers of rows in a bitmap, ascending.
 
+    Args:
+        below: How many rows the file has. What names more takes no memory here.
     Raises:
         CorruptObject: It is not the one that the log names.
     """
@@ -85,12 +89,16 @@ def decode_bitmap(data: Any, digest: bytes, cardinality: int, key: str) -> np.nd
     if hashlib.sha256(data).digest() != digest:
         raise damaged(key, "does not hold the bitmap that the log names")
     try:
-        found = bitmap_rows(data)
+        found = _bitmap(data)
     except ValueError as error:
         raise damaged(key, f"holds a bitmap that can't be read: {error}") from error
+    if found.serialize() != data:
+        raise damaged(key, "holds a bitmap with bytes that mean nothing")
     if len(found) != cardinality:
         raise damaged(key, f"names {len(found)} rows, the log says {cardinality}")
-    return found
+    if found.max() >= below:
+        raise damaged(key, f"names row {found.max()} of a file of {below}")
+    return _rows(found)
 
 
 def bitmap_rows(data: bytes) -> np.ndarray:
@@ -99,9 +107,17 @@ def bitmap_rows(data: bytes) -> np.ndarray:
     Raises:
         ValueError: It isn't one.
     """
+    return _rows(_bitmap(data))
+
+
+def _bitmap(data: bytes) -> Any:
     from pyroaring import BitMap
 
-    return np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
+    return BitMap.deserialize(data)
+
+
+def _rows(found: Any) -> np.ndarray:
+    return np.frombuffer(found.to_array(), np.uint32)
 
 
 def damaged(key: str, problem: str) -> CorruptObject:

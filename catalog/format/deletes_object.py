@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...errors import CorruptObject
 from ..wire import lakelog_deletes_pb2 as wire
 from .footer import FooterMetadata
-from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import parse_message
 
 if TYPE_CHECKING:
@@ -65,7 +65,14 @@ def bitmaps_of(data: bytes, key: str) -> memoryview:
     Raises:
         CorruptObject: It is damaged, or none.
     """
-    return decode_frame(data, FrameKind.DELETES, key).attachments
+    return _opened(data, key)[0].attachments
+
+
+def _opened(data: bytes, key: str) -> tuple[Frame, wire.DeletesObject]:
+    frame = decode_frame(data, FrameKind.DELETES, key)
+    message = wire.DeletesObject()
+    parse_message(message, frame.message, key)
+    return frame, message
 
 
 def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, wire.DeletesObject]:
@@ -74,9 +81,7 @@ def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, wire.DeletesO
     Raises:
         CorruptObject: It is damaged, or none.
     """
-    frame = decode_frame(data, FrameKind.DELETES, key)
-    message = wire.DeletesObject()
-    parse_message(message, frame.message, key)
+    frame, message = _opened(data, key)
     if len(message.transaction_id) != 16 or len(message.slot_seed) != 16:
         raise CorruptObject(f"{key} doesn't say what transaction it was written for", key=key)
     meta = FooterMetadata(

@@ -91,7 +91,7 @@ def _without_maps(descriptor: Any) -> type[Message]:
     The parser takes an entry of a map that holds an unknown field for an unknown field itself.
     """
     pool = descriptor_pool.DescriptorPool()
-    for file in (*descriptor.file.dependencies, descriptor.file):
+    for file in _with_dependencies(descriptor.file):
         proto = descriptor_pb2.FileDescriptorProto()
         file.CopyToProto(proto)
         for kind in proto.message_type:
@@ -99,6 +99,12 @@ def _without_maps(descriptor: Any) -> type[Message]:
                 entry.options.map_entry = False
         pool.Add(proto)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(descriptor.full_name))
+
+
+def _with_dependencies(file: Any) -> list[Any]:
+    """A file of messages behind all that it needs, each once."""
+    found = {known.name: known for one in file.dependencies for known in _with_dependencies(one)}
+    return [*found.values(), file]
 
 
 def _fill_maps(message: Message, plain: Message) -> None:

@@ -8,6 +8,7 @@ Source: docs/format.md, sections 5.6, 5.7 and 6.8.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from ..format.deletes import row_deletes_problem, tombstone_problem
 from ..format.messages import has_unknown_fields, parse_message
 from ..format.path_column import table_ranges
 from ..format.segment_bytes import decode_segment
-from ..format.segments import ROW_DELETES_COLUMNS, TOMBSTONES_COLUMNS
+from ..format.segments import ROW_DELETES_COLUMNS, TOMBSTONES_COLUMNS, ascends, sorted_rows
 from ..format.wire_kinds import ROW_DELETES, TOMBSTONES
 from ..wire import lakelog_transaction_pb2 as wire
 
@@ -174,6 +175,22 @@ class Deletes:
                 raise _damaged(piece.where, problem)
         self.based.append(rows)
 
+    def settle(self, where: str) -> None:
+        """Bring what several segments hold into one order.
+
+        Raises:
+            CorruptObject: Two rows are of one action.
+        """
+        if len(self.based) > 1:
+            rows = sorted_rows(pa.concat_tables(self.based).combine_chunks(), ROW_DELETES)
+            if not ascends(rows, ROW_DELETES):
+                raise _damaged(where, "holds row deletes of one action twice")
+            self.based = [rows]
+        for found in self.tombstones.values():
+            found.sort(key=_place)
+            if any(_place(one) == _place(two) for one, two in itertools.pairwise(found)):
+                raise _damaged(where, "holds one tombstone twice")
+
     def _load_tombstones(self, rows: pa.Table, where: str) -> None:
         for row in rows.to_pylist():
             item = wire.Tombstone()
@@ -253,6 +270,10 @@ class Deletes:
         return rows_to_table(rows, TOMBSTONES_COLUMNS)
 
 
+def _place(item: Tombstone) -> tuple[int, int]:
+    return item.revision, item.number
+
+
 def _entry(row: dict[str, object]) -> RowDeletes:
     names = RowDeletes.__dataclass_fields__
     return RowDeletes(**{name: row[name] for name in names})  # type: ignore[arg-type]
@@ -289,9 +310,11 @@ def load_deletes(
     Raises:
         CorruptObject: A piece isn't sound.
     """
-    found = Deletes()
+    found, where = Deletes(), ""
     for piece, data in pieces:
         found.load(piece, data, newest, exact=exact)
+        where = piece.where
+    found.settle(where)
     for transaction in tail:
         found.apply(transaction)
     return found

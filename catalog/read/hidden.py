@@ -124,10 +124,11 @@ def _hidden(
     tombstones: Iterable[Tombstone], by_number: Iterable[RowDeletes], folder: str
 ) -> Hidden:
     tests = tuple(TombstoneTest(tombstone) for tombstone in tombstones)
-    return Hidden(tests, tuple(_bitmap(entry, folder) for entry in by_number))
+    return Hidden(tests, tuple(bitmap_of(entry, folder) for entry in by_number))
 
 
-def _bitmap(entry: RowDeletes, folder: str) -> Bitmap:
+def bitmap_of(entry: RowDeletes, folder: str) -> Bitmap:
+    """Where a bitmap lies; `folder` is that of the log."""
     return Bitmap(
         folder + entry.object, entry.offset, entry.length, entry.cardinality, entry.digest
     )
@@ -140,16 +141,21 @@ def _by_path(
     found: dict[str, list[Tombstone]] = {}
     if not rows.num_rows:
         return found
-    revisions = numbers(rows.column("revision"))
     for tombstone in tombstones:
-        older = revisions < tombstone.revision
-        if tombstone.paths:
-            older &= numbers(pc.is_in(rows.column("path"), column(tombstone.paths, pa.string())))
-        if older.any():
-            paths = rows.column("path").filter(pa.array(older & ~_spared(tombstone, rows, facts)))
+        held = held_by(tombstone, rows)
+        if held.any():
+            paths = rows.column("path").filter(pa.array(held & ~_spared(tombstone, rows, facts)))
             for path in paths.to_pylist():
                 found.setdefault(path, []).append(tombstone)
     return found
+
+
+def held_by(tombstone: Tombstone, rows: pa.Table) -> np.ndarray:
+    """Per file, with `path` and `revision`, whether a tombstone of its table holds of it."""
+    held: np.ndarray = numbers(rows.column("revision")) < tombstone.revision
+    if tombstone.paths:
+        held &= numbers(pc.is_in(rows.column("path"), column(tombstone.paths, pa.string())))
+    return held
 
 
 def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarray:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 OK, DAMAGED, TOO_NEW = "ok", "damaged", "too-new"
 FILES_BAD, SCHEMAS_BAD, HISTORY_BAD = "files damaged", "schemas damaged", "history damaged"
 NO_TABLES = "not all tables"
-ALL_BAD = f"applications damaged, definitions damaged, {HISTORY_BAD}, {NO_TABLES}"
-ALL_NEW = f"applications too-new, definitions too-new, history too-new, {NO_TABLES}"
+PARTS = ("applications", "definitions", "deletes", "history")
+ALL_BAD = ", ".join([*(f"{part} damaged" for part in PARTS), NO_TABLES])
+ALL_NEW = ", ".join([*(f"{part} too-new" for part in PARTS), NO_TABLES])
 
 
 def trial() -> Small:

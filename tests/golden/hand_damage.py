@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from hand_bitmap import change_bitmap
 from hand_log import HandLog, Hooks
 from hand_objects import Header, Tree, encode, frame
 from hand_random import random_log
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from hand_objects import Form
 
 EDGES = [
-    0, 1, 2, 5, 8, 12, 15, 255, 999, 1000, (1 << 31) - 1, 1 << 31, 1 << 32, (1 << 32) + 1,
+    0, 1, 2, 5, 8, 12, 15, 255, 999, 1000, 1 << 30, (1 << 30) + 1, (1 << 31) - 1, 1 << 31,
+    1 << 32, (1 << 32) + 1,
     (1 << 55) - 1, 1 << 55, 1 << 56, 999_999_999, 1_000_000_000, 10**12 - 1, 10**12, (1 << 62) - 1,
     1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1,
 ]  # fmt: skip
@@ -43,6 +45,10 @@ class Counting(Hooks):
     def table(self, kind: int, table: pa.Table, form: Form) -> tuple[pa.Table, bool]:
         self.seen += 1
         return table, True
+
+    def bitmap(self, data: bytes) -> bytes:
+        self.seen += 1
+        return data
 
 
 @dataclass
@@ -73,6 +79,12 @@ class Damaging(Counting):
         changed, what = change_table(self.rng, kind, table, form)
         self.done = f"segment of kind {kind}: {what}"
         return changed, self.rng.random() < 0.7
+
+    def bitmap(self, data: bytes) -> bytes:
+        self.seen += 1
+        if self.seen == self.at:
+            data, self.done = change_bitmap(self.rng, data)
+        return data
 
 
 # --- Messages -------------------------------------------------------------------------------------
@@ -162,7 +174,7 @@ def change_header(rng: random.Random, header: Header) -> str:
     changes: dict[str, list[Any]] = {
         "magic": [b"LKLF"],
         "version": [0, 2, 255],
-        "kind": [0, 1, 2, 3, 4],
+        "kind": [0, 1, 2, 3, 4, 5],
         "codec": [2, 255],
         "zero": [1],
         "zeros": [1],
@@ -184,6 +196,8 @@ def change_header(rng: random.Random, header: Header) -> str:
 def change_objects(rng: random.Random, log: HandLog) -> str:
     """Damage that no writer made: bytes turn, objects go or come."""
     where = log.segments if log.segments and rng.random() < 0.3 else log.transactions
+    if log.data and rng.random() < 0.2:
+        where = log.data
     name = rng.choice(sorted(where))
     data, what = where[name], rng.randrange(8)
     if what == 0:

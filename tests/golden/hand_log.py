@@ -26,6 +26,7 @@ from hand_segments import (
     make_table,
     statistics_rows,
 )
+from independent_transaction import KNOWN_FEATURES
 from independent_view import summary_text
 from independent_wire import BIG, MAX_REVISION
 
@@ -46,6 +47,9 @@ class Hooks:
         """The table, and whether the reference tells of it as it is now."""
         return table, True
 
+    def bitmap(self, data: bytes) -> bytes:
+        return data
+
 
 @dataclass
 class HandLog:
@@ -58,6 +62,7 @@ class HandLog:
     incarnation: int = 1
     transactions: dict[str, bytes] = field(default_factory=dict)
     segments: dict[str, bytes] = field(default_factory=dict)
+    data: dict[str, bytes] = field(default_factory=dict)  # objects of row deletes, by path
 
     def __post_init__(self) -> None:
         self.begin()
@@ -71,6 +76,8 @@ class HandLog:
         self.removed: list[HandFile] = []
         self.schemas: dict[tuple[str, bytes], Row] = {}
         self.definitions: dict[str, Row] = {}  # table, message, revision
+        self.tombstones: list[Row] = []  # table, revision, number, message
+        self.row_deletes: list[Row] = []  # as rows of a segment
         self.applications: dict[str, Row] = {}
         self.history: list[Row] = []
         self.features: set[str] = set()
@@ -213,6 +220,52 @@ class HandLog:
         self.segments[f"{digest_of(made).hex()}.segment"] = made
         return {"offset": 0, "length": len(made), "digest": digest_of(made)}
 
+    def put_deletes(self, path: str, files: Sequence[Row], bitmaps: Sequence[bytes]) -> list[Row]:
+        """Write an object of row deletes; gives the messages of its files, with where their bitmaps
+        are."""
+        attached, found = b"", []
+        for file, bitmap in zip(files, bitmaps):
+            data = self.hooks.bitmap(bitmap)
+            where = {"offset": len(attached), "length": len(data)}
+            found.append({**file, **where, "digest": hashlib.sha256(data).digest()})
+            attached += data
+        values = {
+            "writer": self.named[0],
+            "database": self.named[1],
+            "table": files[0]["table"],
+            "transaction_id": self.rng.randbytes(16),
+            "base_revision": self.revision,
+            "base_transaction_id": self.member,
+            "epoch": self.epoch,
+            "slot_seed": self.rng.randbytes(16),
+            "files": found,
+        }
+        message = self.hooks.message("deletes", tree(messages.DELETES_OBJECT, values))
+        header = Header(5, self.log_id, self.incarnation, codec=int(self.rng.random() < 0.3))
+        header = self.hooks.header("deletes", header)
+        self.data[path] = frame(header, encode(message), attached)
+        return [{**file, "object": path} for file in found]
+
+    def tombstone_rows(self) -> list[Row]:
+        """As rows of a segment."""
+        return [
+            {
+                **{name: row[name] for name in ("table", "revision", "number")},
+                "tombstone": encode(
+                    self.hooks.message("tombstone", tree(messages.TOMBSTONE, row["message"]))
+                ),
+            }
+            for row in sorted(
+                self.tombstones, key=lambda r: (r["table"].encode(), r["revision"], r["number"])
+            )
+        ]
+
+    def row_delete_rows(self) -> list[Row]:
+        return sorted(
+            self.row_deletes,
+            key=lambda r: (r["table"].encode(), r["path"].encode(), r["revision"], r["number"]),
+        )
+
     # --- Checkpoints ---
 
     def checkpoint(self, *, inline: float = 0.5) -> None:
@@ -246,6 +299,8 @@ class HandLog:
         for kind, content in (
             (messages.SCHEMAS, schemas),
             (messages.DEFINITIONS, defined),
+            (messages.ROW_DELETES, self.row_delete_rows()),
+            (messages.TOMBSTONES, self.tombstone_rows()),
             (messages.APPLICATIONS, apps),
             (messages.HISTORY, self.history[first:]),
         ):
@@ -267,7 +322,7 @@ class HandLog:
             "epoch": self.epoch,
             "committed_at_us": self.at,
             "transaction_id": self.member,
-            "required_reader_features": sorted(self.features & {"locations", "definitions"}),
+            "required_reader_features": sorted(self.features & KNOWN_FEATURES),
             "required_writer_features": sorted(self.features),
             "locations": sorted(self.locations, key=str.encode),
             "writer": self.named[0],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from hand_deletes import bury, carry, end_deletes, held_paths, strike
 from hand_log import HandLog, Hooks, rebuilt_uuid, split
 from hand_objects import Attachments
 from hand_segments import HandFile, Row
@@ -97,6 +98,10 @@ class RandomLog:
                 removed += 1
             elif what < 0.3:
                 actions += self.rare()
+            elif what < 0.38:
+                bury(rng, log, rng.choice(TABLES), actions, self.defined)
+            elif what < 0.5 and log.files:
+                strike(rng, log, actions)
             else:
                 table = rng.choice(TABLES)
                 actions += self.learn(table)
@@ -131,6 +136,7 @@ class RandomLog:
     def remove(self) -> Row:
         key = self.rng.choice(sorted(self.log.files))
         self.log.removed.append(self.log.files.pop(key))
+        end_deletes(self.log, *key)
         return {"remove": {"table": key[0], "path": key[1]}}
 
     def rare(self) -> list[Row]:
@@ -158,9 +164,9 @@ class RandomLog:
         upgrade = {"required_reader_features": names, "required_writer_features": names}
         return [{"upgrade": upgrade}, *({"location": {"url": url}} for url in urls)]
 
-    def define(self, table: str) -> list[Row]:
-        """What the columns of a table are, and the feature that it needs."""
-        rng, log = self.rng, self.log
+    def defined(self, table: str) -> Row:
+        """Some definition of a table."""
+        rng = self.rng
         names = rng.sample(COLUMN_NAMES, rng.randint(1, 4))
         numbers = [0, 0, 0, 1, 999_999_999]
         spare = [(n, g) for n in (*COLUMN_NAMES, "ü") for g in (2, 3)]
@@ -175,13 +181,17 @@ class RandomLog:
             columns.append(column)
         gone = sorted(spare[: rng.choice([0, 1, 3])], key=lambda one: (one[0].encode(), one[1]))
         arrow = pa.schema([(name, pa.int64()) for name in names]).serialize().to_pybytes()
-        message: Row = {
+        return {
             "table": table,
             "arrow_schema": rng.choice([arrow, arrow, b"opaque", b""]),
             "columns": columns,
             "dropped": [{"column": n, "generation": g} for n, g in gone],
             "key": rng.choice([[], [], names[:1], names[::-1][:2]]),
         }
+
+    def define(self, table: str) -> list[Row]:
+        """What the columns of a table are, and the feature that it needs."""
+        log, message = self.log, self.defined(table)
         row = {"table": table, "message": message, "revision": log.revision + 1}
         log.definitions[table] = row
         log.features.add("definitions")
@@ -201,6 +211,7 @@ class RandomLog:
                 del log.schemas[key]
         for table in tables:
             log.definitions.pop(table, None)
+        log.tombstones = [row for row in log.tombstones if row["table"] not in tables]
         before = log.at + rng.choice([-100_000_000, 0, 1]) if rng.random() < 0.5 else 0
         for name in [n for n, row in log.applications.items() if row["committed_at_us"] < before]:
             del log.applications[name]
@@ -322,12 +333,13 @@ class RandomLog:
         rebuild_id = rng.randbytes(16)
         self.seal(rebuild_id)
         files, schemas, epoch, at = dict(log.files), dict(log.schemas), log.epoch, log.at
-        defined = dict(log.definitions)
+        defined, buried, struck = dict(log.definitions), log.tombstones, log.row_deletes
         locations = sorted(log.locations, key=str.encode)
         log.incarnation += 1
         log.begin()
         log.epoch, log.at = epoch, at
         log.successor = rebuilt_uuid(rebuild_id, 0)
+        held = {id(row): held_paths(row, files) for row in buried}
         used = {(table, f.facts["schema_fingerprint"]) for (table, _), f in files.items()}
         actions: list[Row] = [self.identity()]
         if locations:
@@ -340,9 +352,17 @@ class RandomLog:
             actions.append({"add": file.add()})
         for table, row in sorted(defined.items()):
             actions += self.redefined(table, row)
+        carry(log, struck, actions)
         rows = sum(file.facts["row_count"] for file in files.values())
         size = sum(file.facts["size_bytes"] for file in files.values())
         log.commit(actions, self.members(0), counts=(len(files), 0, rows, size))
+        if any(held.values()):
+            actions = []
+            for row in buried:
+                message = {**row["message"], "paths": held[id(row)]}
+                if held[id(row)]:
+                    bury(rng, log, row["table"], actions, self.defined, message)
+            log.commit(actions, self.members(len(actions)))
         if rng.random() < 0.95:
             log.checkpoint()
 

@@ -13,10 +13,9 @@ from independent_messages import (
     HISTORY,
     ROW_GROUP_STATISTICS,
     ROW_GROUPS,
-    SCHEMAS,
     STATISTICS,
 )
-from independent_segments import COLUMNS, NAMED
+from independent_segments import BY_TABLE, COLUMNS, NAMED
 from independent_statistics import Known, bound_type, from_key, key_of, merge
 from independent_wire import BIG, Damaged
 
@@ -124,7 +123,7 @@ def facts_of(kind: int, table: pa.Table, columns: Sequence[str] = ()) -> Row:
         )
         for what, name in (("total_rows", "row_count"), ("total_bytes", "size_bytes")):
             facts[what] = min(sum(table.column(name).to_pylist()), BIG - 1)
-    elif kind == SCHEMAS:
+    elif kind in BY_TABLE:
         ends(table="table")
     elif kind in (STATISTICS, ROW_GROUP_STATISTICS):
         facts["columns"] = list(columns)

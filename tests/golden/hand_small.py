@@ -60,7 +60,7 @@ class Small:
         return self
 
     def told(self) -> dict[str, Any]:
-        return verdict(self.log.transactions, self.log.segments)
+        return verdict(self.log.transactions, self.log.segments, self.log.data)
 
     def files(self, table: str = "t") -> str | list[str]:
         """The paths of a table, or how it is refused."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from independent_messages import HISTORY, REFERENCES, SCHEMAS
+from independent_messages import HISTORY, REFERENCES, ROW_DELETES, SCHEMAS, TOMBSTONES
 
 if TYPE_CHECKING:
     import random
@@ -22,7 +22,7 @@ def change_table(
         drop_column, twice, other_type, with_null, value, value, value, value, rows, order, further,
         columns_in_another_order, shape, renamed, dictionary,
     ]  # fmt: skip
-    if kind in (REFERENCES, SCHEMAS, HISTORY):
+    if kind in (REFERENCES, SCHEMAS, HISTORY, ROW_DELETES, TOMBSTONES):
         changes += [value] * 6
     try:
         return rng.choice(changes)(rng, table, form)

@@ -6,7 +6,15 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from independent_messages import APPLICATIONS, DEFINITIONS, FILES, HISTORY, SCHEMAS
+from independent_messages import (
+    APPLICATIONS,
+    DEFINITIONS,
+    FILES,
+    HISTORY,
+    ROW_DELETES,
+    SCHEMAS,
+    TOMBSTONES,
+)
 from independent_segments import (
     Columns,
     Holder,
@@ -44,6 +52,28 @@ class Schema:
     key: list[str]
     sort_order: list[str]
     revision: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tombstone or row deletes: what they say, and where in the log they do."""
+
+    revision: int
+    number: int
+    facts: dict[str, Any]
+
+    def holds_of(self, file: File) -> bool:
+        """Of a tombstone: whether it may delete rows of a file (section 5.6)."""
+        paths = self.facts["paths"]
+        return self.revision > file.facts["revision"] and (not paths or file.facts["path"] in paths)
+
+
+@dataclass
+class Deletes:
+    """Tombstones by table, and row deletes by table and path."""
+
+    tombstones: dict[str, list[Entry]] = field(default_factory=dict)
+    rows: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
 
 
 @dataclass
@@ -160,6 +190,26 @@ class Content:
             columns = self.pieces.open(ref)
             rows = zip(columns["table"], columns["message"], columns["revision"])
             found |= {table: (message, revision) for table, message, revision in rows}
+        return found
+
+    def deletes(self) -> Deletes:
+        found = Deletes()
+        self.pieces.open_all(r for r in self.references() if r.kind in (ROW_DELETES, TOMBSTONES))
+        for ref in self.of_kind(ROW_DELETES):
+            columns = self.pieces.open(ref)
+            for values in zip(*columns.values()):
+                facts = dict(zip(columns, values))
+                entry = Entry(facts["revision"], facts["number"], facts)
+                found.rows.setdefault((facts["table"], facts["path"]), []).append(entry)
+        for ref in self.of_kind(TOMBSTONES):
+            columns = self.pieces.open(ref)
+            rows = zip(columns["revision"], columns["number"], columns["message"])
+            for revision, number, message in rows:
+                entry = Entry(revision, number, message.values)
+                found.tombstones.setdefault(message.table, []).append(entry)
+        for entries in (*found.rows.values(), *found.tombstones.values()):
+            places = [(entry.revision, entry.number) for entry in entries]
+            need(len(set(places)) == len(places), "two rows of one action")
         return found
 
     def applications(self) -> dict[str, tuple[int, int]]:

@@ -7,8 +7,9 @@ from typing import Any
 from independent_wire import BOOL, BYTES, ENUM, SINT, TEXT, UINT, UINT32, Field, Shape
 
 FILES, ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS = 1, 2, 3, 4
-SCHEMAS, APPLICATIONS, HISTORY, REFERENCES, DEFINITIONS = 5, 6, 7, 8, 10
-SEGMENTS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 10})
+SCHEMAS, APPLICATIONS, HISTORY, REFERENCES = 5, 6, 7, 8
+ROW_DELETES, DEFINITIONS, TOMBSTONES = 9, 10, 11
+SEGMENTS = frozenset(range(1, 12))
 
 
 def shape(choice: tuple[int, ...] = (), /, **fields: tuple[Any, ...]) -> Shape:
@@ -47,7 +48,6 @@ ADD = shape(
 )  # fmt: skip
 ADD_BATCH = shape(segments=(1, SEGMENT_REF, "many"))
 REMOVE = shape(path=(1, TEXT), table=(2, TEXT))
-TOMBSTONE = shape(table=(1, TEXT), predicate=(2, TEXT))
 GENERATION = shape(column=(1, TEXT), generation=(2, UINT32))
 SCHEMA = shape(
     table=(1, TEXT), fingerprint=(2, BYTES), arrow_schema=(3, BYTES), key=(4, TEXT, "many"),
@@ -69,13 +69,20 @@ DEFINITION = shape(
     table=(1, TEXT), arrow_schema=(2, BYTES), columns=(3, DEFINED_COLUMN, "many"),
     dropped=(4, COLUMN_IDENTITY, "many"), key=(5, TEXT, "many"),
 )  # fmt: skip
-KINDS = tuple(range(1, 12))
+TOMBSTONE = shape(
+    table=(1, TEXT), predicate=(2, TEXT), columns=(3, DEFINITION), paths=(4, TEXT, "many")
+)
+ROW_DELETES_OF = shape(
+    table=(1, TEXT), path=(2, TEXT), object=(3, TEXT), offset=(4, UINT), length=(5, UINT),
+    cardinality=(6, UINT), digest=(7, BYTES), covers_below=(8, UINT),
+)  # fmt: skip
+KINDS = tuple(range(1, 13))
 ACTION = shape(
     KINDS,
     add=(1, ADD), remove=(2, REMOVE), schema=(3, SCHEMA), upgrade=(4, UPGRADE),
     add_batch=(5, ADD_BATCH), tombstone=(6, TOMBSTONE), identity=(7, IDENTITY), seal=(8, SEAL),
     forget=(9, FORGET), location=(10, LOCATION), definition=(11, DEFINITION),
-    optional=(15, BOOL),
+    row_deletes=(12, ROW_DELETES_OF), optional=(15, BOOL),
 )  # fmt: skip
 ENTRY = shape(key=(1, TEXT), value=(2, TEXT))
 MEMBER = shape(
@@ -89,6 +96,12 @@ COMMIT = shape(
 TRANSACTION = shape(
     revision=(1, UINT), uuid=(2, BYTES), previous_uuid=(3, BYTES), previous_digest=(4, BYTES),
     epoch=(5, UINT), guest=(6, BOOL), actions=(7, ACTION, "many"), commit=(15, COMMIT),
+)  # fmt: skip
+
+DELETES_OBJECT = shape(
+    writer=(1, TEXT), database=(2, TEXT), table=(3, TEXT), transaction_id=(4, BYTES),
+    number=(5, UINT32), base_revision=(6, SINT), base_transaction_id=(7, BYTES), epoch=(8, UINT),
+    slot_seed=(9, BYTES), files=(10, ROW_DELETES_OF, "many"),
 )  # fmt: skip
 
 WRITER_REVISION = shape(

@@ -17,16 +17,21 @@ from independent_messages import (
     FILES,
     HISTORY,
     REFERENCES,
+    ROW_DELETES,
     ROW_GROUP_STATISTICS,
     ROW_GROUPS,
     SCHEMAS,
     STATISTICS,
+    TOMBSTONE,
+    TOMBSTONES,
 )
 from independent_transaction import (
     MAX_TIME,
     check_columns,
     check_definition,
     check_generations,
+    check_row_deletes,
+    check_tombstone,
     fingerprint,
 )
 from independent_wire import (
@@ -68,6 +73,13 @@ COLUMNS: dict[int, Profile] = {
         "key": STRINGS, "sort_order": STRINGS, "revision": INT64,
     },
     DEFINITIONS: {"table": STRING, "definition": (pa.binary(), False), "revision": INT64},
+    ROW_DELETES: {
+        "table": STRING, "path": STRING, "revision": INT64, "number": INT32, "object": STRING,
+        "offset": INT64, "length": INT64, "cardinality": INT64, "digest": (pa.binary(32), False),
+    },
+    TOMBSTONES: {
+        "table": STRING, "revision": INT64, "number": INT32, "tombstone": (pa.binary(), False),
+    },
     APPLICATIONS: {"app_id": STRING, "app_version": INT64, "committed_at_us": INT64},
     HISTORY: {
         "revision": INT64, "uuid": (pa.binary(16), False), "digest": (pa.binary(32), False),
@@ -86,7 +98,9 @@ COLUMNS: dict[int, Profile] = {
         "last_revision": INT64, "dead": (pa.binary(), True),
     },
 }  # fmt: skip
-ROW_BYTES = {SCHEMAS: 8 << 20, DEFINITIONS: 8 << 20, HISTORY: 64 << 20, REFERENCES: 64 << 10}
+ROW_BYTES = dict.fromkeys((SCHEMAS, DEFINITIONS, TOMBSTONES), 8 << 20)
+ROW_BYTES |= {HISTORY: 64 << 20, REFERENCES: 64 << 10}
+BY_TABLE = (SCHEMAS, ROW_DELETES, TOMBSTONES)  # told by the first and the last table
 NAMED = (
     "kind", "row_count", "first_table", "first_path", "last_table", "last_path", "columns",
     "first_revision", "last_revision", "total_rows", "total_bytes", "min_partition",
@@ -282,11 +296,31 @@ def check_definitions(
         need(message.table == table, "a definition of another table")
 
 
+def check_deletes(columns: Columns, facts: Mapping[str, Any], revision: int, batch: bool) -> None:
+    """Rows of ROW_DELETES or TOMBSTONES. Adds `message` to those of TOMBSTONES, taken apart."""
+    for table in columns["table"]:
+        check_table(table)
+    check_numbers(columns, "revision", "number")
+    need(max(columns["revision"]) <= revision, "revision of a delete")
+    names = [name for name in ("table", "path") if name in columns]
+    texts = zip(*([text.encode() for text in columns[name]] for name in names))
+    check_ascending(zip(texts, columns["revision"], columns["number"]))
+    check_range(columns, facts, table="table")
+    if "tombstone" not in columns:
+        for values in zip(*columns.values()):
+            check_row_deletes(dict(zip(columns, values)))
+        return
+    columns["message"] = [parse(TOMBSTONE, data) for data in columns["tombstone"]]
+    for table, message in zip(columns["table"], columns["message"]):
+        check_tombstone(message)
+        need(message.table == table, "a tombstone of another table")
+
+
 CHECKS: dict[int, Any] = {
     FILES: check_files, ROW_GROUPS: check_groups, STATISTICS: check_statistics,
     ROW_GROUP_STATISTICS: check_statistics, SCHEMAS: check_schemas,
     APPLICATIONS: check_applications, HISTORY: check_history,
-    DEFINITIONS: check_definitions,
+    DEFINITIONS: check_definitions, ROW_DELETES: check_deletes, TOMBSTONES: check_deletes,
 }  # fmt: skip
 
 # --- Section 6.6 ----------------------------------------------------------------------------------
@@ -338,7 +372,7 @@ def read_reference(row: Mapping[str, Any], attached: int) -> Reference:
     if kind == FILES:
         need(first <= last, "an inverted range")
         need(row["min_partition"].encode() <= row["max_partition"].encode(), "inverted partitions")
-    if kind == SCHEMAS:
+    if kind in BY_TABLE:
         need(first[0] <= last[0], "an inverted range")
     if kind == HISTORY:
         need(row["first_revision"] <= row["last_revision"], "an inverted range")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from independent_content import File, Schema, Table
+from independent_content import Deletes, File, Schema, Table
 from independent_ipc import decode_schema
 from independent_messages import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from independent_statistics import Known, bound_type, group_statistics, known_of, merge
@@ -190,6 +190,11 @@ class State:
     def definitions(self) -> dict[str, tuple[Message, int]]:
         """By table what defines it, and since when."""
         found: dict[str, tuple[Message, int]] = self.part(lambda view: view.definitions())
+        return found
+
+    def deletes(self) -> Deletes:
+        """All that is deleted without its file being removed."""
+        found: Deletes = self.part(lambda view: view.deletes())
         return found
 
     def applications(self) -> dict[str, tuple[int, int]]:

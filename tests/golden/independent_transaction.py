@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import independent_messages as messages
 from independent_frame import CHECKPOINT, TRANSACTION, Frame, open_frame
@@ -23,12 +23,15 @@ from independent_wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from independent_wire import Message
 
-KNOWN_FEATURES = frozenset({"locations", "partition_columns", "definitions"})
+KNOWN_FEATURES = frozenset(
+    {"locations", "partition_columns", "definitions", "tombstones", "row_deletes"}
+)
 MAX_TIME = (1 << 55) - 1
+DELETES_NAME = re.compile(r"data/(?:.*/)?([1-9][0-9]{0,18})-[0-9a-f]{32}-[0-9]{1,9}\.deletes", re.S)
 DESCRIBING = (
     messages.FILES,
     messages.ROW_GROUPS,
@@ -44,6 +47,7 @@ class Transaction:
     frame: Frame
     message: Message
     actions: list[tuple[str, Message]]
+    places: list[int]  # of the actions in the message
 
     @property
     def seal(self) -> int:
@@ -54,7 +58,7 @@ class Transaction:
 def open_transaction(data: bytes, incarnation: int, revision: int, uuid8: str) -> Transaction:
     frame = open_frame(data, TRANSACTION, incarnation)
     message = parse(messages.TRANSACTION, frame.message)
-    actions = known_actions(message.actions)
+    actions, places = known_actions(message.actions)
     need(message.revision == revision, "revision")
     need(len(message.uuid) == 16 and message.uuid[:4].hex() == uuid8, "uuid")
     before = (0, 0) if revision == 0 else (16, 32)
@@ -66,13 +70,14 @@ def open_transaction(data: bytes, incarnation: int, revision: int, uuid8: str) -
     for kind, item in actions:
         check_action(kind, item, len(frame.attached), incarnation)
         need(kind != "seal" or len(actions) == 1, "a Seal beside other actions")
-    return Transaction(frame, message, actions)
+    return Transaction(frame, message, actions, places)
 
 
-def known_actions(actions: Iterable[Message]) -> list[tuple[str, Message]]:
-    """The actions that count, by kind; looks for all that is too new (section 4.1)."""
-    found = []
-    for action in actions:
+def known_actions(actions: Iterable[Message]) -> tuple[list[tuple[str, Message]], list[int]]:
+    """The actions that count, by kind, and their places; looks for all that is too new (section
+    4.1)."""
+    found, places = [], []
+    for place, action in enumerate(actions):
         known = [messages.ACTION.fields[n].name for n in messages.KINDS]
         kinds = [name for name in known if name in action.there]
         if not kinds or any(number != 15 for number in action.unknown):
@@ -81,14 +86,15 @@ def known_actions(actions: Iterable[Message]) -> list[tuple[str, Message]]:
             continue
         (kind,) = kinds
         item = action.values[kind]
-        if kind == "tombstone" or (kind == "upgrade" and is_too_new(item)):
+        if kind == "upgrade" and is_too_new(item):
             raise TooNew(kind)
         if kind == "add_batch" and any(
             r.segment.kind not in messages.SEGMENTS for r in item.segments
         ):
             raise TooNew("kind of segment")
         found.append((kind, item))
-    return found
+        places.append(place)
+    return found, places
 
 
 def is_too_new(item: Message) -> bool:
@@ -153,6 +159,11 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
         check_location(item.url)
     elif kind == "definition":
         check_definition(item)
+    elif kind == "tombstone":
+        check_tombstone(item)
+    elif kind == "row_deletes":
+        check_row_deletes(item.values)
+        need(item.covers_below < BIG, "revision below which row deletes cover others")
     elif kind == "add_batch":
         check_batch(item.segments, attached)
 
@@ -171,6 +182,28 @@ def check_definition(item: Message) -> None:
     order = [(name.encode(), number) for name, number in dropped]
     need(all(a < b for a, b in itertools.pairwise(order)), "order of dropped columns")
     need(all(len(column.default) <= 65_536 for column in item.columns), "a long default")
+
+
+def check_tombstone(item: Message) -> None:
+    """Section 5.6."""
+    check_table(item.table)
+    need(1 <= len(item.predicate.encode()) <= 65_536, "predicate")
+    if "columns" in item.there:
+        check_definition(item.columns)
+        need(item.columns.table == item.table, "columns of another table")
+        need(not item.columns.dropped, "dropped columns of a tombstone")
+    paths = [check_path(path).encode() for path in item.paths]
+    need(all(a < b for a, b in itertools.pairwise(paths)), "order of paths")
+
+
+def check_row_deletes(facts: Mapping[str, Any]) -> None:
+    """Section 5.7, of an action or a row."""
+    check_table(facts["table"])
+    check_path(facts["path"])
+    named = DELETES_NAME.fullmatch(check_path(facts["object"]))
+    need(named and int(named[1]) < BIG, "name of an object of row deletes")
+    need(0 <= facts["offset"] < BIG and 1 <= facts["length"] <= 1 << 30, "place of a bitmap")
+    need(1 <= facts["cardinality"] <= 1 << 32 and len(facts["digest"]) == 32, "a bitmap")
 
 
 def check_add(add: Message) -> None:

@@ -10,6 +10,9 @@
 - `definitions`: "damaged", "too-new", or a hash of lines `table|sha256 of arrow_schema|columns
   joined by ";"|dropped joined by ","|revision`. A column is its sources as name=generation joined
   by "," and, if it has a default, `=` and that in hex;
+- `deletes`: "damaged", "too-new", or a hash of lines `tombstone|table|revision|number|sha256 of the
+  predicate|columns as a line of definitions without its revision, or nothing|paths joined by ","`
+  and `rows|table|path|revision|number|object|offset|length|cardinality|digest`, each line once;
 - `history`: "damaged", "too-new", or a hash of lines
   `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
   files_added|files_removed|rows_added|bytes_added|summary`, in order of revision. The summary is
@@ -27,6 +30,10 @@
     the bytes of section 5.2, exactness 0 or 1 (0 if the bound is unknown), no_nan likewise. A
     column of which nothing is known has no line. Row groups are those of files that have more than
     one;
+  - `deleted`: the same word as `files` if that is no hash, or as `deletes`; else a hash of lines
+    `path|tombstones|rows`, one for each file of which a delete holds: tombstones as
+    revision.number, ascending, joined by ","; rows as first-last of each range without a gap, or
+    "damaged" or "too-new" if a bitmap can't be used, also where the object is gone;
   - `schemas`: a hash of lines `fingerprint|sha256 of arrow_schema|
     generations as name=number joined by ","|key joined by ","|sort order likewise|revision`.
     They are those of the base that the files come from; without files, of the highest base that
@@ -39,19 +46,24 @@ history are sorted by their bytes.
 from __future__ import annotations
 
 import hashlib
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from independent_bitmap import deleted_rows
 from independent_log import Log
 from independent_wire import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from independent_content import File, Schema
+    from independent_content import Deletes, File, Schema
     from independent_state import State
     from independent_statistics import Known
 
 Verdict = dict[str, Any]
+NONE: Mapping[str, bytes] = MappingProxyType({})
+OF_FILES = ("files", "statistics", "row_group_statistics", "deleted")
+BITMAP = ("object", "offset", "length", "cardinality", "digest")
 FACTS = (
     "path", "partition", "size_bytes", "row_count", "revision", "schema_fingerprint", "first_clock",
     "last_clock", "footer_bytes", "footer_digest", "row_groups",
@@ -78,16 +90,24 @@ def told(part: Callable[[], Any]) -> Any:
         return error.kind
 
 
-def verdict(transactions: Mapping[str, bytes], segments: Mapping[str, bytes]) -> Verdict:
-    """What the head of a log says."""
+def verdict(
+    transactions: Mapping[str, bytes],
+    segments: Mapping[str, bytes],
+    data: Mapping[str, bytes] = NONE,
+) -> Verdict:
+    """What the head of a log says.
+
+    Args:
+        data: Objects of row deletes by their path.
+    """
     try:
         state = Log(transactions, segments).read()
     except Refusal as error:
         return {"verdict": error.kind}
-    return describe(state)
+    return describe(state, data)
 
 
-def describe(state: State) -> Verdict:
+def describe(state: State, data: Mapping[str, bytes] = NONE) -> Verdict:
     """A state in the form of this module."""
     head = state.head
     names, complete = state.listed()
@@ -111,13 +131,32 @@ def describe(state: State) -> Verdict:
                 definition_line(table, *found) for table, found in state.definitions().items()
             )
         ),
+        "deletes": told(lambda: sorted_hash(set(delete_lines(state.deletes())))),
         "history": told(lambda: hash_lines(map(history_line, state.history()))),
         "complete": complete,
-        "tables": {name: table(state, name) for name in names},
+        "tables": {name: table(state, name, data) for name in names},
     }
 
 
-def definition_line(table: str, message: Any, revision: int) -> str:
+def delete_lines(deletes: Deletes) -> Iterator[str]:
+    for table, entries in deletes.tombstones.items():
+        for entry in entries:
+            yield tombstone_line(table, entry.revision, entry.number, entry.facts)
+    for (table, path), entries in deletes.rows.items():
+        for entry in entries:
+            said = [plain(entry.facts[name]) for name in BITMAP]
+            yield "|".join(["rows", table, path, str(entry.revision), str(entry.number), *said])
+
+
+def tombstone_line(table: str, revision: int, number: int, facts: Mapping[str, Any]) -> str:
+    predicate = hashlib.sha256(facts["predicate"].encode()).hexdigest()
+    columns = facts["columns"]
+    line = definition_line(table, columns, None) if columns.columns else ""
+    where = [table, str(revision), str(number)]
+    return "|".join(["tombstone", *where, predicate, line, ",".join(facts["paths"])])
+
+
+def definition_line(table: str, message: Any, revision: int | None) -> str:
     def named(items: Iterable[Any]) -> str:
         return ",".join(f"{item.column}={item.generation}" for item in items)
 
@@ -127,7 +166,7 @@ def definition_line(table: str, message: Any, revision: int) -> str:
     ]
     digest = hashlib.sha256(message.arrow_schema).hexdigest()
     told = [";".join(columns), named(message.dropped), ",".join(message.key)]
-    return "|".join([table, digest, *told, str(revision)])
+    return "|".join([table, digest, *told, *([] if revision is None else [str(revision)])])
 
 
 def has_default(column: Any) -> bool:
@@ -144,14 +183,14 @@ def history_line(row: Mapping[str, Any]) -> str:
     return "|".join([*cells, *(plain(row[name]) for name in counts), row["summary"] or ""])
 
 
-def table(state: State, name: str) -> Verdict:
+def table(state: State, name: str, data: Mapping[str, bytes]) -> Verdict:
     """What is said of one table."""
     schemas = told(lambda: sorted_hash(map(schema_line, *split(state.schemas(name)))))
     try:
         files = state.files(name)
         known = state.statistics(name)
     except Refusal as error:
-        words = dict.fromkeys(("files", "statistics", "row_group_statistics"), error.kind)
+        words = dict.fromkeys(OF_FILES, error.kind)
         return {**words, "schemas": schemas}
     whole = [
         known_line((path, column), found)
@@ -168,8 +207,30 @@ def table(state: State, name: str) -> Verdict:
         "files": sorted_hash(map(file_line, files.values())),
         "statistics": sorted_hash(whole),
         "row_group_statistics": sorted_hash(groups),
+        "deleted": told(lambda: sorted_hash(deleted_lines(state.deletes(), name, files, data))),
         "schemas": schemas,
     }
+
+
+def deleted_lines(
+    deletes: Deletes, name: str, files: Mapping[str, File], data: Mapping[str, bytes]
+) -> Iterator[str]:
+    """A line for each file of which a delete holds."""
+    tombstones = deletes.tombstones.get(name, [])
+    for path, file in files.items():
+        held = {(t.revision, t.number) for t in tombstones if t.holds_of(file)}
+        entries = deletes.rows.get((name, path), [])
+        if held or entries:
+            rows = told(lambda e=entries, f=file: deleted_rows(data, e, f.facts["row_count"]))
+            yield deleted_line(path, held, rows)
+
+
+def deleted_line(
+    path: str, tombstones: Iterable[tuple[int, int]], rows: str | Sequence[tuple[int, int]]
+) -> str:
+    numbers = ",".join(f"{revision}.{number}" for revision, number in sorted(tombstones))
+    ranges = rows if isinstance(rows, str) else ",".join(f"{a}-{b}" for a, b in rows)
+    return f"{path}|{numbers}|{ranges}"
 
 
 def split(schemas: Mapping[bytes, Schema]) -> tuple[Iterable[bytes], Iterable[Schema]]:

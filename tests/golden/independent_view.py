@@ -7,7 +7,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from independent_content import Content, File, Pieces, Schema, Table, files_of
+from independent_content import (
+    Content,
+    Deletes,
+    Entry,
+    File,
+    Pieces,
+    Schema,
+    Table,
+    files_of,
+)
 from independent_messages import FILES, SCHEMAS
 from independent_segments import Holder, Reference, reference_of
 from independent_wire import BIG, Refusal, need
@@ -38,7 +47,7 @@ class Step:
     """A transaction of the tail, with the segments that it carries."""
 
     def __init__(self, transaction: Transaction) -> None:
-        self.actions = transaction.actions
+        self.actions, self.places = transaction.actions, transaction.places
         self.message, self.digest = transaction.message, transaction.frame.digest
         self.revision: int = self.message.revision
         self.pieces = Pieces(Holder(transaction.frame, self.revision, {}), batch=True)
@@ -63,6 +72,8 @@ class Step:
                 continue
             elif kind == "remove" and item.table == table:
                 need(state.files.pop(item.path, None), f"{item.path} is not live")
+            elif kind == "row_deletes" and item.table == table:
+                need(item.path in state.files, f"{item.path} is not live")
             elif kind == "add" and item.table == table:
                 self.add(state, File(add_facts(item, self.revision), item))
             elif kind == "add_batch":
@@ -94,6 +105,23 @@ class Step:
             if schema.table == table:
                 need(schema.fingerprint not in used, "a schema of files is forgotten")
                 state.schemas.pop(schema.fingerprint, None)
+
+    def delete(self, found: Deletes) -> None:
+        """Change what is deleted (sections 5.6 and 5.7)."""
+        for place, (kind, item) in zip(self.places, self.actions):
+            entry = Entry(self.revision, place, item.values)
+            if kind == "tombstone":
+                found.tombstones.setdefault(item.table, []).append(entry)
+            elif kind == "row_deletes":
+                below = min(item.covers_below, self.revision)
+                before = found.rows.get((item.table, item.path), [])
+                kept = [other for other in before if other.revision >= below]
+                found.rows[item.table, item.path] = [*kept, entry]
+            elif kind == "remove":
+                found.rows.pop((item.table, item.path), None)
+            elif kind == "forget":
+                for table in item.tables:
+                    found.tombstones.pop(table, None)
 
     def count_applications(self, found: dict[str, tuple[int, int]]) -> None:
         for kind, item in self.actions:
@@ -207,6 +235,12 @@ class View:
                 elif kind == "forget":
                     for table in item.tables:
                         found.pop(table, None)
+        return found
+
+    def deletes(self) -> Deletes:
+        found = self.content.deletes() if self.content is not None else Deletes()
+        for step in self.steps:
+            step.delete(found)
         return found
 
     def applications(self) -> dict[str, tuple[int, int]]:

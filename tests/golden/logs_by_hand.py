@@ -7,6 +7,7 @@ writes N valid and M damaged logs, as
 
     DIR/valid-0000/transactions/<name>      DIR/damaged-0000/...
     DIR/valid-0000/segments/<name>          (the folder may be missing)
+    DIR/valid-0000/data/...                 objects of row deletes, if there are any
     DIR/valid-0000/verdict.json             what the independent reader says of the head
     DIR/damaged-0000/damage.txt             what was done to the log
 
@@ -61,7 +62,7 @@ def make_logs(seed: int, count: int, damaged: int, first: int = 0) -> Iterator[N
 
 def verdict_text(log: HandLog) -> str:
     """What the independent reader says, as one line of JSON."""
-    found = verdict(log.transactions, log.segments)
+    found = verdict(log.transactions, log.segments, log.data)
     return json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -71,6 +72,9 @@ def write_log(folder: Path, log: HandLog, done: str) -> None:
         (folder / kind).mkdir(parents=True, exist_ok=True)
         for name, data in objects.items():
             (folder / kind / name).write_bytes(data)
+    for path, data in log.data.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
     (folder / "verdict.json").write_text(f"{verdict_text(log)}\n", encoding="utf-8")
     if done:
         (folder / "damage.txt").write_text(f"{done}\n", encoding="utf-8")

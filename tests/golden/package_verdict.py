@@ -6,9 +6,25 @@ import hashlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-from independent_verdict import FACTS, definition_line, hash_lines, history_line, plain, sorted_hash
+from independent_verdict import (
+    BITMAP,
+    FACTS,
+    NONE,
+    OF_FILES,
+    definition_line,
+    deleted_line,
+    hash_lines,
+    history_line,
+    plain,
+    sorted_hash,
+    tombstone_line,
+)
 from lakelog.catalog.ambient import Ambient
+from lakelog.catalog.data.hidden import Bitmaps
+from lakelog.catalog.log.deletes import message_of
+from lakelog.catalog.read.hidden import bitmap_of, held_by
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.statistics import table_statistics
 from lakelog.catalog.read.tables import listed_tables
@@ -17,6 +33,7 @@ from lakelog.errors import (
     ForkError,
     LakelogError,
     MissingTransaction,
+    ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
     UnsupportedFeature,
@@ -26,15 +43,18 @@ from lakelog.store.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from lakelog.catalog.log.deletes import Deletes
     from lakelog.catalog.log.files import Files
     from lakelog.catalog.log.known_schemas import KnownSchemas, SchemaEntry
     from lakelog.catalog.log.state import State
+    from lakelog.store import Store
 
 Verdict = dict[str, Any]
 WRITER, DATABASE = "w", "d"
 CLASSES: list[tuple[type[LakelogError], str]] = [
     (UnsupportedFeature, "too-new"), (MissingTransaction, "missing"), (ForkError, "forked"),
     (SnapshotPruned, "pruned"), (RevisionNotFound, "not-found"), (CorruptError, "damaged"),
+    (ObjectNotFound, "damaged"),
 ]  # fmt: skip
 
 
@@ -55,21 +75,31 @@ def told(part: Callable[[], Any]) -> Any:
 
 
 def store_of(
-    transactions: Mapping[str, bytes], segments: Mapping[str, bytes], folder: str
+    transactions: Mapping[str, bytes],
+    segments: Mapping[str, bytes],
+    data: Mapping[str, bytes],
+    folder: str,
 ) -> MemoryStore:
     store = MemoryStore()
     for kind, objects in (("transactions", transactions), ("segments", segments)):
-        for name, data in objects.items():
-            store.put(f"{folder}/{kind}/{name}", data)
+        for name, body in objects.items():
+            store.put(f"{folder}/{kind}/{name}", body)
+    for path, body in data.items():
+        store.put(f"{folder}/{path}", body)
     return store
 
 
 def verdict(
     transactions: Mapping[str, bytes],
     segments: Mapping[str, bytes],
+    data: Mapping[str, bytes] = NONE,
 ) -> Verdict:
-    """What the head of a log says."""
-    store = store_of(transactions, segments, f"{WRITER}/{DATABASE}")
+    """What the head of a log says.
+
+    Args:
+        data: Objects of row deletes by their path.
+    """
+    store = store_of(transactions, segments, data, f"{WRITER}/{DATABASE}")
     reader = LogReader(store, WRITER, DATABASE, Ambient(sleep_s=lambda _: None))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -77,15 +107,19 @@ def verdict(
             state = reader.load()
         except LakelogError as error:
             return {"verdict": kind_of(error)}
-        return describe(state) if state.revision >= 0 else {"verdict": "empty"}
+        return describe(state, store) if state.revision >= 0 else {"verdict": "empty"}
 
 
-def describe(state: State) -> Verdict:
+def describe(state: State, store: Store) -> Verdict:
     """A state in the form of `independent_verdict`. Each part is asked of a state of its own, so
-    that none hangs on which base another one came from."""
+    that none hangs on which base another one came from.
+
+    Args:
+        store: With the objects of row deletes.
+    """
     assert state.log is not None
     listed, unlisted = listed_tables(state.copy())
-    tables = {name: table(state, name) for name in listed}
+    tables = {name: table(state, name, store) for name in listed}
     return {
         "verdict": "ok",
         "log_id": state.log.log_id.hex(),
@@ -102,6 +136,7 @@ def describe(state: State) -> Verdict:
         "locations": sorted(state.locations, key=str.encode),
         "applications": told(lambda: state.copy().applications.versions()),
         "definitions": told(lambda: sorted_hash(definition_lines(state.copy()))),
+        "deletes": told(lambda: sorted_hash(delete_lines(state.copy().deletes))),
         "history": told(lambda: hash_lines(map(history_line, history_rows(state.copy())))),
         "complete": not unlisted,
         "tables": {name: found for name, found in tables.items() if found},
@@ -113,6 +148,43 @@ def definition_lines(state: State) -> Iterator[str]:
         yield definition_line(table, entry.wire, entry.revision)
 
 
+def delete_lines(deletes: Deletes) -> Iterator[str]:
+    for name, found in deletes.tombstones.items():
+        for item in found:
+            message = message_of(item)
+            facts = {n: getattr(message, n) for n in ("predicate", "columns", "paths")}
+            yield tombstone_line(name, item.revision, item.number, facts)
+    for name in deletes.tables():
+        for path, entries in deletes.rows_of(name).items():
+            for entry in entries:
+                said = [plain(getattr(entry, n)) for n in BITMAP]
+                where = [name, path, str(entry.revision), str(entry.number)]
+                yield "|".join(["rows", *where, *said])
+
+
+def deleted_lines(state: State, name: str, files: pa.Table, store: Store) -> Iterator[str]:
+    deletes, folder = state.deletes, f"{state.writer}/{state.database}/"
+    by_number, bitmaps = deletes.rows_of(name), Bitmaps(store)
+    found = [(t, held_by(t, files)) for t in deletes.of_table(name)]
+    for number, row in enumerate(files.to_pylist()):
+        held = [(t.revision, t.number) for t, of in found if of[number]]
+        said = [bitmap_of(entry, folder) for entry in by_number.get(row["path"], ())]
+        if held or said:
+            count = row["row_count"]
+            rows = told(lambda said=said, count=count: ranges(bitmaps.rows(said, count)))
+            yield deleted_line(row["path"], held, rows)
+
+
+def ranges(rows: np.ndarray) -> list[tuple[int, int]]:
+    """Ascending numbers as first and last of each range without a gap."""
+    if not len(rows):
+        return []
+    wide = rows.astype(np.int64)
+    ends = np.flatnonzero(np.diff(wide) > 1)
+    firsts, lasts = wide[[0, *(ends + 1)]], wide[[*ends, len(wide) - 1]]
+    return list(zip(firsts.tolist(), lasts.tolist()))
+
+
 def history_rows(state: State) -> Iterator[Mapping[str, Any]]:
     rows = state.history.table()
     place = rows.schema.get_field_index("committed_at")
@@ -120,16 +192,17 @@ def history_rows(state: State) -> Iterator[Mapping[str, Any]]:
     yield from rows.set_column(place, "committed_at", times).to_pylist()
 
 
-def table(state: State, name: str) -> Verdict | None:
+def table(state: State, name: str, store: Store) -> Verdict | None:
     """What is said of one table; None if it is not known."""
     own = state.copy()
     words: Verdict = {}
     try:
         held, schemas = own.table_of(name)
-        files = held.table(name, whole=True).to_pylist()
-        words["files"] = sorted_hash("|".join(plain(row[f]) for f in FACTS) for row in files)
+        files = held.table(name, whole=True)
+        lines = ("|".join(plain(row[f]) for f in FACTS) for row in files.to_pylist())
+        words["files"] = sorted_hash(lines)
     except LakelogError as error:
-        words = dict.fromkeys(("files", "statistics", "row_group_statistics"), kind_of(error))
+        words = dict.fromkeys(OF_FILES, kind_of(error))
         own = state.copy()
         try:
             schemas = own.schemas_of(name)
@@ -140,6 +213,7 @@ def table(state: State, name: str) -> Verdict | None:
             words[what] = told(
                 lambda g=groups: statistics_hash(own, name, (held, schemas), row_groups=g)
             )
+        words["deleted"] = told(lambda: sorted_hash(deleted_lines(own, name, files, store)))
     entries = schemas.of_table(name)
     return {**words, "schemas": sorted_hash(map(schema_line, entries))} if entries else None
 

@@ -19,13 +19,13 @@ OK = "ok"
 
 def told_by_all(log: Small, go: GoReader | None = None) -> str:
     """How the log, or which part of it, is refused by all readers alike; `ok` if nothing is."""
-    found = verdicts(log.log.transactions, log.log.segments, go)
+    found = verdicts(log.log.transactions, log.log.segments, go, log.log.data)
     base = found["independent"]
     for reader, other in found.items():
         assert text(other) == text(base), (reader, list(differences(base, other)))
     if base["verdict"] != OK:
         return str(base["verdict"])
-    parts = [(name, base[name]) for name in ("history", "applications", "definitions")]
+    parts = [(name, base[name]) for name in ("history", "applications", "definitions", "deletes")]
     for table in base["tables"].values():
         parts += [(name, table[name]) for name in ("files", "schemas")]
     bad = {f"{name} {word}" for name, word in parts if word in ("damaged", "too-new")}

@@ -62,14 +62,14 @@ def test_what_does_not_fit_costs_its_table(actions: list[Any], expected: Any) ->
         ({"upgrade": {"required_writer_features": [""]}}, "damaged"),
         ({"upgrade": {"required_writer_features": ["x" * 64]}}, "ok"),
         ({"upgrade": {"required_reader_features": ["x"]}}, "too-new"),
-        ({"tombstone": {}, "optional": True}, "too-new"),
+        ({"tombstone": {}, "optional": True}, "damaged"),
         ({}, "too-new"),
         ({"identity": {"writer": "-w", "database": "d"}}, "damaged"),
         ({"seal": {"next_incarnation": 2, "rebuild_id": bytes(16)}}, "ok"),
         ({"seal": {"next_incarnation": 1, "rebuild_id": bytes(16)}}, "damaged"),
         ({"seal": {"next_incarnation": 1000, "rebuild_id": bytes(16)}}, "damaged"),
         ({"add_batch": {}}, "damaged"),
-        ({"add_batch": {"segments": [{"segment": {"kind": 9, "row_count": 1}}]}}, "too-new"),
+        ({"add_batch": {"segments": [{"segment": {"kind": 12, "row_count": 1}}]}}, "too-new"),
         ({"add_batch": {"segments": [{"segment": {"kind": 3, "row_count": 1}}]}}, "damaged"),
         ({"add_batch": {"segments": [{"segment": {"kind": 1, "row_count": 1}}]}}, "ok"),
         ({"add_batch": {"segments": [{"segment": {"kind": 1, "row_count": 0}}]}}, "damaged"),
@@ -111,11 +111,11 @@ def test_a_damaged_segment_costs_its_part(kind: int, lower: bool) -> None:
 
 
 def test_an_unknown_kind_in_references_is_never_fallen_back_from() -> None:
-    def ninth(table: pa.Table) -> pa.Table:
-        kinds = pa.array([9, *table.column("kind").to_pylist()[1:]], pa.uint8())
+    def unknown(table: pa.Table) -> pa.Table:
+        kinds = pa.array([12, *table.column("kind").to_pylist()[1:]], pa.uint8())
         return table.set_column(0, "kind", kinds).drop_columns(["run"])
 
-    log = Small(Change(REFERENCES, ninth)).schema().file().checkpoint().commit()
+    log = Small(Change(REFERENCES, unknown)).schema().file().checkpoint().commit()
     told = log.told()
     assert (told["verdict"], told["history"], told["applications"]) == ("ok", "too-new", "too-new")
     assert log.files() == "too-new"

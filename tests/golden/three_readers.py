@@ -52,12 +52,20 @@ class GoReader:
             [str(program), "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def verdict(self, transactions: Mapping[str, bytes], segments: Mapping[str, bytes]) -> Verdict:
+    def verdict(
+        self,
+        transactions: Mapping[str, bytes],
+        segments: Mapping[str, bytes],
+        data: Mapping[str, bytes],
+    ) -> Verdict:
         log = self.folder / "log"
+        for path, body in data.items():
+            (log / path).parent.mkdir(parents=True, exist_ok=True)
+            (log / path).write_bytes(body)
         for kind, objects in (("transactions", transactions), ("segments", segments)):
             (log / kind).mkdir(parents=True)
-            for name, data in objects.items():
-                (log / kind / name).write_bytes(data)
+            for name, body in objects.items():
+                (log / kind / name).write_bytes(body)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{log}\n")
@@ -97,7 +105,7 @@ def canonical(found: Verdict) -> Verdict:
         if table["schemas"] in (*WORDS, NOTHING):
             continue
         if table["files"] in WORDS:
-            table["statistics"] = table["row_group_statistics"] = table["files"]
+            table.update(dict.fromkeys(independent_verdict.OF_FILES, table["files"]))
         tables[name] = table
     found["tables"] = tables
     return found
@@ -107,16 +115,21 @@ def verdicts(
     transactions: Mapping[str, bytes],
     segments: Mapping[str, bytes],
     go: GoReader | None,
+    data: Mapping[str, bytes] = independent_verdict.NONE,
 ) -> dict[str, Verdict]:
-    """What each reader says of the head of a log; the one in Go only if it is given."""
-    independent = independent_verdict.verdict(transactions, segments)
+    """What each reader says of the head of a log; the one in Go only if it is given.
+
+    Args:
+        data: Objects of row deletes by their path.
+    """
+    independent = independent_verdict.verdict(transactions, segments, data)
     found = {"independent": independent}
     try:
-        found["lakelog"] = package_verdict.verdict(transactions, segments)
+        found["lakelog"] = package_verdict.verdict(transactions, segments, data)
     except Exception as error:  # an error that is no refusal is a disagreement, too
         found["lakelog"] = {"verdict": f"{type(error).__name__}: {error}"}
     if go is not None:
-        found["go"] = go.verdict(transactions, segments)
+        found["go"] = go.verdict(transactions, segments, data)
     return found
 
 
@@ -174,7 +187,7 @@ def compare(
     tally = Tally()
     with decoded_once():  # each of a log's parts is asked for from the beginning
         for name, log, done in make_logs(seed, valid, damaged, first):
-            tally.add(name, done, verdicts(log.transactions, log.segments, go))
+            tally.add(name, done, verdicts(log.transactions, log.segments, go, log.data))
             if progress is not None:
                 progress(tally)
     return tally

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import decimal
+import hashlib
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 from lakelog.catalog.format import frame
+from lakelog.catalog.format.definitions import encode_definition
+from lakelog.catalog.format.deletes import bitmap_rows, encode_bitmap
 from lakelog.catalog.format.frame import (
     MAX_MESSAGE_BYTES,
     FrameKind,
@@ -17,7 +22,7 @@ from lakelog.catalog.format.frame import (
     decode_frame,
     encode_frame,
 )
-from lakelog.catalog.format.names import log_folder, segments_folder
+from lakelog.catalog.format.names import deletes_path, log_folder, segments_folder
 from lakelog.catalog.log import build, piece_sink
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
@@ -60,6 +65,46 @@ def some_add(path: str, number: int, table: str = "t", schema: pa.Schema = SCHEM
         for _ in range(number % 3)
     ]
     return add_action(path, table, schema=schema, partition=f"p{number % 2}", row_groups=groups)
+
+
+def definition(table: str, schema: pa.Schema) -> wire.Definition:
+    """All columns, the first of them renamed and with a default."""
+    first = schema.field(0).name
+    sources = {name: ((name, 0),) for name in schema.names}
+    sources[first] = ((first, 0), ("before", 2))
+    value = pa.scalar(7, schema.field(0).type)
+    return encode_definition(table, schema, sources, {first: value}, (("gone", 0),), key=[first])
+
+
+def define(table: str, schema: pa.Schema) -> wire.Action:
+    return wire.Action(definition=definition(table, schema))
+
+
+def bury(table: str, number: int, *paths: str) -> wire.Action:
+    """A tombstone of a table, or of some of its files."""
+    columns = definition(table, pa.schema([("a", pa.int64())]))
+    columns.ClearField("dropped")
+    columns.ClearField("key")
+    found = wire.Tombstone(table=table, predicate=f"a > {number}", columns=columns, paths=paths)
+    return wire.Action(tombstone=found)
+
+
+@cache
+def bitmap(number: int) -> bytes:
+    """A few rows, of all kinds of containers."""
+    rows = [*range(number, 9), *range(1 << 17, (1 << 17) + 9_000, 2), *range(1 << 18, 1 << 19)]
+    return encode_bitmap(np.array(rows))
+
+
+def strike(path: str, number: int, table: str = "t", below: int = 0) -> wire.Action:
+    """Row deletes of a file."""
+    data = bitmap(number)
+    found = wire.RowDeletes(
+        table=table, path=path, object=deletes_path(table, 1, bytes(16), number), offset=number,
+        length=len(data), cardinality=len(bitmap_rows(data)), covers_below=below,
+        digest=hashlib.sha256(data).digest(),
+    )  # fmt: skip
+    return wire.Action(row_deletes=found)
 
 
 @dataclass(frozen=True)
@@ -119,9 +164,13 @@ class Corpus:
         return {piece.kind: (piece, self.segments[piece.name]) for piece in self.pieces}
 
 
-def grown_log(spill_from: int) -> LogBuilder:
+def grown_log(spill_from: int, *, changing: bool = False) -> LogBuilder:
     """Two tables; two runs of files, some of them dead; all kinds of pieces, of some two. The same
-    transactions in each process, whatever is spilled."""
+    transactions in each process, whatever is spilled.
+
+    Args:
+        changing: With definitions, tombstones and row deletes.
+    """
     with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", spill_from):
         log = LogBuilder()
         paths = [f"data/p/{number:02d}.parquet" for number in range(14)]
@@ -139,13 +188,19 @@ def grown_log(spill_from: int) -> LogBuilder:
             some_add("data/q/00.parquet", 2), some_add("data/q/01.parquet", 1),
             remove_action(paths[3]), remove_action(paths[9]), app=("app", 4),
         )  # fmt: skip
+        if changing:
+            log.commit(
+                define("t", WIDE), define("u", OTHER), bury("t", 0),
+                bury("u", 1, "data/u/0.parquet"), strike(paths[1], 0), strike(paths[1], 1),
+                strike("data/u/1.parquet", 2, "u"),
+            )  # fmt: skip
         log.checkpoint()
     return log
 
 
 def build_corpus() -> Corpus:
     """The same objects in each process."""
-    log = grown_log(0)
+    log = grown_log(0, changing=True)
     spilled = Seed(FrameKind.CHECKPOINT, FOLDER + log.checkpoints[-1][0], b"", log.log)
     loose = Loose.of_checkpoint(log.checkpoints[-1][1], spilled.key, log.segments)
     body, objects = loose.build(spill=True)
@@ -165,6 +220,10 @@ def build_corpus() -> Corpus:
         wire.Action(upgrade=wire.Upgrade(required_writer_features=["later"])),
         wire.Action(forget=wire.Forget(applications_before_us=1, tables=["gone"])),
         wire.Action(identity=wire.Identity(writer="w", database="db")),
+        define("t", SCHEMA),
+        bury("t", 2, "data/p/02.parquet", "data/p/04.parquet"),
+        strike("data/p/02.parquet", 3),
+        strike("data/p/04.parquet", 4, below=2),
         app=("app", 7),
     )
     adds_seed = Seed(FrameKind.TRANSACTION, adds.key, log.objects[-1][1], log.log, base)
@@ -176,7 +235,7 @@ def build_corpus() -> Corpus:
         )
     batch_seed = Seed(FrameKind.TRANSACTION, batch.key, log.objects[-1][1], log.log, base)
     assert batch.batches
-    inline = grown_log(1 << 30).checkpoints[-1]
+    inline = grown_log(1 << 30, changing=True).checkpoints[-1]
     return Corpus(
         adds_seed, batch_seed,
         Seed(FrameKind.CHECKPOINT, FOLDER + inline[0], inline[1], log.log),

@@ -3,19 +3,27 @@ See `fuzz.py`."""
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-from corpus import Corpus, Seed, build_corpus
+from corpus import Corpus, Seed, bitmap, build_corpus
 from forms import forms_of, odd_fields
+from hand_bitmap import ODD, change_bitmap
 from hand_objects import Form, ipc
 from hand_tables import change_table, value
 from lakelog.catalog.ambient import SYSTEM
+from lakelog.catalog.data.hidden import Bitmap, Bitmaps
 from lakelog.catalog.format.cut import Cut, Position, parse_token
-from lakelog.catalog.format.frame import FrameKind
+from lakelog.catalog.format.deletes import bitmap_rows
+from lakelog.catalog.format.deletes_object import encode_deletes
+from lakelog.catalog.format.footer import FooterMetadata
+from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
 from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
 from lakelog.catalog.format.pieces import Attachments, open_segment
 from lakelog.catalog.format.schema import encode_schema, fingerprint
@@ -29,6 +37,7 @@ from lakelog.catalog.snapshot import Snapshot
 from lakelog.catalog.wire import lakelog_segment_pb2 as segment_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject
+from lakelog.store.memory import MemoryStore
 from spoil import spoil_bytes, spoil_header, spoil_ipc, spoil_message
 from using import STORE, check_rows, live_files, use
 
@@ -41,6 +50,11 @@ if TYPE_CHECKING:
     from using import Truth
 
 Refused = set[str]
+_META = FooterMetadata(
+    writer="w", database="db", table="t", partition="", transaction_id=bytes(16), number=0,
+    base_revision=1, base_transaction_id=bytes(16), epoch=1, first_clock=0, last_clock=0,
+    schema=pa.schema([]), log_id=bytes(16), incarnation=1, slot_seed=bytes(16),
+)  # fmt: skip
 
 
 class Inputs:
@@ -71,7 +85,8 @@ class Inputs:
             self.pieces, self.rows,
         ]  # fmt: skip
         cheap = [self.segment, self.segment, self.segment, self.header, self.segment_object]
-        return [*cheap, *dear, self.transaction, *cheap, self.token, self.token, *cheap]
+        cheap_too = [self.token, self.token, self.row_deletes]
+        return [*cheap, *dear, self.transaction, *cheap, *cheap_too, *cheap]
 
     # --- Inputs -----------------------------------------------------------------------------------
 
@@ -223,6 +238,30 @@ class Inputs:
         else:
             piece = next(piece for piece in self.corpus.pieces if piece.where == seed.key)
             open_segment(body, _meaning(piece, body), seed.log)
+        return set()
+
+    def row_deletes(self, source: random.Random) -> Refused:
+        """An object of row deletes, its bitmap, or lies about them."""
+        data = source.choice([*map(bitmap, range(5)), *ODD])
+        if data and source.random() < 0.8:
+            data, _ = change_bitmap(source, data)
+        meta = replace(_META, number=source.randrange(9))
+        body = encode_deletes(meta, [(wire.RowDeletes(), data)])
+        if source.random() < 0.3:
+            found = decode_frame(body, FrameKind.DELETES, "x")
+            message = spoil_message(found.message, source, [])
+            body = encode_frame(FrameKind.DELETES, found.log, message, bytes(found.attachments))[0]
+        elif source.random() < 0.2:
+            body = spoil_header(body, source)
+        store, count, rows = MemoryStore("deletes"), 1, source.choice([1, 9, 1 << 21, 1 << 33])
+        store.put("x", body)
+        with suppress(ValueError):
+            count = len(bitmap_rows(data)) + source.choice([0, 0, 0, 0, 1, -1])
+        said = Bitmap("x", 0, len(data), count, hashlib.sha256(data).digest())
+        found_rows = Bitmaps(store).rows([said], rows)
+        assert len(found_rows) == count
+        assert np.all(np.diff(found_rows.astype(np.int64)) > 0)
+        assert found_rows[-1] < rows
         return set()
 
     def token(self, source: random.Random) -> Refused:

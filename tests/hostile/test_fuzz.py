@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).with_name("fuzz.py")
 PARTS = 4  # for the workers to share
 KINDS = {
     "transaction", "batch", "schema", "checkpoint", "references", "pieces", "rows", "segment",
-    "segment_object", "header", "token",
+    "segment_object", "header", "token", "row_deletes",
 }  # fmt: skip
 
 

@@ -11,14 +11,19 @@ from lakelog.catalog.format.names import check_path, escape_name
 from lakelog.catalog.format.segments import COUNTS, ORDER
 from lakelog.catalog.format.wire_kinds import (
     APPLICATIONS,
+    DEFINITIONS,
     FILES,
     HISTORY,
+    REFERENCES,
+    ROW_DELETES,
     ROW_GROUP_STATISTICS,
     ROW_GROUPS,
     SCHEMAS,
     STATISTICS,
+    TOMBSTONES,
 )
 from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.log.deletes import message_of
 from lakelog.catalog.log.validate import validate
 from lakelog.catalog.read.history_table import history_for_users
 from lakelog.catalog.snapshot import Snapshot
@@ -98,7 +103,7 @@ def check_rows(kind: int, table: pa.Table) -> None:
         for path, name in zip(table["path"].to_pylist(), table["table"].to_pylist(), strict=True):
             check_path(path)
             assert 0 < len(escape_name(name, "table").encode()) < 256
-    if kind in (FILES, SCHEMAS, ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS):
+    if kind not in (APPLICATIONS, HISTORY, REFERENCES):
         columns = [table[name].to_pylist() for name in ORDER[kind]]
         keys = [
             tuple(one.encode() if isinstance(one, str) else one for one in row)
@@ -140,8 +145,19 @@ def _of_log(state: State) -> dict[str, Callable[[], object]]:
         assert state.applications.version("app") >= -1
         state.applications.versions()
 
+    def deletes() -> None:
+        found = state.deletes
+        for path in (path for some in found.objects() for path in some.to_pylist()):
+            assert check_path(path).startswith("data/")
+        for table in found.tombstones:
+            for tombstone in found.of_table(table):
+                assert message_of(tombstone).table == table
+        for kind, rows in ((ROW_DELETES, found.row_rows()), (TOMBSTONES, found.tombstone_rows())):
+            check_rows(kind, rows)
+
     return {
-        "history": history, "whole": whole, "checkpoint": checkpoint, "applications": applications
+        "history": history, "whole": whole, "checkpoint": checkpoint, "applications": applications,
+        "deletes": deletes, "definitions": lambda: state.definitions.rows(),
     }  # fmt: skip
 
 
@@ -154,4 +170,7 @@ READERS = {
     SCHEMAS: ("schema", "file parts", "checkpoint", "statistics"),
     APPLICATIONS: ("applications", "applications", "checkpoint"),
     HISTORY: ("history", "history", "checkpoint"),
+    DEFINITIONS: ("definitions", "schema", "file parts", "checkpoint"),
+    ROW_DELETES: ("deletes", "file parts", "checkpoint"),
+    TOMBSTONES: ("deletes", "file parts", "checkpoint"),
 }

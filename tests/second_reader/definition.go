@@ -41,31 +41,19 @@ func decodeDefinition(message []byte) *definition {
 			each(f.bytes, func(f wireField) {
 				switch {
 				case f.is(1, wireBytes):
-					c.sources = append(c.sources, decodeIdentity(f.bytes))
+					c.sources = append(c.sources, decodeGeneration(f.bytes))
 				case f.is(2, wireBytes):
 					c.hasDefault, c.value = true, f.bytes
 				}
 			})
 			d.columns = append(d.columns, c)
 		case f.is(4, wireBytes):
-			d.dropped = append(d.dropped, decodeIdentity(f.bytes))
+			d.dropped = append(d.dropped, decodeGeneration(f.bytes))
 		case f.is(5, wireBytes):
 			d.key = append(d.key, string(f.bytes))
 		}
 	})
 	return d
-}
-
-func decodeIdentity(message []byte) (g generation) {
-	each(message, func(f wireField) {
-		switch {
-		case f.is(1, wireBytes):
-			g.column = string(f.bytes)
-		case f.is(2, wireVarint):
-			g.number = int64(uint32(f.value))
-		}
-	})
-	return g
 }
 
 // check holds it to the (E) rules of section 5.5.
@@ -126,7 +114,10 @@ func (d *definition) cost() int64 {
 	return int64(cost)
 }
 
-func (d *definition) line() string {
+func (d *definition) line() string { return fmt.Sprintf("%s|%d", d.said(), d.revision) }
+
+// said is the line without the revision.
+func (d *definition) said() string {
 	named := func(items []generation) string {
 		var texts []string
 		for _, g := range items {
@@ -142,8 +133,8 @@ func (d *definition) line() string {
 		}
 		columns = append(columns, text)
 	}
-	return fmt.Sprintf("%s|%x|%s|%s|%s|%d", d.table, sha256.Sum256(d.arrow), strings.Join(columns, ";"), named(d.dropped),
-		strings.Join(d.key, ","), d.revision)
+	return fmt.Sprintf("%s|%x|%s|%s|%s", d.table, sha256.Sum256(d.arrow), strings.Join(columns, ";"), named(d.dropped),
+		strings.Join(d.key, ","))
 }
 
 var definitionsColumns = []columnSpec{
@@ -160,10 +151,7 @@ func (s *source) readDefinitions(r *reference, into map[string]*definition) erro
 	found := make([]*definition, b.rows)
 	for i := range b.rows {
 		message := b.columns["definition"].bytes(i)
-		if err := checkTiny(message); err != nil {
-			return damage("DEFINITIONS: row %d: %s", i, err)
-		}
-		if err := checkWire(wireDefinition, message); err != nil {
+		if err := checkInner(wireDefinition, message); err != nil {
 			return damage("DEFINITIONS: row %d: %s", i, err)
 		}
 		d := decodeDefinition(message).kept(b.columns["revision"].int64(i))

@@ -20,6 +20,7 @@ const (
 	kindTransaction  = 1
 	kindCheckpoint   = 2
 	kindSegment      = 3
+	kindDeletes      = 5
 	maxTinyFields    = 262144
 	maxZstdWindow    = 8 << 20
 	maxHeldObject    = memory / 2
@@ -180,10 +181,15 @@ func decodeMessage(codec byte, stored []byte, decoded uint32) ([]byte, error) {
 
 // checkMessage is check 6.
 func checkMessage(message []byte, kind byte) error {
+	return checkInner(frameMessages[kind], message)
+}
+
+// checkInner holds a message within a column to section 3.2.
+func checkInner(shape *wireMessage, message []byte) error {
 	if err := checkTiny(message); err != nil {
 		return err
 	}
-	return checkWire(frameMessages[kind], message)
+	return checkWire(shape, message)
 }
 
 // checkTiny is the cheap bound for the number of tiny fields.

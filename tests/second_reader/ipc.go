@@ -161,7 +161,7 @@ func openBatch(piece []byte, rows uint64, kind int32, b *budget) (*batch, error)
 func (b *batch) checkSizes(rows uint64, kind int32) error {
 	perRow := uint64(16 << 10)
 	switch kind {
-	case segSchemas, segDefinitions:
+	case segSchemas, segDefinitions, segTombstones:
 		perRow = 8 << 20
 	case segHistory:
 		perRow = 64 << 20

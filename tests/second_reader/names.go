@@ -90,7 +90,8 @@ func locationFits(url string) bool {
 }
 
 // readable are the features of readers that this one knows.
-var readable = map[string]bool{"locations": true, "partition_columns": true, "definitions": true}
+var readable = map[string]bool{"locations": true, "partition_columns": true, "definitions": true,
+	"tombstones": true, "row_deletes": true}
 
 // shortText is the rule for names of features and operations: 1 to 64 characters.
 func shortText(text string) bool {

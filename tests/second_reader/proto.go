@@ -127,16 +127,19 @@ var (
 	wireRowGroup   = &wireMessage{messages: map[uint32]*wireMessage{2: wireNothing}}
 	wireAdd        = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{11: wireRowGroup}}
 	wireAddBatch   = &wireMessage{messages: map[uint32]*wireMessage{1: wireSegmentRef}}
-	wireTwoTexts   = &wireMessage{texts: []uint32{1, 2}} // Remove, Tombstone, Upgrade, Identity, entries of maps
+	wireTwoTexts   = &wireMessage{texts: []uint32{1, 2}} // Remove, Upgrade, Identity, entries of maps
 	wireFirstText  = &wireMessage{texts: []uint32{1}}    // Generation, SchemaName, Location, ColumnIdentity
 	wireSchema     = &wireMessage{texts: []uint32{1, 4, 5}, messages: map[uint32]*wireMessage{6: wireFirstText}}
 	wireForget     = &wireMessage{texts: []uint32{2}, messages: map[uint32]*wireMessage{3: wireFirstText}}
 	wireAction     = &wireMessage{messages: map[uint32]*wireMessage{1: wireAdd, 2: wireTwoTexts, 3: wireSchema,
-		4: wireTwoTexts, 5: wireAddBatch, 6: wireTwoTexts, 7: wireTwoTexts, 8: wireNothing, 9: wireForget,
-		10: wireFirstText, 11: wireDefinition}}
+		4: wireTwoTexts, 5: wireAddBatch, 6: wireTombstone, 7: wireTwoTexts, 8: wireNothing, 9: wireForget,
+		10: wireFirstText, 11: wireDefinition, 12: wireRowDeletes}}
 	wireDefinedColumn = &wireMessage{messages: map[uint32]*wireMessage{1: wireFirstText}}
 	wireDefinition    = &wireMessage{texts: []uint32{1, 5},
 		messages: map[uint32]*wireMessage{3: wireDefinedColumn, 4: wireFirstText}}
+	wireTombstone   = &wireMessage{texts: []uint32{1, 2, 4}, messages: map[uint32]*wireMessage{3: wireDefinition}}
+	wireRowDeletes  = &wireMessage{texts: []uint32{1, 2, 3}}
+	wireDeletes     = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{10: wireRowDeletes}}
 	wireMember      = &wireMessage{texts: []uint32{2, 3}, messages: map[uint32]*wireMessage{5: wireTwoTexts}}
 	wireCommit      = &wireMessage{messages: map[uint32]*wireMessage{1: wireMember}}
 	wireTransaction = &wireMessage{messages: map[uint32]*wireMessage{7: wireAction, 15: wireCommit}}
@@ -144,7 +147,7 @@ var (
 		messages: map[uint32]*wireMessage{12: wireNothing, 13: wireSegmentRef}}
 
 	frameMessages = map[byte]*wireMessage{kindTransaction: wireTransaction, kindCheckpoint: wireCheckpoint,
-		kindSegment: wireSegment}
+		kindSegment: wireSegment, kindDeletes: wireDeletes}
 )
 
 // A joined is a singular message: if it stands more than once it is merged, as if its bytes stood one behind the other.

@@ -159,7 +159,7 @@ func TestPartsFallBack(t *testing.T) {
 
 func TestTooNewSegmentsAreNotFallenBackFrom(t *testing.T) {
 	l, segments, _ := sample(t)
-	segments = append(segments, &testSegment{segmentFacts: segmentFacts{kind: 9, rows: 1}, piece: []byte("?")})
+	segments = append(segments, &testSegment{segmentFacts: segmentFacts{kind: 12, rows: 1}, piece: []byte("?")})
 	l.checkpoint(3, segments, false)
 	if v := l.expect("ok", ""); v.Applications != tooNew || v.History != tooNew || len(v.Unlistable) != 1 {
 		t.Fatalf("%s", canonical(v))
@@ -258,8 +258,8 @@ func TestTooNewComesFirst(t *testing.T) {
 		"known with unknown":     {[]message{append(message{}.number(13, 3), schemaOf("t")...)}, tooNew},
 		"wrong wire type":        {[]message{append(message{}.number(3, 3), schemaOf("t")...)}, tooNew},
 		"any other number":       {[]message{append(message{}.number(16, 3), schemaOf("t")...)}, tooNew},
-		"tombstone":              {[]message{message{}.bytes(6, nil).number(15, 1)}, tooNew},
-		"feature":                {[]message{wrong, message{}.bytes(4, message{}.text(1, "tombstones"))}, tooNew},
+		"no tombstone":           {[]message{message{}.bytes(6, nil).number(15, 1)}, damaged},
+		"feature":                {[]message{wrong, message{}.bytes(4, message{}.text(1, "later"))}, tooNew},
 		"known feature":          {[]message{message{}.bytes(4, message{}.text(1, "locations").text(1, "partition_columns"))}, "ok"},
 		"location":               {[]message{message{}.bytes(10, message{}.text(1, "s3://b"))}, "ok"},
 		"definition":             {[]message{definitionOf("t", "a")}, "ok"},
@@ -271,7 +271,7 @@ func TestTooNewComesFirst(t *testing.T) {
 		"wrong location":         {[]message{message{}.bytes(10, message{}.text(1, "s3://b/"))}, damaged},
 		"writer feature":         {[]message{message{}.bytes(4, message{}.text(2, "x"))}, "ok"},
 		"overridden tombstone":   {[]message{append(message{}.bytes(6, nil), schemaOf("t")...)}, "ok"},
-		"kind of segment":        {[]message{message{}.bytes(5, message{}.bytes(1, message{}.bytes(1, message{}.number(1, 9))))}, tooNew},
+		"kind of segment":        {[]message{message{}.bytes(5, message{}.bytes(1, message{}.bytes(1, message{}.number(1, 12))))}, tooNew},
 		"references in a batch":  {[]message{message{}.bytes(5, message{}.bytes(1, message{}.bytes(1, message{}.number(1, 8))))}, damaged},
 		"damaged only":           {[]message{wrong}, damaged},
 		"merged singular fields": {[]message{append(message{}.bytes(2, message{}.text(1, "data/x")), message{}.bytes(2, message{}.text(2, "t"))...)}, "ok"},
@@ -618,7 +618,7 @@ func TestHostile(t *testing.T) {
 func TestVerdictIsJSON(t *testing.T) {
 	l, _, _ := sample(t)
 	var any map[string]any
-	if err := json.Unmarshal([]byte(canonical(l.judge())), &any); err != nil || len(any) != 17 {
+	if err := json.Unmarshal([]byte(canonical(l.judge())), &any); err != nil || len(any) != 18 {
 		t.Fatal(err, len(any), canonical(l.judge()))
 	}
 }

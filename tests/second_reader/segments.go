@@ -17,16 +17,18 @@ const (
 	segApplications
 	segHistory
 	segReferences
-	segDefinitions = 10
+	segRowDeletes
+	segDefinitions
+	segTombstones
 )
 
 // knownSegment tells whether a kind is one of this version.
 func knownSegment(kind int32) bool {
-	return kind >= segFiles && kind <= segReferences || kind == segDefinitions
+	return kind >= segFiles && kind <= segTombstones
 }
 
 var segmentNames = []string{"", "FILES", "ROW_GROUPS", "STATISTICS", "ROW_GROUP_STATISTICS", "SCHEMAS", "APPLICATIONS",
-	"HISTORY", "REFERENCES", "", "DEFINITIONS"}
+	"HISTORY", "REFERENCES", "ROW_DELETES", "DEFINITIONS", "TOMBSTONES"}
 
 // A segmentFacts is the message Segment.
 type segmentFacts struct {
@@ -86,7 +88,7 @@ func (s *segmentFacts) rangeFits() bool {
 	switch s.kind {
 	case segFiles:
 		return !lessPair(s.lastTable, s.lastPath, s.firstTable, s.firstPath) && s.minPartition <= s.maxPartition
-	case segSchemas:
+	case segSchemas, segRowDeletes, segTombstones:
 		return s.firstTable <= s.lastTable
 	case segHistory:
 		return s.firstRevision <= s.lastRevision
@@ -308,8 +310,8 @@ func (s *source) readSchemas(r *reference, call func(table string, fingerprint [
 		}
 		schemas[i] = info
 	}
-	if tables.text(0) != r.firstTable || tables.text(b.rows-1) != r.lastTable {
-		return damage("SCHEMAS: another range than its reference says")
+	if err := r.tablesFit(b); err != nil {
+		return err
 	}
 	for i, info := range schemas {
 		call(tables.text(i), fingerprints.fixed(i), info)

@@ -135,7 +135,7 @@ func TestReferences(t *testing.T) { // section 6.6
 			t.Errorf("%s: %s", what, canonical(v))
 		}
 		c.change(segments)
-		segments = append(segments, &testSegment{segmentFacts: segmentFacts{kind: 9, rows: 1}, part: 7})
+		segments = append(segments, &testSegment{segmentFacts: segmentFacts{kind: 12, rows: 1}, part: 7})
 		l.checkpoint(3, segments, false)
 		if v := l.expect("ok", ""); v.Applications != tooNew {
 			t.Errorf("%s: %s", what, canonical(v))

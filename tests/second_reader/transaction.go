@@ -48,7 +48,8 @@ const (
 	actionForget
 	actionLocation
 	actionDefinition
-	lastAction     = actionDefinition
+	actionRowDeletes
+	lastAction     = actionRowDeletes
 	actionOptional = 15 // each other number is a kind
 )
 
@@ -57,6 +58,7 @@ type rawAction struct {
 	kind     int // 0: unknown or none
 	optional bool
 	body     []byte
+	number   int // its place in the message
 }
 
 // An action holds what its kind needs; the fields of the other kinds are empty.
@@ -78,6 +80,8 @@ type action struct {
 	schemas        []schemaName
 	url            string
 	definition     *definition
+	tombstone      *tombstone
+	rowDeletes     *rowDeletes
 }
 
 type add struct {
@@ -117,6 +121,7 @@ type schemaName struct {
 func decodeTransaction(message []byte) *transaction {
 	t := &transaction{}
 	var commit joined
+	actions := 0
 	each(message, func(f wireField) {
 		switch {
 		case f.is(1, wireVarint):
@@ -134,8 +139,10 @@ func decodeTransaction(message []byte) *transaction {
 		case f.is(7, wireBytes):
 			// "Ignore" means: as if it were not there.
 			if a := decodeAction(f.bytes); a.kind != 0 || !a.optional {
+				a.number = actions
 				t.actions = append(t.actions, a)
 			}
+			actions++
 		case f.is(15, wireBytes):
 			commit.add(f.bytes)
 		}
@@ -215,6 +222,12 @@ func (r *rawAction) decode() *action {
 		a.schema = &schemaAction{}
 	case actionDefinition:
 		a.definition = decodeDefinition(r.body)
+		return a
+	case actionTombstone:
+		a.tombstone = decodeTombstone(r.body)
+		return a
+	case actionRowDeletes:
+		a.rowDeletes = decodeRowDeletes(r.body)
 		return a
 	}
 	each(r.body, func(f wireField) {
@@ -324,17 +337,21 @@ func (s *schemaAction) field(f wireField) {
 	case f.is(5, wireBytes):
 		s.sort = append(s.sort, string(f.bytes))
 	case f.is(6, wireBytes):
-		var g generation
-		each(f.bytes, func(f wireField) {
-			switch {
-			case f.is(1, wireBytes):
-				g.column = string(f.bytes)
-			case f.is(2, wireVarint):
-				g.number = int64(uint32(f.value))
-			}
-		})
-		s.generations = append(s.generations, g)
+		s.generations = append(s.generations, decodeGeneration(f.bytes))
 	}
+}
+
+// decodeGeneration takes apart a Generation or a ColumnIdentity, which are alike.
+func decodeGeneration(message []byte) (g generation) {
+	each(message, func(f wireField) {
+		switch {
+		case f.is(1, wireBytes):
+			g.column = string(f.bytes)
+		case f.is(2, wireVarint):
+			g.number = int64(uint32(f.value))
+		}
+	})
+	return g
 }
 
 // check holds generations and a fingerprint to section 5.3.
@@ -374,11 +391,8 @@ func openTransaction(folder string, name logName) (*transaction, error) {
 func (t *transaction) tooNew() error {
 	for i := range t.actions {
 		a := t.actions[i].decode()
-		switch {
-		case a.kind == 0:
+		if a.kind == 0 {
 			return newer("an action of unknown kind")
-		case a.kind == actionTombstone:
-			return newer("a soft delete")
 		}
 		for _, feature := range a.readerFeatures {
 			if !readable[feature] {
@@ -467,6 +481,10 @@ func (t *transaction) checkAction(a *action) error {
 		}
 	case actionDefinition:
 		return a.definition.check()
+	case actionTombstone:
+		return a.tombstone.check()
+	case actionRowDeletes:
+		return a.rowDeletes.check()
 	case actionForget:
 		for _, table := range a.tables {
 			if !tableFits(table) {

@@ -33,6 +33,7 @@ type found struct {
 	WriterFeatures []string                `json:"writer_features"`
 	Locations      []string                `json:"locations"`
 	Definitions    string                  `json:"definitions"`
+	Deletes        string                  `json:"deletes"`
 	Applications   any                     `json:"applications"`
 	History        string                  `json:"history"`
 	Tables         map[string]tableVerdict `json:"tables"`
@@ -43,6 +44,7 @@ type tableVerdict struct {
 	Files              string `json:"files"`
 	Statistics         string `json:"statistics"`
 	RowGroupStatistics string `json:"row_group_statistics"`
+	Deleted            string `json:"deleted"`
 	Schemas            string `json:"schemas"`
 }
 
@@ -93,10 +95,18 @@ func judgeOnce(folder string, target *uint64) (*found, error) {
 		CommittedAt: h.committedAt, SealedFor: h.sealedFor, ReaderFeatures: sortedNames(h.readerFeatures),
 		WriterFeatures: sortedNames(h.writerFeatures), Locations: sortedNames(h.locations), Tables: map[string]tableVerdict{}}
 	f.Definitions, f.Applications, f.History = r.definitions(), r.applications(), r.history()
+	deletes, lost := r.deletes()
+	if f.Deletes = refusal(lost); lost == nil {
+		f.Deletes = hashLines(deletes.lines())
+	}
 	var names []string
 	names, f.Unlistable = r.names()
 	for _, name := range names {
-		f.Tables[name] = r.table(name)
+		t, files := r.table(name)
+		if t.Deleted = f.Deletes; lost == nil && files != nil {
+			t.Deleted = hashLines(r.deletedLines(name, files, deletes))
+		}
+		f.Tables[name] = t
 	}
 	return f, r.lost
 }
@@ -159,6 +169,15 @@ func (r *reader) applications() any {
 		return refusal(err)
 	}
 	return versions
+}
+
+// deletes gives those of the highest base that has them.
+func (r *reader) deletes() (found *deletes, err error) {
+	err = r.from(func(v *view) error {
+		found = v.deletes
+		return v.deletesFault
+	})
+	return found, err
 }
 
 func (r *reader) definitions() string {
@@ -239,8 +258,8 @@ func (r *reader) names() (names []string, unlistable [][]string) {
 	return slices.Sorted(maps.Keys(known)), unlistable
 }
 
-func (r *reader) table(name string) (t tableVerdict) {
-	var files *table
+// table says what is told of a table, and gives it if its files can be used.
+func (r *reader) table(name string) (t tableVerdict, files *table) {
 	err := r.from(func(v *view) (err error) {
 		files, err = v.use(name)
 		return err
@@ -248,7 +267,7 @@ func (r *reader) table(name string) (t tableVerdict) {
 	if err == nil {
 		t.Files, t.Statistics, t.RowGroupStatistics = files.hashes()
 		t.Schemas = schemaHash(files.schemas)
-		return t
+		return t, files
 	}
 	t.Files = refusal(err)
 	t.Statistics, t.RowGroupStatistics = hashLines(nil), hashLines(nil)
@@ -260,7 +279,7 @@ func (r *reader) table(name string) (t tableVerdict) {
 	if t.Schemas = schemaHash(schemas); err != nil {
 		t.Schemas = refusal(err)
 	}
-	return t
+	return t, nil
 }
 
 func (t *table) hashes() (files, statistics, groupStatistics string) {

@@ -23,6 +23,8 @@ type view struct {
 	schemaFaults []rangeFault
 	definitions  map[string]*definition
 	definedFault error
+	deletes      *deletes
+	deletesFault error
 	applications map[string]application
 	appsFault    error
 	history      []historyRow
@@ -103,7 +105,7 @@ func (t *table) remove(path string) error {
 // newView makes a view of a base. An error says that a transaction cannot be read any more, that could be read before.
 func newView(b *base, money *budget) (*view, error) {
 	v := &view{base: b, budget: money, tables: map[string]*table{}, definitions: map[string]*definition{},
-		applications: map[string]application{}}
+		deletes: newDeletes(), applications: map[string]application{}}
 	v.readBase()
 	for r := b.revision + 1; r <= int64(b.target); r++ {
 		name := b.listing.transactions[uint64(r)]
@@ -130,7 +132,7 @@ func (v *view) readBase() {
 	}
 	if v.whole != nil {
 		v.whole = in(c.name.name, v.whole)
-		v.appsFault, v.historyFault, v.definedFault = v.whole, v.whole, v.whole
+		v.appsFault, v.historyFault, v.definedFault, v.deletesFault = v.whole, v.whole, v.whole, v.whole
 		everything := rangeFault{interval{all: true}, v.whole}
 		v.fileFaults, v.schemaFaults = []rangeFault{everything}, []rangeFault{everything}
 		return
@@ -146,6 +148,10 @@ func (v *view) readBase() {
 			if err := from.readDefinitions(r, v.definitions); err != nil {
 				v.definedFault = worse(v.definedFault, in(c.name.name, err))
 			}
+		case segRowDeletes:
+			v.deletesFault = worse(v.deletesFault, in(c.name.name, from.readRowDeletes(r, v.deletes)))
+		case segTombstones:
+			v.deletesFault = worse(v.deletesFault, in(c.name.name, from.readTombstones(r, v.deletes)))
 		case segApplications:
 			if err := from.readApplications(r, v.applications); err != nil {
 				v.appsFault = worse(v.appsFault, in(c.name.name, err))
@@ -156,6 +162,7 @@ func (v *view) readBase() {
 			rows++
 		}
 	}
+	v.deletesFault = worse(v.deletesFault, in(c.name.name, v.deletes.onlyOnce()))
 	if v.historyFault == nil {
 		v.historyFault = in(c.name.name, v.checkBaseHistory())
 	}
@@ -245,7 +252,7 @@ func (v *view) apply(t *transaction) {
 	row := historyRow{revision: int64(t.revision), digest: bytes.Clone(t.frame.digest[:]), uuid: bytes.Clone(t.uuid), committedAt: t.committedAt,
 		epoch: t.epoch, guest: t.guest, operation: t.operations(), summary: summary(t.members)}
 	for i := range t.actions {
-		v.act(t, t.actions[i].decode(), &row)
+		v.act(t, t.actions[i].decode(), spot{int64(t.revision), t.actions[i].number}, &row)
 	}
 	for _, m := range t.members {
 		row.ids = append(row.ids, slices.Clone(m.id))
@@ -256,7 +263,7 @@ func (v *view) apply(t *transaction) {
 	v.history = append(v.history, row)
 }
 
-func (v *view) act(t *transaction, a *action, row *historyRow) {
+func (v *view) act(t *transaction, a *action, at spot, row *historyRow) {
 	switch a.kind {
 	case actionAdd:
 		row.filesAdded++
@@ -271,6 +278,18 @@ func (v *view) act(t *transaction, a *action, row *historyRow) {
 	case actionRemove:
 		row.filesRemoved++
 		v.fault(a.table, v.table(a.table).remove(a.path))
+		delete(v.deletes.rows, fileKey{a.table, a.path})
+	case actionTombstone:
+		a.tombstone.spot = at
+		v.deletesFault = worse(v.deletesFault, v.budget.take(int64(400+4*len(a.tombstone.predicate))))
+		v.deletes.bury(a.tombstone)
+	case actionRowDeletes:
+		a.rowDeletes.spot = at
+		if v.table(a.rowDeletes.table).live[a.rowDeletes.path] == nil {
+			v.fault(a.rowDeletes.table, damage("rows of %s are deleted and it was not live", a.rowDeletes.path))
+		}
+		v.deletesFault = worse(v.deletesFault, v.budget.take(400))
+		v.deletes.strike(a.rowDeletes)
 	case actionAddBatch:
 		v.addBatch(t, a, row)
 	case actionSchema:
@@ -341,6 +360,7 @@ func (v *view) forget(a *action) {
 		}
 		clear(t.schemas)
 		delete(v.definitions, name)
+		delete(v.deletes.tombstones, name)
 	}
 	for _, s := range a.schemas {
 		t, key := v.table(s.table), [16]byte(s.fingerprint)
