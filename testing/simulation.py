@@ -370,6 +370,9 @@ class SimulatedStore(Store):
         return self._world.store.server_time()
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
+        self._world.request(self._name, f"GET {key}")
+        if self._world.chance(self._world.faults.before):
+            raise StorageError("lost answer", key=key)
         return self._world.store.open_input(key, size_bytes=size_bytes)
 
     def object_url(self, key: str) -> str:
