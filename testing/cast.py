@@ -92,6 +92,9 @@ class Cast:
     is_watched: bool = False
     seen: int = 0
 
+    def begin(self) -> None:
+        """What there is before all processes: nothing."""
+
     def rest(self) -> None:
         """Do nothing for a while; others go on."""
         if self.rest_s and self.world.chance(0.5):

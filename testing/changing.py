@@ -10,25 +10,26 @@ Invariants, beside those of `cast.py` and `truth.py`:
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..catalog.commit.writer import Writer
 from ..catalog.read.log_reader import LogReader
 from ..catalog.snapshot import Snapshot
 from ..errors import NotFoundError, SchemaConflict, UsageError
-from .cast import Cast
+from .cast import MARGINS, Cast
 from .shown_rows import Asked, Column, Hides, RowTruth, Shown, met_in, rows_of
+from .simulation import QUIET
 from .truth import DATABASE, TABLE, WRITER, hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from ..catalog.commit.transaction import Transaction
-    from ..catalog.commit.writer import Writer
     from ..catalog.log.state import State
     from ..store.base import Store
 
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
 
 _NAMES = ("v", "w", "x")  # of columns that come and go; `k` stays
 _MODES = ("auto", "predicate", "rows", "rows")
-_WHAT = (
+_KINDS = (
     ["write"] * 5 + ["delete"] * 6 + ["evolve"] * 3 + ["upsert", "overwrite"] * 2 + ["rewrite"]
 )  # fmt: skip
+_FIRST = (["write"], ["write", "delete"], ["write", "upsert"], ["write", "evolve", "write"])
 # What doesn't fit a table that others have changed meanwhile.
 _TOO_LATE = (UsageError, SchemaConflict, NotFoundError)
 
@@ -48,28 +50,49 @@ class Changing(Cast):
     """The processes of one history.
 
     Attributes:
-        rows: What the table shows.
-        numbers: Of columns to come.
+        rows: What the table shows: the same for all of them.
     """
 
     rows: RowTruth = field(default_factory=RowTruth)
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(2))
 
     def __post_init__(self) -> None:
-        if self.truth.rows is None:
-            self.truth.rows = self.rows
-        self.rows = self.truth.rows
+        self.truth.rows = self.rows = self.truth.rows or self.rows
+
+    def begin(self) -> None:
+        """Some rows that each process finds, perhaps deleted ones too, and perhaps of long ago: then
+        they can be pruned and collected at once. In half of all histories there are few kinds of
+        transactions, so that those of one kind meet."""
+        world, random, ambient = self.world, self.world.random, self.world.ambient()
+        faults, world.faults = world.faults, QUIET
+        kinds = [*dict.fromkeys(_KINDS)]
+        few = [*random.sample(kinds, 2), random.choice(kinds)]
+        self.rows.kinds = few if random.random() < 0.5 else list(_KINDS)
+        writer = Writer(
+            world.bare(), WRITER, DATABASE, margins=MARGINS, checkpoint_every=0, ambient=ambient
+        )
+        for what in random.choice(_FIRST):
+            self._transaction(writer, what)
+        if random.random() < 0.5:
+            writer.checkpoint()
+            world.now_us += int(random.choice((0, 1.1, 1.1)) * MARGINS.prune_floor_s * 1e6)
+        world.faults = faults
+        if random.random() < 0.5:
+            for number in range(2):
+                world.spawn(f"rival{number}", partial(self.owner, shared=True, rounds=1))
 
     # --- Transactions -----------------------------------------------------------------------------
 
     def transaction(self, store: Store, writer: Writer, *, adds: int = 0) -> None:
         """One transaction, of some kind; of at least so many added files."""
+        self._transaction(writer, "write" if adds else self.world.random.choice(self.rows.kinds))
+
+    def _transaction(self, writer: Writer, what: str) -> None:
         tx = writer.transaction()
         transaction_id = tx._intent.transaction_id
         self.truth.openings[transaction_id] = writer
         self.rows.asked[transaction_id] = Asked()
-        shown = self._now(tx)
-        what = self.world.random.choice(_WHAT) if shown.files and not adds else "write"
+        if not self._now(tx).files:
+            what = "write"
         try:
             getattr(self, f"_{what}")(tx, self.rows.asked[transaction_id])
         except _TOO_LATE as error:
@@ -197,7 +220,7 @@ class Changing(Cast):
 
     def _new(self, columns: dict[str, Column], name: str) -> dict[str, Any]:
         default = self.world.random.choice((None, None, 3))
-        columns[name] = Column(next(self.numbers), default)
+        columns[name] = Column(next(self.rows.numbers), default)
         change: dict[str, Any] = {"add": {name: pa.int64()}}
         return change if default is None else change | {"default": {name: default}}
 

@@ -61,6 +61,7 @@ def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = 
     with warnings.catch_warnings(), in_one_thread():
         warnings.simplefilter("ignore")
         try:
+            stage.begin()
             world.run(stage.check)
             world.faults = QUIET
             stage.afterwards()

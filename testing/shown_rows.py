@@ -8,6 +8,7 @@ the Parquet files, by these numbers.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,7 @@ from ..catalog.format.deletes_object import bitmaps_of
 from ..errors import ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.state import State
@@ -227,10 +228,14 @@ class RowTruth:
     Attributes:
         asked: What committers asked for, by transaction id.
         shown: By revision; None where it can't be told, for a file was gone when it came.
+        numbers: Of columns to come.
+        kinds: Of transactions, each as often as it is wanted.
     """
 
     asked: dict[bytes, Asked] = field(default_factory=dict)
     shown: dict[int, Shown | None] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(len(BORN)))
+    kinds: list[str] = field(default_factory=list)
 
     def at(self, revision: int) -> Shown | None:
         """The table at a revision; before the first one it is empty."""
