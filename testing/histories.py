@@ -1,6 +1,6 @@
-"""Random histories, each from its seed: of one log whose processes fail (`cast.py`), in one of three
-such histories by ones that change data (`changing.py`); and, one in ten, of a log that is rebuilt
-and loses objects (`upheavals.py`)."""
+"""Random histories, each from its seed: of one log whose processes fail (`cast.py`), one in three
+of processes that change its data (`changing.py`); and, one in ten, of a log that is rebuilt and
+loses objects (`upheavals.py`)."""
 
 from __future__ import annotations
 

@@ -169,18 +169,25 @@ def rows_of(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]) ->
 
 
 def said(
-    before: Shown, found: DecodedTransaction, asked: Asked, body_of: Callable[[str], bytes]
+    before: Shown,
+    found: DecodedTransaction,
+    table: str,
+    asked: Asked,
+    body_of: Callable[[str], bytes],
 ) -> Shown:
     """The table after one more transaction, by its actions.
 
     Args:
+        table: Its name: others' actions don't count.
         body_of: The bytes of an object, by path.
     """
     revision = found.message.revision
     files, needs = dict(before.files), dict(before.needs)
     tombstones, definition = list(before.tombstones), before.definition
     for number, action in enumerate(found.message.actions):
-        kind = action.WhichOneof("kind")
+        kind = action.WhichOneof("kind") or ""
+        if getattr(getattr(action, kind), "table", "") != table:
+            continue
         if kind == "add":
             rows = pq.read_table(pa.BufferReader(body_of(action.add.path))).to_pylist()
             order = (action.add.last_clock, revision, number)
@@ -241,26 +248,38 @@ class RowTruth:
         """The table at a revision; before the first one it is empty."""
         return self.shown.get(revision) if revision >= 0 else Shown()
 
-    def landed(self, found: DecodedTransaction, body_of: Callable[[str], bytes]) -> str:
+    def landed(self, found: DecodedTransaction, table: str, body_of: Callable[[str], bytes]) -> str:
         """One more transaction stands; what it does to the rows though nobody asked for it."""
         revision = found.message.revision
-        before = self.at(revision - 1)
-        self.shown[revision] = None
-        if before is None:
-            return ""
         asked = self.asked.get(found.message.commit.members[0].transaction_id, Asked())
-        try:
-            after = self.shown[revision] = said(before, found, asked, body_of)
-        except ObjectNotFound:  # whether that may be is asked elsewhere
-            return ""
-        want, got = wanted(before, after, asked).rows(), after.rows()
-        if want == got:
-            return ""
-        words = f"R1 revision {revision} takes away {dict(want - got)} and shows {dict(got - want)}"
-        return f"{words}, and nobody asked for that"
+        after, problem = outcome(self.at(revision - 1), found, table, asked, body_of)
+        self.shown[revision] = after
+        return problem
 
     def problem(self, state: State, table: str) -> str:
         """In what a reader's state differs; empty for nothing."""
         shown = self.at(state.revision)
         found = "" if shown is None else shown.problem(state, table)
         return f"R2 a reader of revision {state.revision} sees {found}" if found else ""
+
+
+def outcome(
+    before: Shown | None,
+    found: DecodedTransaction,
+    table: str,
+    asked: Asked,
+    body_of: Callable[[str], bytes],
+) -> tuple[Shown | None, str]:
+    """The table after one more transaction, None if that can't be told; and what is wrong with it,
+    empty for nothing."""
+    if before is None:
+        return None, ""
+    try:
+        after = said(before, found, table, asked, body_of)
+    except ObjectNotFound:  # whether that may be is asked elsewhere
+        return None, ""
+    want, got = wanted(before, after, asked).rows(), after.rows()
+    if want == got:
+        return after, ""
+    words = f"takes away {dict(want - got)} and shows {dict(got - want)}"
+    return after, f"R1 revision {found.message.revision} {words}, and nobody asked for that"

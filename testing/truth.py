@@ -160,7 +160,7 @@ class Truth:
         self.slots[revision] = Slot(ids, frozenset(live), frozenset(overdue), objects)
 
     def _rows_landed(self, rows: RowTruth, found: DecodedTransaction) -> Shown | None:
-        problem = rows.landed(found, lambda path: self.world.store.get(BASE + path))
+        problem = rows.landed(found, TABLE, lambda path: self.world.store.get(BASE + path))
         hold(not problem, problem)
         return rows.at(found.message.revision)
 

@@ -107,10 +107,10 @@ def decoded_once() -> Iterator[None]:
         for real in _ONCE
         if vars(module).get(real.__name__) is real
     ]
-    for names, name, real in places:
-        names[name] = _ONCE[real]
+    for found, name, real in places:
+        found[name] = _ONCE[real]
     try:
         yield
     finally:
-        for names, name, real in places:
-            names[name] = real
+        for found, name, real in places:
+            found[name] = real

@@ -38,6 +38,6 @@ def at_speed() -> Iterator[None]:
     with (
         decoded_once(),
         mock.patch.object(FooterPool, "parse", _parse),
-        mock.patch.object(FooterPool, "start", lambda _: None),
+        mock.patch.object(FooterPool, "start", return_value=None),
     ):
         yield

@@ -112,7 +112,7 @@ def rows_of_gone_files_are_deleted() -> Any:
 
 
 def deletes_look_at_what_they_know() -> Any:
-    """A delete by number says of a file all that was deleted up to its commit, and has not looked."""
+    """A delete by number speaks for what others deleted of its file since it looked."""
     real = deleting.Rows.__init__
 
     def init(self: Any, *args: Any, revision: int, **rest: Any) -> None:
