@@ -42,6 +42,7 @@ from .simulation import QUIET, Faults
 from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold
 
 if TYPE_CHECKING:
+    from ..catalog.commit.transaction import Transaction
     from ..catalog.log.build import Intent
     from ..catalog.log.files import Files
     from ..catalog.log.state import State
@@ -91,6 +92,9 @@ class Cast:
     is_watched: bool = False
     seen: int = 0
 
+    def begin(self) -> None:
+        """What there is before all processes: nothing."""
+
     def rest(self) -> None:
         """Do nothing for a while; others go on."""
         if self.rest_s and self.world.chance(0.5):
@@ -139,11 +143,16 @@ class Cast:
             store.put(BASE + path, b"rows")
             add = wire.Add(path=path, table=TABLE, size_bytes=4, schema_fingerprint=FINGERPRINT)
             actions.append(wire.Action(add=add))
+        self.commit(tx)
+
+    def commit(self, tx: Transaction) -> None:
+        """Commit, again where it is in doubt, and hold the answer against the truth."""
+        transaction_id = tx._intent.transaction_id
         for _ in range(3):
             try:
                 info = tx.commit()
             except CommitOutcomeUnknown:
-                if random.random() < 0.3:
+                if self.world.random.random() < 0.3:
                     return  # given up: it may stand or not, and nobody asks
                 continue
             except (DuplicateFile, FileNotLive, OperationConflict) as error:
@@ -170,20 +179,24 @@ class Cast:
             try:
                 if state is None or random.random() < 0.3:
                     fresh = log.load()
-                    self.truth.read(fresh)
+                    self.look(store, fresh)
                     if state is None or fresh.revision > state.revision:
                         state = fresh
                 elif random.random() < 0.7:
                     newer = log.advance(state)
                     hold(newer.revision >= state.revision, "I5 a reader's head went back")
                     state = newer
-                    self.truth.read(state)
+                    self.look(store, state)
                 elif state.revision >= 0:
-                    self.truth.read(log.load(random.randint(0, state.revision)))
+                    self.look(store, log.load(random.randint(0, state.revision)))
             except (RevisionNotFound, SnapshotPruned):
                 continue
             except (StorageError, CorruptError, ConflictError):
                 continue
+
+    def look(self, _: Store, state: State) -> None:
+        """Hold what a reader got against the truth."""
+        self.truth.read(state)
 
     def keeper(self, store: Store, *, rounds: int) -> None:
         """Prunes and collects garbage, with plans that may be old when they are executed."""
@@ -269,14 +282,14 @@ def _spawn_some(world: World, cast: Cast, *, goes_back: bool) -> None:
         world.spawn("keeper", partial(cast.keeper, rounds=3))
 
 
-def _spawn_rivals(world: World, truth: Truth) -> Cast:
+def _spawn_rivals(world: World, truth: Truth, cast: type[Cast]) -> Cast:
     """Two owners of one epoch that rest for long, or just not long enough to look again, while
     guests commit and the log is pruned."""
     world.faults = QUIET
     patience = world.random.choice((12, 0.9)) * MARGINS.prune_floor_s
     freeze_share = world.random.choice((0.0, 0.0, 0.7))  # then they believe that they were quick
-    patient = Cast(world, truth, rest_s=patience, freeze_share=freeze_share)
-    busy = Cast(
+    patient = cast(world, truth, rest_s=patience, freeze_share=freeze_share)
+    busy = cast(
         world, truth, rest_s=patience / 6, checkpoint_every=(1, 2), trim_share=1.0,
         prune_share=0.9, keep_revisions=1,
     )  # fmt: skip
@@ -287,20 +300,23 @@ def _spawn_rivals(world: World, truth: Truth) -> Cast:
     return patient
 
 
-def begin_log(world: World, *, is_watched: bool, goes_back: bool = False) -> Cast:
+def begin_log(
+    world: World, *, is_watched: bool, goes_back: bool = False, kind: type[Cast] = Cast
+) -> Cast:
     """The processes of one history: some of each kind, or two owners of one epoch.
 
     Args:
         is_watched: Whether the whole store is read and compared after each change.
         goes_back: Whether one of them restores earlier revisions.
+        kind: What they do.
     """
     truth, random = Truth(world, MARGINS.gc_grace_s / 2), world.random
     world.on_applied = truth.applied
     world.faults = random.choice(KINDS)
     if random.random() < 0.06 and not goes_back:
-        cast = _spawn_rivals(world, truth)
+        cast = _spawn_rivals(world, truth, kind)
     else:
-        cast = Cast(world, truth, random.choice((0.0, 3 * MARGINS.prune_floor_s)))
+        cast = kind(world, truth, random.choice((0.0, 3 * MARGINS.prune_floor_s)))
         _spawn_some(world, cast, goes_back=goes_back)
     cast.is_watched = is_watched
     return cast

@@ -1,5 +1,6 @@
-"""Random histories, each from its seed: of one log whose processes fail (`cast.py`); and, one in
-ten, of a log that is rebuilt and loses objects (`upheavals.py`)."""
+"""Random histories, each from its seed: of one log whose processes fail (`cast.py`), one in three
+of processes that change its data (`changing.py`); and, one in ten, of a log that is rebuilt and
+loses objects (`upheavals.py`)."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ import warnings
 from dataclasses import dataclass
 
 from .cast import Cast, begin_log
+from .changing import Changing
+from .one_thread import in_one_thread
 from .simulation import QUIET, World
 from .truth import Violation
 from .upheavals import Upheaval, begin_upheaval
 
 UPHEAVAL_EACH, AT = 10, 5  # seeds that end with 5
+CHANGING_EACH, CHANGES_AT = 3, 1
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
 
 
@@ -46,15 +50,18 @@ def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = 
     if seed % UPHEAVAL_EACH == AT and not goes_back:
         stage = begin_upheaval(world)
     else:
+        changes = seed % CHANGING_EACH == CHANGES_AT and not goes_back
         stage = begin_log(
             world,
             is_watched=seed % WATCHED_EACH == 0,
             goes_back=goes_back,
+            kind=Changing if changes else Cast,
         )
     violation = ""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), in_one_thread():
         warnings.simplefilter("ignore")
         try:
+            stage.begin()
             world.run(stage.check)
             world.faults = QUIET
             stage.afterwards()

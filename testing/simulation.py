@@ -110,6 +110,8 @@ class World:
     _late: list[_LatePut] = field(default_factory=list)
     random: random.Random = field(default_factory=random.Random)
     _main: greenlet | None = None
+    _turn: Process | None = None  # who was let go on last
+    _nobody: Process = field(default_factory=lambda: Process("nobody", greenlet(lambda: None)))
 
     def __post_init__(self) -> None:
         self.random.seed(self.seed)
@@ -123,7 +125,7 @@ class World:
             ids: What identities are drawn from: equal for a process and its double.
         """
         drawn = random.Random(ids) if ids else self.random
-        process = self._running() or Process("nobody", greenlet(lambda: None))
+        process = self._running() or self._nobody
 
         def now_us() -> int:
             self.now_us += 1
@@ -160,7 +162,7 @@ class World:
         self._main = getcurrent()
         while self.processes:
             self._land_late()
-            process = self._choose()
+            self._turn = process = self._choose()
             process.run.switch()
             self.steps += 1
             if process.run.dead:
@@ -212,8 +214,8 @@ class World:
 
     def _running(self) -> Process | None:
         """The process that is running; None outside of all."""
-        current = getcurrent()
-        return next((p for p in self.processes if p.run is current), None)
+        process = self._turn
+        return process if process is not None and process.run is getcurrent() else None
 
     def _pause(self, wait_us: int) -> None:
         process = self._running()
@@ -235,6 +237,8 @@ class World:
         return ready[self.random.randrange(len(ready))] if len(ready) > 1 else ready[0]
 
     def _land_late(self, *, everything: bool = False, before_us: int = 0) -> None:
+        if not self._late:
+            return
         due = [
             put
             for put in self._late
@@ -366,6 +370,9 @@ class SimulatedStore(Store):
         return self._world.store.server_time()
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
+        self._world.request(self._name, f"GET {key}")
+        if self._world.chance(self._world.faults.before):
+            raise StorageError("lost answer", key=key)
         return self._world.store.open_input(key, size_bytes=size_bytes)
 
     def object_url(self, key: str) -> str:

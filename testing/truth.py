@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from ..catalog.wire import lakelog_transaction_pb2 as wire
     from ..errors import LakelogError
+    from .shown_rows import RowTruth, Shown
     from .simulation import World
 
 WRITER, DATABASE, TABLE = "w", "db", "t"
@@ -69,12 +70,13 @@ def _added(found: DecodedTransaction, position: int) -> list[str]:
 
 @dataclass(slots=True)
 class Slot:
-    """What stands on one revision: transaction ids, the live paths after it, and those that it adds
-    although it came too late."""
+    """What stands on one revision: transaction ids, the live paths after it, those that it adds
+    although it came too late, and the objects of row deletes that it takes to read it."""
 
     ids: tuple[bytes, ...]
     live: frozenset[str]
     overdue: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ class Truth:
         pruned: Keys of transactions that were deleted.
         junk: Those of them that came again, from a process that slept past the floor.
         changes: How many writing requests took effect.
+        rows: What the table shows, where data files hold rows.
     """
 
     world: World
@@ -107,6 +110,7 @@ class Truth:
     pruned: set[str] = field(default_factory=set)
     junk: set[str] = field(default_factory=set)
     changes: int = 0
+    rows: RowTruth | None = None
     _epoch: int = 0
 
     def applied(self, verb: str, key: str, body: bytes) -> None:
@@ -145,12 +149,20 @@ class Truth:
                 hold(path not in live, f"I2 {path} is added twice")
                 live.add(path)
                 came.add(path)
-        stays = came & live  # one that is only named is taken out again
+        shown = None if self.rows is None else self._rows_landed(self.rows, found)
+        objects = shown.objects() if shown else frozenset[str]()
+        named = {one.row_deletes.object for one in found.message.actions if one.row_deletes.object}
+        stays = came & live | named & objects  # one that is only named is taken out again
         overdue = stays if self.world.under_way_s > self.put_limit_s else set()
         gone = (stays - overdue) & self.deleted
         hold(not gone, f"I9 {sorted(gone)} are committed and were deleted before")
         self.overdue |= overdue
-        self.slots[revision] = Slot(ids, frozenset(live), frozenset(overdue))
+        self.slots[revision] = Slot(ids, frozenset(live), frozenset(overdue), objects)
+
+    def _rows_landed(self, rows: RowTruth, found: DecodedTransaction) -> Shown | None:
+        problem = rows.landed(found, TABLE, lambda path: self.world.store.get(BASE + path))
+        hold(not problem, problem)
+        return rows.at(found.message.revision)
 
     def _fencing(self, message: wire.Transaction, ids: tuple[bytes, ...]) -> None:
         epoch, name = message.epoch, f"revision {message.revision}"
@@ -172,7 +184,7 @@ class Truth:
             self.deleted.add(path)
             oldest = self.listing().oldest_readable()
             for revision, slot in self.slots.items():
-                if revision >= oldest and path in slot.live - self.overdue:
+                if revision >= oldest and path in (slot.live | slot.objects) - self.overdue:
                     raise Violation(f"I9 {path} was deleted; revision {revision} needs it")
         elif key.startswith(FOLDER) and key not in self.junk:
             listing = self.listing()
@@ -226,6 +238,9 @@ class Truth:
             seen == slot.live,
             f"I2 a reader of {state.revision} sees {len(seen)} files, {len(slot.live)} are live",
         )
+        if self.rows is not None:
+            problem = self.rows.problem(state, TABLE)
+            hold(not problem, problem)
 
     def whole(self, *, sample: bool = False) -> None:
         """Every checkpoint and every readable revision in the store says what the truth says.

@@ -68,6 +68,9 @@ class Upheaval(Actors):
         if random.random() < 0.3 and not world.plain:
             world.spawn("loser", self.loser)
 
+    def begin(self) -> None:
+        """Nothing: the log is empty."""
+
     def check(self) -> None:
         """Nothing: all is held against the truth as it happens."""
 

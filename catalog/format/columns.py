@@ -7,6 +7,7 @@ installed. Nothing here does.
 
 from __future__ import annotations
 
+import array as machine
 import itertools
 import operator
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ _NUMBERS = {
 }
 # By the type's id: a type itself is slow to look up.
 _NUMPY = {kind.id: form for kind, form in _NUMBERS.items()} | {pa.timestamp("us").id: np.int64}
+_FEW = 64  # values that Python's own arrays hold sooner than numpy begins
 _TEXT, _BINARY = pa.string().id, pa.binary().id
 _FIXED, _LIST, _BOOLEAN = pa.binary(1).id, pa.list_(pa.int32()).id, pa.bool_().id
 
@@ -42,7 +44,7 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             binary, or a list of one of these.
     """
     count = len(values)
-    nulls = sum(map(operator.is_, values, itertools.repeat(None)))
+    nulls = _nulls(values)
     validity = _bitmap(value is not None for value in values) if nulls else None
     if kind.id == _LIST:
         return _lists(values, kind, validity, nulls)
@@ -175,7 +177,17 @@ def _lists(values: Sequence[Any], kind: pa.DataType, validity: Any, nulls: int) 
     return pa.Array.from_buffers(kind, len(values), [validity, offsets], nulls, children=[inner])
 
 
+def _nulls(values: Sequence[Any]) -> int:
+    """How many are None."""
+    if isinstance(values, (list, tuple)):
+        return values.count(None)
+    return sum(map(operator.is_, values, itertools.repeat(None)))
+
+
 def _offsets(lengths: Iterable[int], count: int) -> pa.Buffer:
+    """Where values begin and end, as int32."""
+    if count <= _FEW:
+        return pa.py_buffer(machine.array("i", itertools.accumulate(lengths, initial=0)))
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(np.fromiter(lengths, np.int32, count), out=offsets[1:])
     return pa.py_buffer(offsets)

@@ -40,6 +40,7 @@ _ROW_BYTES: Final[dict[int, int]] = {
     REFERENCES: 64 << 10,
     TOMBSTONES: 8 << 20,
 }
+_LIST: Final = pa.list_(pa.int32()).id
 _BY_TABLE: Final = (SCHEMAS, DEFINITIONS, ROW_DELETES, TOMBSTONES)
 
 
@@ -50,7 +51,7 @@ def encode_ipc(table: pa.Table, salt: bytes = b"") -> bytes:
     codec = pa.Codec("zstd", compression_level=1) if table.nbytes > PLAIN_BYTES else None
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=codec is not None)
     schema = table.schema.with_metadata({"salt": salt} if salt else None)
-    arrays = [_whole(column) for column in table.columns]
+    arrays = [_whole(column) for column in table.itercolumns()]
     with pa.ipc.new_file(sink, schema, options=options) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
@@ -91,8 +92,11 @@ def decode_segment(
     if columns is not None:
         required = pa.schema([required.field(name) for name in wanted])
     table = _read(data, required, key, NAMES[kind], exact=exact)
-    _check_columns(table, required, rows, key)
-    table = pa.Table.from_arrays([table.column(name) for name in wanted], schema=required)
+    same = table.schema.equals(required)  # as nearly all are: no need to look at each column
+    _check_columns(table, required, rows, key, same=same)
+    if not same:
+        table = pa.Table.from_arrays([table.column(name) for name in wanted], schema=required)
+    table = table.replace_schema_metadata(None)
     _check_values(table, kind, key)
     return table
 
@@ -143,11 +147,12 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     return any(_has_dictionary(kind.field(place).type) for place in range(kind.num_fields))
 
 
-def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) -> None:
+def _check_columns(
+    table: pa.Table, required: pa.Schema, rows: int, key: str, *, same: bool
+) -> None:
     if table.num_rows != rows:
         raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
-    same = table.schema.equals(required)  # as nearly all are: no need to look at each type
-    for place, field in enumerate(table.schema):
+    for field, values in zip(table.schema, table.itercolumns(), strict=True):
         wanted = field if same else required.field(field.name)
         if not same and not _is_same(field.type, wanted.type):
             raise CorruptObject(
@@ -155,9 +160,9 @@ def _check_columns(table: pa.Table, required: pa.Schema, rows: int, key: str) ->
                 f"{wanted.type}",
                 key=key,
             )
-        if not wanted.nullable and table.column(place).null_count:
+        if not wanted.nullable and values.null_count:
             raise CorruptObject(f"{key} holds a segment with nulls in {field.name}", key=key)
-        if pa.types.is_list(field.type) and _null_elements(table.column(place)):
+        if field.type.id == _LIST and _null_elements(values):
             raise CorruptObject(f"{key} holds a list with nulls in {field.name}", key=key)
 
 
@@ -178,7 +183,7 @@ def _null_elements(lists: pa.ChunkedArray) -> bool:
 def _check_values(table: pa.Table, kind: int, key: str) -> None:
     names = table.schema.names
     for name in COUNTS[kind].intersection(names):
-        for chunk in table.column(name).chunks:
+        for chunk in table.column(name).iterchunks():
             values = numbers(chunk)
             unsigned = values.view(f"u{values.itemsize}")  # what is negative becomes the largest
             if len(values) and unsigned.max() >= min(MAX_NUMBER, 1 << 8 * values.itemsize - 1):

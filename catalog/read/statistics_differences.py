@@ -69,9 +69,10 @@ def differing_statistics(one: State, other: State, table: str) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StatisticsWarning)  # what is damaged is unknown
         paths = one.files.table(table).column("path")
-        is_double = _doubles(one, table)
+        is_double = cache(lambda: _doubles(one, table))
         for kind in _KINDS:
-            mine, theirs = (_known(state, table, paths, kind, shared) for state in (one, other))
+            mine = _known(one, table, paths, kind, shared)
+            theirs = None if mine is None else _known(other, table, paths, kind, shared)
             if mine is not None and theirs is not None and _differ(mine, theirs, is_double):
                 yield _WORDS[kind]
 
@@ -146,13 +147,15 @@ def _known(
         blank = pa.chunked_array([column([""] * rows.num_rows, pa.string())])
         columns.append(rows.column("column") if "column" in names else blank)
         facts.append(rows.drop_columns([n for n in ("row", "row_group", "column") if n in names]))
-    if not files:
+    if not sum(map(len, files)):
         return None
     chunks = pa.chunked_array([c for one in columns for c in one.chunks], pa.string())
     return _Known(np.concatenate(files), np.concatenate(groups), chunks, pa.concat_tables(facts))
 
 
-def _differ(one: _Known, other: _Known, is_double: Callable[[int, str], bool]) -> bool:
+def _differ(
+    one: _Known, other: _Known, is_double: Callable[[], Callable[[int, str], bool]]
+) -> bool:
     """Whether a fact that both know differs, or the other knows more of NaN."""
     keys = _keys(one, other)
     # What is said twice is unknown.
@@ -171,7 +174,7 @@ def _differ(one: _Known, other: _Known, is_double: Callable[[int, str], bool]) -
     said, told = (numbers(side.column("exact")) & NO_NAN for side in (ours, others))
     more = at_theirs[second][told > said]
     # On other columns that bit means nothing.
-    return any(is_double(int(other.files[at]), other.columns[int(at)].as_py()) for at in more)
+    return any(is_double()(int(other.files[at]), other.columns[int(at)].as_py()) for at in more)
 
 
 def _keys(one: _Known, other: _Known) -> tuple[np.ndarray, np.ndarray]:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from lakelog.catalog.format import objects, references, segment_bytes
-from lakelog.catalog.log import checkpoint
+from lakelog.catalog.format import names, objects, references, schema, segment_bytes
+from lakelog.catalog.log import checkpoint, history, known_schemas
 
 assert checkpoint, "imported here, so that no module takes the functions below for good"
 KEPT = 4_096  # decoded segments, of a few rows each; and as many of each kind of object
@@ -43,9 +43,52 @@ def _references(real: Callable[..., Any]) -> Callable[..., Any]:
     return lambda data, rows, attachments, *said: kept(bytes(data), rows, bytes(attachments), *said)
 
 
+def _by_values(real: Callable[..., Any]) -> Callable[..., Any]:
+    """As the real one, whose arguments are values already."""
+    return lru_cache(maxsize=KEPT)(real)
+
+
+def _schema(real: Callable[..., Any]) -> Callable[..., Any]:
+    kept = lru_cache(maxsize=KEPT)(real)
+    return lambda message, generations=(): kept(bytes(message), tuple(generations))
+
+
+def _schemas(real: Callable[..., Any]) -> Callable[..., Any]:
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def decode_schemas(data: Any, piece: Any, newest: int, *, exact: bool = False) -> Any:
+        said = piece.segment.SerializeToString(deterministic=True)
+        asked = (bytes(data), said, piece.rows, piece.where, newest, exact)
+        if asked not in kept:
+            if len(kept) >= KEPT:
+                kept.clear()
+            kept[asked] = real(data, piece, newest, exact=exact)
+        return kept[asked]
+
+    return decode_schemas
+
+
+def _row(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a transaction, which its digest names."""
+    kept: dict[bytes, Any] = {}
+
+    def transaction_row(found: Any) -> Any:
+        if found.digest not in kept:
+            if len(kept) >= KEPT:
+                kept.clear()
+            kept[found.digest] = real(found)
+        return dict(kept[found.digest])
+
+    return transaction_row
+
+
 _ONCE = {
     real: once(real)
     for real, once in [
+        (names.parse_log_object, _by_values),
+        (schema.decode_schema, _schema),
+        (known_schemas.decode_schemas, _schemas),
+        (history.transaction_row, _row),
         (segment_bytes.decode_segment, _segment),
         (references.decode_references, _references),
         (objects.decode_transaction, _object),
@@ -64,10 +107,10 @@ def decoded_once() -> Iterator[None]:
         for real in _ONCE
         if vars(module).get(real.__name__) is real
     ]
-    for names, name, real in places:
-        names[name] = _ONCE[real]
+    for found, name, real in places:
+        found[name] = _ONCE[real]
     try:
         yield
     finally:
-        for names, name, real in places:
-            names[name] = real
+        for found, name, real in places:
+            found[name] = real

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from decoded_once import decoded_once
+from at_speed import at_speed
 from lakelog.testing.histories import Outcome, run_history
 
 _FOR_GOOD = ExitStack()
@@ -19,7 +19,7 @@ def outcomes(first: int, count: int, processes: int) -> Iterator[Outcome]:
     """The outcome of each seed, in no order."""
     seeds = range(first, first + count)
     if processes == 1:
-        with _rarely_collecting(), decoded_once():
+        with _rarely_collecting(), at_speed():
             yield from map(run_history, seeds)
         return
     with multiprocessing.get_context("spawn").Pool(processes, _begin) as pool:
@@ -35,7 +35,7 @@ def _settle_in() -> None:
 def _begin() -> None:
     """A process that runs histories and nothing else."""
     _settle_in()
-    _FOR_GOOD.enter_context(decoded_once())
+    _FOR_GOOD.enter_context(at_speed())
 
 
 @contextmanager

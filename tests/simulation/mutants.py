@@ -15,7 +15,7 @@ from unittest import mock
 
 sys.path.append(str(Path(__file__).parents[1] / "running"))
 
-from decoded_once import decoded_once
+from at_speed import at_speed
 from lakelog.catalog.commit import committer, standing, transaction
 from lakelog.catalog.commit.committer import Committer
 from lakelog.catalog.commit.publish import Publisher
@@ -342,7 +342,7 @@ LAST_CAUGHT = {
 
 def first_violation(name: str, limit: int = LIMIT) -> Outcome | None:
     """A history in which the planted bug shows, or None."""
-    with planted(name), decoded_once():
+    with planted(name), at_speed():
         seeds = range(AT, limit, UPHEAVAL_EACH) if name in UPHEAVALS else range(limit)
         for seed in (LAST_CAUGHT.get(name, seeds[0]), *seeds):
             outcome = run_history(seed)

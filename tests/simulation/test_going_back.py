@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
-from decoded_once import decoded_once
+from at_speed import at_speed
 from lakelog.catalog.commit import execute_change
 from lakelog.catalog.commit.execute_change import Execution
 from lakelog.testing.histories import Outcome, run_history
@@ -16,7 +16,7 @@ FEW = 15
 
 
 def outcomes(first: int, count: int) -> list[Outcome]:
-    with decoded_once():
+    with at_speed():
         return [run_history(seed, goes_back=True) for seed in range(first, first + count)]
 
 

@@ -1,0 +1,285 @@
+"""Which rows one table of a log shows after each revision, twice over: what the actions of its
+transactions say by docs/format.md, and what their committers asked for. Both must be the same; and
+every reader must see them.
+
+Columns are known by numbers of their own here, whatever they are called; rows are what stands in
+the Parquet files, by these numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..catalog.format.deletes import bitmap_rows
+from ..catalog.format.deletes_object import bitmaps_of
+from ..errors import ObjectNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.log.state import State
+
+Row = dict[int, int | None]
+
+
+class Column(NamedTuple):
+    """A column: its number, and its value in files that lack it."""
+
+    number: int
+    default: int | None = None
+
+
+class File(NamedTuple):
+    """A live file: its rows, the numbers of those that are hidden, and what tells which of several
+    rows with one key is the newest: clock, revision, place in its transaction."""
+
+    rows: tuple[Row, ...]
+    hidden: frozenset[int]
+    order: tuple[int, int, int]
+
+
+class Hides(NamedTuple):
+    """That a transaction deletes rows: those that `met` is true of, in all files that stand before
+    it, or in these alone."""
+
+    met: Callable[[Row], bool]
+    paths: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a committer asked for with one transaction.
+
+    Attributes:
+        writes: Rows by the path of their new file.
+        names: What the columns are called in files that this transaction writes.
+        drops: Paths that are removed.
+        hides: Rows that are deleted.
+        predicate: That of its tombstone, if it has one.
+        columns, key: What the table has from here on; None: no change.
+    """
+
+    writes: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    names: dict[str, Column] = field(default_factory=dict)
+    drops: set[str] = field(default_factory=set)
+    hides: list[Hides] = field(default_factory=list)
+    predicate: Callable[[Row], bool] | None = None
+    columns: dict[str, Column] | None = None
+    key: tuple[int, ...] | None = None
+
+
+BORN = {"k": Column(0), "v": Column(1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A table after one revision.
+
+    Attributes:
+        files: Live, by path.
+        columns: By name.
+        key: Numbers of columns.
+        needs: Per live file the objects of row deletes that count, each with its revision.
+        tombstones: Revision and place of each.
+        definition: What the log says of the columns; empty: nothing yet.
+    """
+
+    files: dict[str, File] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=lambda: dict(BORN))
+    key: tuple[int, ...] = ()
+    needs: dict[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    tombstones: tuple[tuple[int, int], ...] = ()
+    definition: bytes = b""
+
+    def rows(self) -> Counter[tuple[int | None, ...]]:
+        """The rows that readers see, each by its values in the order of the columns' names."""
+        newest: dict[tuple[int | None, ...], tuple[tuple[int, ...], tuple[str, int]]] = {}
+        places = [(path, n) for path, file in self.files.items() for n in range(len(file.rows))]
+        if self.key:
+            for path, n in places:
+                value = tuple(self.files[path].rows[n].get(number) for number in self.key)
+                found = ((*self.files[path].order, n), (path, n))
+                newest[value] = max(newest.get(value, found), found)
+            places = [place for _, place in newest.values()]
+        columns = [column for _, column in sorted(self.columns.items())]
+        return Counter(
+            tuple(value_of(self.files[path].rows[n], column) for column in columns)
+            for path, n in places
+            if n not in self.files[path].hidden
+        )
+
+    def objects(self) -> frozenset[str]:
+        """The objects of row deletes that it takes to read it."""
+        return frozenset(name for found in self.needs.values() for _, name in found)
+
+    def without(self, hides: Iterable[Hides]) -> dict[str, File]:
+        """The files with some more rows hidden."""
+        files = dict(self.files)
+        for met, paths in hides:
+            for path in files if paths is None else paths & files.keys():
+                gone = {n for n, row in enumerate(files[path].rows) if met(row)}
+                files[path] = files[path]._replace(hidden=files[path].hidden | gone)
+        return files
+
+    def problem(self, state: State, table: str) -> str:
+        """In what a reader's state says something else; empty for nothing. What it says that no
+        live file is touched by doesn't count."""
+        oldest = min((file.order[1] for file in self.files.values()), default=1 << 62)
+        own = [one for one in self.tombstones if one[0] > oldest]
+        said = [(t.revision, t.number) for t in state.deletes.of_table(table)]
+        if own != [one for one in said if one[0] > oldest]:
+            return f"tombstones {said}, not {own}"
+        rows = {
+            path: tuple(sorted((entry.revision, entry.object) for entry in entries))
+            for path, entries in state.deletes.rows_of(table).items()
+        }
+        if rows != self.needs:
+            return f"row deletes {rows}, not {self.needs}"
+        entry = state.definitions.entries.get(table)
+        if (b"" if entry is None else entry.message) != self.definition:
+            return "another definition"
+        return ""
+
+
+def value_of(row: Row, column: Column) -> int | None:
+    """The value of a column in a row."""
+    return row.get(column.number, column.default)
+
+
+def met_in(columns: Mapping[str, Column], met: Any) -> Callable[[Row], bool]:
+    """A predicate over names, for rows, as these names are now."""
+    there = dict(columns)
+
+    def of_row(row: Row) -> bool:
+        return met({name: value_of(row, column) for name, column in there.items()}) is True
+
+    return of_row
+
+
+def rows_of(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]) -> tuple[Row, ...]:
+    """Rows by numbers of columns."""
+    return tuple({columns[name].number: value for name, value in row.items()} for row in rows)
+
+
+def said(
+    before: Shown,
+    found: DecodedTransaction,
+    table: str,
+    asked: Asked,
+    body_of: Callable[[str], bytes],
+) -> Shown:
+    """The table after one more transaction, by its actions.
+
+    Args:
+        table: Its name: others' actions don't count.
+        body_of: The bytes of an object, by path.
+    """
+    revision = found.message.revision
+    files, needs = dict(before.files), dict(before.needs)
+    tombstones, definition = list(before.tombstones), before.definition
+    for number, action in enumerate(found.message.actions):
+        kind = action.WhichOneof("kind") or ""
+        if getattr(getattr(action, kind), "table", "") != table:
+            continue
+        if kind == "add":
+            rows = pq.read_table(pa.BufferReader(body_of(action.add.path))).to_pylist()
+            order = (action.add.last_clock, revision, number)
+            files[action.add.path] = File(rows_of(asked.names, rows), frozenset(), order)
+        elif kind == "remove":
+            del files[action.remove.path]
+            needs.pop(action.remove.path, None)
+        elif kind == "tombstone":
+            assert asked.predicate is not None
+            tombstones.append((revision, number))
+            older = frozenset(path for path, file in files.items() if file.order[1] < revision)
+            now = replace(before, files=files)
+            files = now.without([Hides(asked.predicate, older)])
+        elif kind == "row_deletes":
+            item = action.row_deletes
+            data = bitmaps_of(body_of(item.object), item.object)
+            gone = bitmap_rows(bytes(data[item.offset : item.offset + item.length]))
+            file = files[item.path]
+            files[item.path] = file._replace(hidden=file.hidden | set(gone.tolist()))
+            kept = [one for one in needs.get(item.path, ()) if one[0] >= item.covers_below]
+            needs[item.path] = tuple(sorted([*kept, (revision, item.object)]))
+        elif kind == "definition":
+            definition = action.definition.SerializeToString(deterministic=True)
+    columns = before.columns if asked.columns is None else asked.columns
+    key = before.key if asked.key is None else asked.key
+    return Shown(files, columns, key, needs, tuple(tombstones), definition)
+
+
+def wanted(before: Shown, after: Shown, asked: Asked) -> Shown:
+    """The table after one more transaction, by what its committer asked for. Which of several rows
+    is the newest is taken from what was done: only the log tells clocks."""
+    files = before.without(asked.hides)
+    for path in asked.drops:
+        files.pop(path, None)
+    for path, rows in asked.writes.items():
+        order = after.files[path].order if path in after.files else (0, 0, 0)
+        files[path] = File(rows, frozenset(), order)
+    return replace(after, files=files)
+
+
+@dataclass(slots=True)
+class RowTruth:
+    """A table of one log at each of its revisions.
+
+    Attributes:
+        asked: What committers asked for, by transaction id.
+        shown: By revision; None where it can't be told, for a file was gone when it came.
+        numbers: Of columns to come.
+        kinds: Of transactions, each as often as it is wanted.
+    """
+
+    asked: dict[bytes, Asked] = field(default_factory=dict)
+    shown: dict[int, Shown | None] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(len(BORN)))
+    kinds: list[str] = field(default_factory=list)
+
+    def at(self, revision: int) -> Shown | None:
+        """The table at a revision; before the first one it is empty."""
+        return self.shown.get(revision) if revision >= 0 else Shown()
+
+    def landed(self, found: DecodedTransaction, table: str, body_of: Callable[[str], bytes]) -> str:
+        """One more transaction stands; what it does to the rows though nobody asked for it."""
+        revision = found.message.revision
+        asked = self.asked.get(found.message.commit.members[0].transaction_id, Asked())
+        after, problem = outcome(self.at(revision - 1), found, table, asked, body_of)
+        self.shown[revision] = after
+        return problem
+
+    def problem(self, state: State, table: str) -> str:
+        """In what a reader's state differs; empty for nothing."""
+        shown = self.at(state.revision)
+        found = "" if shown is None else shown.problem(state, table)
+        return f"R2 a reader of revision {state.revision} sees {found}" if found else ""
+
+
+def outcome(
+    before: Shown | None,
+    found: DecodedTransaction,
+    table: str,
+    asked: Asked,
+    body_of: Callable[[str], bytes],
+) -> tuple[Shown | None, str]:
+    """The table after one more transaction, None if that can't be told; and what is wrong with it,
+    empty for nothing."""
+    if before is None:
+        return None, ""
+    try:
+        after = said(before, found, table, asked, body_of)
+    except ObjectNotFound:  # whether that may be is asked elsewhere
+        return None, ""
+    want, got = wanted(before, after, asked).rows(), after.rows()
+    if want == got:
+        return after, ""
+    words = f"takes away {dict(want - got)} and shows {dict(got - want)}"
+    return after, f"R1 revision {found.message.revision} {words}, and nobody asked for that"
