@@ -58,6 +58,7 @@ class Intent:
         asked: The operations that were asked for by name: see `operations.inferred`.
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
+        hidden: Those of them of whose files rows were deleted, and not written anew.
         again: Files of an earlier state that are added once more, after all actions.
         onto: Digest of the only head that it may follow; empty: any.
     """
@@ -75,6 +76,7 @@ class Intent:
     asked: set[str] = field(default_factory=set)
     claims: list[Claim] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
     again: Sequence[Rows] = ()
     onto: bytes = b""
 

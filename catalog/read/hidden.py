@@ -1,5 +1,5 @@
-"""What hides rows of the live files of a table: the deletes of their log, as far as statistics
-leave them any row to hide.
+"""What hides rows of the live files of a table: the deletes of their log, and those of
+other logs that name it, as far as statistics leave them any row to hide.
 
 Source: docs/format.md, sections 5.6 and 5.7.
 """
@@ -30,40 +30,40 @@ if TYPE_CHECKING:
     from ..log.state import State
     from .asked import Asked
     from .cut_tables import CutTables
-
-
-def has_deletes(state: State, table: str) -> bool:
-    """Whether rows of files of a table may be hidden."""
-    return bool(state.deletes.of_table(table) or state.deletes.rows_of(table))
+    from .scopes import Holding, Scopes
 
 
 def with_deletes(
     tables: CutTables, state: State, asked: Asked, rows: pa.Table, parts: Iterable[FilePart]
 ) -> Iterable[FilePart]:
     """Files of one log that are asked for, each with what hides rows of it: see `with_hidden`."""
-    if not has_deletes(state, asked.table):
+    if not tables.scopes.hides(state, asked.table):
         return parts
     # A tombstone means columns as files have them, whatever they are called now.
     held = tables.table_of(state, asked.table, asked.partition)
     facts = TableFacts(state, asked.table, held, as_stored=True)
-    return with_hidden(parts, rows, state, facts, base_folder(state.writer, tables.database))
+    return with_hidden(parts, rows, state, facts, tables.scopes)
 
 
 def with_hidden(
-    parts: Iterable[FilePart], rows: pa.Table, state: State, facts: TableFacts, folder: str
+    parts: Iterable[FilePart],
+    rows: pa.Table,
+    state: State,
+    facts: TableFacts,
+    scopes: Scopes,
 ) -> Iterator[FilePart]:
     """Files of one table in one log, each with what hides rows of it.
 
     Args:
         rows: The same files, in the same order, with `path` and `revision`.
         facts: Of the table, or of the partition asked for.
-        folder: That paths are relative to.
+        scopes: Of the cut that is read.
     Raises:
         CorruptObject: A delete can't be understood.
     Requests: for each tombstone those of `TableFacts.of_files` of its columns.
     """
-    table = facts.table
-    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
+    table, folder = facts.table, base_folder(state.writer, state.database)
+    tombstones = _by_path(scopes.of(state, table), rows, facts)
     by_number = state.deletes.rows_of(table)
     if not tombstones and not by_number:
         yield from parts
@@ -85,15 +85,15 @@ def _bitmap(entry: RowDeletes, folder: str) -> Bitmap:
 
 
 def _by_path(
-    tombstones: Sequence[Tombstone], rows: pa.Table, facts: TableFacts
+    holding: Sequence[Holding], rows: pa.Table, facts: TableFacts
 ) -> dict[str, list[Tombstone]]:
     """By path the tombstones that may hide rows of a file."""
     found: dict[str, list[Tombstone]] = {}
     if not rows.num_rows:
         return found
     revisions = numbers(rows.column("revision"))
-    for tombstone in tombstones:
-        older = revisions < tombstone.revision
+    for tombstone, below in holding:
+        older = revisions < below
         if tombstone.paths:
             older &= numbers(pc.is_in(rows.column("path"), column(tombstone.paths, pa.string())))
         if older.any():
