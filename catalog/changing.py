@@ -83,7 +83,12 @@ class Changing(ABC):
             1 GET for each piece of a checkpoint that tells of them; 1 PUT, 1 LIST and 1 HEAD for
             each, and where its files were removed long ago 1 PUT and 1 LIST more.
         """
-        from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
+        from .commit.plan_change import (
+            plan_restore,
+            refuse_deleted_by_others,
+            refuse_unknown_table,
+            refuse_unnamed,
+        )
 
         database, names = _checked(database, writers)
         table = None if table is None else _checked_table(table)
@@ -100,6 +105,8 @@ class Changing(ABC):
         prepared = [plan_restore(head, back_to.get(head.writer), table) for head in heads]
         if table is not None:
             refuse_unknown_table(prepared, table)
+        everyone = [*cut, *(heads if names is None else self._heads(database, None))]
+        refuse_deleted_by_others(prepared, everyone)
         gone = [head.writer for head in heads if head.writer not in back_to]
         notes = [f"Writer {name!r} has nothing in the cut: all its files go" for name in gone]
         plan = self._plan("restore", database, table, prepared, to=token.token, notes=notes)

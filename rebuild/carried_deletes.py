@@ -1,5 +1,5 @@
 """Deletes of the old log in the rebuilt one: at its end, of the very files that they held of, for
-revisions are other ones. Pure, but for the pieces of the state.
+revisions are other ones; those that name logs as they are. Pure, but for the pieces of the state.
 
 Source: docs/format.md, sections 5.6, 5.7 and 10.6.
 """
@@ -61,14 +61,8 @@ def _actions(result: Assembled, known: KnownLog) -> Iterator[bytes]:
     live: dict[str, set[str]] = {}
     for table, path in result.live:
         live.setdefault(table, set()).add(path)
-    for table in sorted(live.keys() & known.deletes.tombstones.keys()):
-        revisions = _revisions(known, table)
-        for tombstone in known.deletes.of_table(table):
-            older = {path for path, revision in revisions.items() if revision < tombstone.revision}
-            older &= live[table]
-            if tombstone.paths:
-                older.intersection_update(tombstone.paths)
-            yield from _of_files(tombstone, sorted(older, key=str.encode))
+    for table in sorted(known.deletes.tombstones):
+        yield from _tombstones(known, table, live.get(table, set()))
     for table in sorted(live.keys() & known.deletes.tables()):
         for path, entries in sorted(known.deletes.rows_of(table).items()):
             for entry in entries if path in live[table] else ():
@@ -82,6 +76,19 @@ def _actions(result: Assembled, known: KnownLog) -> Iterator[bytes]:
                     digest=entry.digest,
                 )
                 yield wire.Action(row_deletes=item).SerializeToString()
+
+
+def _tombstones(known: KnownLog, table: str, live: set[str]) -> Iterator[bytes]:
+    revisions = _revisions(known, table) if live else {}
+    for tombstone in known.deletes.of_table(table):
+        if tombstone.logs:  # they are named so that they are known again after a rebuild
+            yield wire.Action(tombstone=message_of(tombstone)).SerializeToString()
+            continue
+        older = {path for path, revision in revisions.items() if revision < tombstone.revision}
+        older &= live
+        if tombstone.paths:
+            older.intersection_update(tombstone.paths)
+        yield from _of_files(tombstone, sorted(older, key=str.encode))
 
 
 def _of_files(tombstone: Tombstone, paths: list[str]) -> Iterator[bytes]:

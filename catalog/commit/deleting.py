@@ -181,12 +181,7 @@ class Deleting(ABC):
         return Deleted(len(whole), touched, tombstones, rows)
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
-        if mode == "rows":
-            raise UsageError(
-                "Rows of other writers' files can't be deleted by their numbers",
-                key=table,
-                hint='Leave mode= out, or give mode="predicate"',
-            )
+        refuse_rows(table, mode)
         plan = plan_delete_of_cut(cut_tables(self._session, cut), table, where)
         if not plan.tombstones:
             return Deleted(0, 0, 0, 0)
@@ -229,6 +224,20 @@ class Deleting(ABC):
         for key, body in bodies:
             self._uploads.add(key, body)
         return actions
+
+
+def refuse_rows(table: str, mode: Mode) -> None:
+    """Refuse to delete rows of other writers' files by their numbers.
+
+    Raises:
+        UsageError: It is asked for.
+    """
+    if mode == "rows":
+        raise UsageError(
+            "Rows of other writers' files can't be deleted by their numbers",
+            key=table,
+            hint='Leave the mode out, or give "predicate"',
+        )
 
 
 class Rows:

@@ -75,6 +75,33 @@ def plan_restore(head: State, back_to: State | None, table: str | None) -> Prepa
     return Prepared(_change(head, files, to=_token(target), schemas=forgotten), head, target)
 
 
+def refuse_deleted_by_others(prepared: Sequence[Prepared], everyone: Sequence[State]) -> None:
+    """Refuse to add files again of which other logs may have deleted rows: files that come back are
+    later than these deletes, and all of their rows would.
+
+    Args:
+        everyone: The states of the cut that is gone back to, and the newest ones.
+    Raises:
+        UsageError: There are some.
+    """
+    for each in prepared:
+        files = each.change.files
+        added = pc.equal(files.column("change"), column(["added"], pa.string())[0])
+        log_id = each.head.log.log_id if each.head.log else b""
+        for table in sorted(pc.unique(files.filter(added).column("table")).to_pylist()):
+            for state in everyone:
+                said = state.deletes.of_table(table)
+                if any(at.log_id == log_id for item in said for at in item.logs):
+                    raise UsageError(
+                        f"Table {table!r} of {each.head.writer}/{each.head.database} can't be "
+                        f"taken back: {state.writer}/{state.database} has deleted rows of its "
+                        "files, which would come back with files that are added again",
+                        key=table,
+                        hint="Nothing was committed. Take other tables back one by one, or write "
+                        "the rows of that point in time anew (`tx.overwrite`)",
+                    )
+
+
 def lost_schemas(head: State, back_to: State, table: str | None) -> list[SchemaEntry]:
     """Schemas that an earlier state knows and the head has forgotten, oldest first."""
     known = head.schemas.entries

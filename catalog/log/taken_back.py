@@ -65,13 +65,22 @@ def refuse_row_changes(before: State, after: State, table: str) -> None:
         )
 
 
-def refuse_key(states: Iterable[State], table: str) -> None:
-    """Refuse to tell changes of a table row by row to which one of some logs gives a key.
+def refuse_elsewhere(states: Iterable[State], table: str) -> None:
+    """Refuse to tell changes of a table row by row to which one of some logs gives a key, or of
+    which one deletes rows of other logs' files.
 
     Raises:
         UsageError: One does.
     """
     for state in states:
+        if any(item.logs for item in state.deletes.of_table(table)):
+            raise UsageError(
+                f"The changes of table {table!r} can't be told row by row: "
+                f"{state.writer}/{state.database} has deleted rows of other writers' files, "
+                "without writing these anew",
+                key=table,
+                hint="Read both points in time, and compare them; `lakelog diff` says where",
+            )
         found = state.definitions.of(table)
         if found is not None and found.key:
             raise UsageError(

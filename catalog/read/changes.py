@@ -27,7 +27,7 @@ from ..format.objects import decode_transaction
 from ..log.replay import apply
 from ..log.state import empty_state
 from ..log.steps import DELETE, Steps
-from ..log.taken_back import refuse_key, refuse_row_changes
+from ..log.taken_back import refuse_elsewhere, refuse_row_changes
 from .file_order import by_commit
 from .file_parts import checked, file_parts, projected
 from .in_place import keyed
@@ -82,7 +82,7 @@ def change_stream(
     """
     earlier = {state.writer: state for state in since}
     _check_order(earlier, {state.writer: state for state in until})
-    refuse_key((*since, *until), table)
+    refuse_elsewhere((*since, *until), table)
     found = []
     for state in until:
         before = earlier.get(state.writer) or _beginning(state)
