@@ -64,7 +64,7 @@ CHAIN = (
 )
 ASIDE = (
     "identity", "refused-action", "refused-feature", "second-incarnation", "location", "definition",
-    "deletes",
+    "deletes", "deletes-of-cut",
 )  # fmt: skip
 FRAMES = sorted(
     path
@@ -135,6 +135,7 @@ def test_every_kind_of_object_is_there() -> None:
         *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled", "checkpoint-location",
         "checkpoint-definition",
         "checkpoint-deletes",
+        "checkpoint-deletes-of-cut",
     }  # fmt: skip
     kinds = {
         action.WhichOneof("kind")
@@ -378,3 +379,26 @@ def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
     assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")
     assert state.deletes.rows_of("hourly") == kept.deletes.rows_of("hourly")
     assert {piece.kind for piece in kept.pieces} >= {9, 11}
+
+
+def test_a_tombstone_names_logs() -> None:
+    state = loaded("checkpoint-deletes")
+    apply(state, decoded("deletes-of-cut"))
+    kept = loaded("checkpoint-deletes-of-cut")
+    for each in (state, kept):
+        (_, tombstone) = each.deletes.of_table("hourly")
+        assert [(at.writer, at.incarnation, at.revision) for at in tombstone.logs] == [
+            ("JFK", 1, 12),
+            ("EWR", 2, 3),
+        ]
+        other, own = tombstone.logs
+        assert (other.log_id, other.transaction_id) == (bytes(range(16)), bytes(range(16, 32)))
+        assert each.log is not None
+        assert (own.log_id, own.transaction_id) == (each.log.log_id, decoded_id("deletes"))
+    assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")
+
+
+def decoded_id(case: str) -> bytes:
+    """The transaction id of the last member of a case."""
+    found: bytes = decoded(case).message.commit.members[-1].transaction_id
+    return found
