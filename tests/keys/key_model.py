@@ -144,13 +144,14 @@ class Model:
             self.files[name, path] = File(name, path, partition, clock, revision, named, rows)
 
     def delete_of_all(self, name: str) -> None:
-        """Of all writers' files as they are now; an upsert of another writer knows nothing of it."""
+        """Of all writers' files as they are now; upserts of other writers know nothing of it."""
         text, means = self.predicate()
         cut = self.catalog.snapshot("db")
         with self.writers[name].transaction() as tx:
             tx.delete("t", text, cut=cut)
         for file in self.files.values():
-            file.gone_by_others |= {at for at, row in enumerate(file.rows) if means(row)}
+            met = {at for at, row in enumerate(file.rows) if means(row)}
+            (file.gone if file.writer == name else file.gone_by_others).update(met)
 
     def predicate(self):
         """SQL, and the same of a row."""

@@ -193,6 +193,8 @@ class Model:
         self.told[-1] += f" {text} {mode}"
         if self.counts[name] > before:
             self.deletes.append(Delete(name, self.counts[name], {name: before}, goes))
+        for path in self.files[name].keys() - self.live(name):  # of which every row went
+            del self.files[name][path]
 
     def delete_of_cut(self, name: str) -> None:
         """As of now, or of an earlier cut of all or some writers; by a snapshot or its token."""
@@ -267,9 +269,11 @@ class Model:
 
     def remove(self, name: str) -> None:
         path = self.rng.choice(sorted(self.files[name]))
-        if path in self.catalog.snapshot("db").files("t", writer=name)["path"].to_pylist():
-            self.do(name, lambda tx: tx.remove(path))
+        self.do(name, lambda tx: tx.remove(path))
         del self.files[name][path]
+
+    def live(self, name: str) -> set[str]:
+        return set(self.catalog.snapshot("db").files("t", writer=name)["path"].to_pylist())
 
     def evolve(self, name: str) -> None:
         own = self.columns[name]
