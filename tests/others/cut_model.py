@@ -225,16 +225,20 @@ class Model:
     def overwrite(self, name: str) -> None:
         text, met = self.predicate({name})
         left = self._goes(list(self.files[name].values()), self.columns, met)
-        data = pa.table({"id": pa.array([self.next], pa.int64())})
+        data = pa.table(
+            {
+                "id": pa.array([self.next], pa.int64()),
+                "k": pa.array([None], pa.int64()),
+                self.columns[name].text: pa.array([None], pa.string()),
+            }
+        )
         try:
             paths = self._anew(
                 name, None, lambda tx: tx.overwrite("t", data, text, validate=False), left
             )
         except InvalidPredicate:
             return
-        row = {"id": self.next, "k": None, "s": None, "x": None}
-        if self.columns[name].has_default:
-            row["x"] = DEFAULT
+        row = {"id": self.next, "k": None, "s": None}
         self.next += 1
         own = File(name, self.counts[name], (row,), self.columns[name].generation)
         self.files[name][paths[0]] = own
@@ -259,7 +263,8 @@ class Model:
                 for row in self.shown(file, self.columns, own.generation)
             }  # fmt: skip
             rows = tuple(
-                {"id": one, "k": shown[one]["k"], "s": shown[one][own.text], "x": shown[one]["x"]}
+                {"id": one, "k": shown[one]["k"], "s": shown[one][own.text]}
+                | ({"x": shown[one]["x"]} if own.has_default or "x" in wanted[one] else {})
                 for one in ids
             )
             self.files[name][path] = File(name, self.counts[name], rows, own.generation)
