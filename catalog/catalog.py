@@ -97,8 +97,9 @@ class Catalog(EvolvesTables, Changing):
             files_added, files_removed, rows_added, rows_removed, bytes_added, tables (those it
             touched, 8 at most), table_count, transaction_ids (list of hex), uuid (hex), summary
             (JSON or null), rows_rewritten (how many of those removed stand among those added),
-            replaced_where (of an overwrite); sorted by committed_at, then writer and revision. What
-            a commit doesn't say of itself (rows_removed, tables, table_count, ...) is null.
+            replaced_where (of an overwrite, or a delete in other writers' files); sorted by
+            committed_at, then writer and revision. What a commit doesn't say of itself
+            (rows_removed, tables, table_count, ...) is null.
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
