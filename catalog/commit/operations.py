@@ -89,7 +89,7 @@ class Operations(ABC):
                 f"Table {table!r} has a key, so files of it can't be replaced",
                 key=table,
                 hint="Nothing was changed. Write newer rows (`tx.upsert`), or delete rows "
-                "(`tx.delete`)",
+                "(`tx.delete`) and write others in the same transaction",
             )
         return others
 

@@ -60,9 +60,12 @@ class OtherLogs:
 
         Raises:
             OperationConflict: One has.
+            LakelogError: One can't be read.
         Requests: 1 LIST, and 1 LIST for each other log and 1 GET for each new transaction of it.
         """
         self._read()
+        if self.unreadable:
+            raise self.unreadable[0]
         for table, known in self._looked.items():
             for key, state, item in self._naming(table):
                 if key not in known:
