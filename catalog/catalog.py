@@ -30,9 +30,8 @@ from .format.cut import Cut, is_token, parse_token
 from .format.names import check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
-from .read.cut_checks import check_position, iso, position_of, refuse_twins, time_us
+from .read.cut_checks import iso, position_of, refuse_twins, state_at, time_us
 from .read.log_reader import LogReader
-from .read.views import refuse_unused
 from .scalars import value_of
 
 if TYPE_CHECKING:
@@ -98,8 +97,9 @@ class Catalog(EvolvesTables, Changing):
             files_added, files_removed, rows_added, rows_removed, bytes_added, tables (those it
             touched, 8 at most), table_count, transaction_ids (list of hex), uuid (hex), summary
             (JSON or null), rows_rewritten (how many of those removed stand among those added),
-            replaced_where (of an overwrite); sorted by committed_at, then writer and revision. What
-            a commit doesn't say of itself (rows_removed, tables, table_count, ...) is null.
+            replaced_where (of an overwrite, or a delete in other writers' files); sorted by
+            committed_at, then writer and revision. What a commit doesn't say of itself
+            (rows_removed, tables, table_count, ...) is null.
         Raises:
             DatabaseNotFound, WriterNotFound, NotACatalog.
         Requests: 1 LIST and 1 for each writer; then as reading the newest snapshot, and a LIST of
@@ -311,19 +311,13 @@ class Catalog(EvolvesTables, Changing):
             )
 
         def load(writer: str) -> State:
-            position = cut.writers[writer]
             log = LogReader(self.store, writer, cut.database, self.ambient)
-            incarnation = position.log.incarnation if position.log else 0
             try:
-                state = log.load(position.revision, incarnation=incarnation)
+                return state_at(log, cut.writers[writer])
             except RevisionNotFound:
                 if log.names_for().head < 0:
                     self._pick(self._listings(cut.database), writer)
                 raise
-            check_position(state, position)
-            if incarnation > 1 and state.base is None:
-                refuse_unused(log.names(), incarnation)
-            return state
 
         return parallel(load, [w for w in cut.writers if writers is None or w in writers])
 

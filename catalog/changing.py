@@ -92,6 +92,7 @@ class Changing(ABC):
         from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
         from .commit.restored_columns import refuse_two_keys
         from .commit.restored_order import refuse_turned_order
+        from .log.named_logs import refuse_going_back
 
         database, names = _checked(database, writers)
         table = None if table is None else _checked_table(table)
@@ -113,6 +114,8 @@ class Changing(ABC):
         refuse_turned_order(prepared, everyone)
         if table is not None:
             refuse_unknown_table(prepared, table)
+        again = {each.head.writer: each.tables_again for each in prepared}
+        refuse_going_back(everyone, cut, again, table)
         gone = [head.writer for head in heads if head.writer not in back_to]
         notes = [f"Writer {name!r} has nothing in the cut: all its files go" for name in gone]
         plan = self._plan("restore", database, table, prepared, to=token.token, notes=notes)

@@ -25,7 +25,7 @@ from .read.cut_tables import CutTables
 from .read.diff import Comparing
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
-from .read.hidden import has_deletes, with_deletes
+from .read.hidden import with_deletes
 from .read.in_place import keyed, keys_of, urls_of
 from .read.log_reader import LogReader
 
@@ -213,7 +213,7 @@ class Snapshot(EngineReads, Comparing):
             left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
             meets = self._tables.key_files(state, table, keys)
-            hidden = list(left) if any(meets) or has_deletes(state, table) else None
+            hidden = list(left) if any(meets) or self._tables.scopes.hides(state, table) else None
             found = with_hidden_rows(found, keys, hidden or (), meets)
             rest = left if hidden is None else hidden
             parts.append(with_filters(found, self._store, keys, rest, asked, read=read_filters))
@@ -322,7 +322,7 @@ class Snapshot(EngineReads, Comparing):
             return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
 
         def row_count() -> int:
-            if touched() or any(has_deletes(state, table) for state in states):
+            if touched() or any(self._tables.scopes.hides(state, table) for state in states):
                 return sum(batch.num_rows for batch in scan([], None))
             return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
 

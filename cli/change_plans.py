@@ -53,13 +53,6 @@ _BY_WRITER: Final = (
 _SHOWN: Final = 40
 
 
-def add_execute(parser: argparse.ArgumentParser) -> None:
-    """`--execute`."""
-    parser.add_argument(
-        "--execute", action="store_true", help="commit it; without this nothing is written"
-    )
-
-
 def add_writers(parser: argparse.ArgumentParser, text: str) -> None:
     """`--writer`, which may be repeated."""
     parser.add_argument("--writer", metavar="WRITER", action="append", help=text)

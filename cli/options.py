@@ -66,6 +66,20 @@ def add_writer(parser: argparse.ArgumentParser, text: str, *, required: bool = F
     parser.add_argument("--writer", metavar="WRITER", required=required, help=text)
 
 
+def add_shared(parser: argparse.ArgumentParser) -> None:
+    """`--shared`."""
+    parser.add_argument(
+        "--shared", action="store_true", help="commit as a guest, beside the owner of the writer id"
+    )
+
+
+def add_execute(
+    parser: argparse.ArgumentParser, text: str = "commit it; without this nothing is written"
+) -> None:
+    """`--execute`."""
+    parser.add_argument("--execute", action="store_true", help=text)
+
+
 def add_where(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
     """`--where`."""
     parser.add_argument(
@@ -96,7 +110,7 @@ def add_as_of(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_point(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+def add_point(parser: argparse._ActionsContainer, name: str, text: str) -> None:
     """A point in time in its place; `now` is the newest."""
 
     def point(value: str) -> dt.datetime | str | dict[str, int] | None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from . import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 TYPED: Final = ("parquet", "arrow")
 FORMS: Final = ("text", "json", "jsonl", "csv", *TYPED)
@@ -286,6 +286,28 @@ def json_array(
 def json_object(value: Mapping[str, Any]) -> None:
     """Print one JSON object, indented."""
     line(json.dumps(value, indent=2, ensure_ascii=False, default=_unknown))
+
+
+def one(
+    form: str,
+    columns: Sequence[Column],
+    record: Mapping[str, Any],
+    tell: Callable[[], None],
+    *,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Print what a command has done, or would do: one record.
+
+    Args:
+        tell: Prints it as text.
+        more: What a JSON object has besides.
+    """
+    if form == "json":
+        json_object({**record, **(more or {})})
+    elif form == "text":
+        tell()
+    else:
+        rows(form, columns, [record])
 
 
 def to_json(value: Any) -> str:

@@ -9,6 +9,7 @@ from ..errors import CorruptError, LakelogError
 from . import output
 from .output import Column
 from .show_definition import definition_form, print_definition
+from .show_deletes import row_deletes_form, tombstone_form
 from .show_statistics import of_add, of_batch
 from .text import cell, count, many, size
 from .values import plain
@@ -232,31 +233,14 @@ def _location(location: wire.Location) -> dict[str, Any]:
     return {"id": location_id(location.url), "url": location.url}
 
 
-def _tombstone(item: wire.Tombstone) -> dict[str, Any]:
-    columns = definition_form(item.columns)["columns"] if item.HasField("columns") else []
-    return {"table": item.table, "predicate": item.predicate, "columns": columns}
-
-
-def _row_deletes(item: wire.RowDeletes) -> dict[str, Any]:
-    return {
-        "table": item.table,
-        "path": item.path,
-        "rows": item.cardinality,
-        "object": item.object,
-        "bytes": item.length,
-        "digest": item.digest.hex(),
-        "covers_below": item.covers_below,
-    }
-
-
 _OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
     "identity": _identity,
     "seal": _seal,
     "forget": _forget,
     "location": _location,
     "definition": definition_form,
-    "tombstone": _tombstone,
-    "row_deletes": _row_deletes,
+    "tombstone": tombstone_form,
+    "row_deletes": row_deletes_form,
 }
 
 

@@ -17,13 +17,14 @@ from .moments import is_before
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..catalog.log.deletes import Tombstone
+    from ..catalog.log.deletes import LogAt, Tombstone
     from .moments import Moment, Moments
     from .placed import Placed
 
 _PATHS_IN_ONE: Final = 5_000
 _NAMED: Final = 3
 _Found = tuple["Tombstone", "Moment", int | None]
+_Content = tuple[str, str, bytes, tuple["LogAt", ...]]
 
 
 class TombstonesPlaced:
@@ -47,7 +48,7 @@ class TombstonesPlaced:
     def _all(self) -> Iterator[_Found]:
         """Each with its moment, and the revision of the new log that is its own."""
         known = self._moments.known
-        said: dict[tuple[str, str, bytes], list[tuple[int, Tombstone]]] = {}
+        said: dict[_Content, list[tuple[int, Tombstone]]] = {}
         others: list[_Found] = []
         for revision, item in enumerate(self._moments.ordered):
             is_known = known is not None and (
@@ -57,7 +58,7 @@ class TombstonesPlaced:
                 tombstone = tombstone_of(found, revision, number, "")
                 if is_known:
                     said.setdefault(_content(tombstone), []).append((revision, tombstone))
-                elif revision >= self._forgotten.get(found.table, -1):
+                elif found.logs or revision >= self._forgotten.get(found.table, -1):
                     others.append((tombstone, self._moments.of_transaction(item), revision))
         for tombstone in self._of_log():
             moment = self._moments.in_log(tombstone.revision)
@@ -81,6 +82,12 @@ class TombstonesPlaced:
             yield from known.deletes.of_table(table)
 
     def _place(self, tombstone: Tombstone, moment: Moment, own: int | None) -> None:
+        if tombstone.logs:  # they are named so that they are known again after a rebuild
+            if own is None:
+                self._placed.rest.append(_action(tombstone))
+            else:
+                self._put(own, tombstone)
+            return
         files = self._live.get(tombstone.table, {})
         if tombstone.paths:
             files = {path: files[path] for path in tombstone.paths if path in files}
@@ -112,8 +119,8 @@ class TombstonesPlaced:
         self._placed.at[revision].append(_action(tombstone))
 
 
-def _content(tombstone: Tombstone) -> tuple[str, str, bytes]:
-    return tombstone.table, tombstone.predicate, tombstone.columns
+def _content(tombstone: Tombstone) -> _Content:
+    return tombstone.table, tombstone.predicate, tombstone.columns, tombstone.logs
 
 
 def _sorted(paths: Iterable[str]) -> tuple[str, ...]:

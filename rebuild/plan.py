@@ -24,8 +24,8 @@ from ..catalog.format.names import (
     check_path,
     escape_name,
 )
-from ..catalog.format.objects import MAX_APP_ID_BYTES, MAX_TIME_US, OPERATIONS
-from ..catalog.format.segments import MAX_NUMBER
+from ..catalog.format.objects import MAX_APP_ID_BYTES, OPERATIONS
+from ..catalog.format.segments import MAX_NUMBER, MAX_TIME_US
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject, InvalidPath
 from ..plans.contract import Effect, Group

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.locations import is_in_place, path_at
-from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id, parse_own_file
-from ..catalog.format.objects import MAX_TIME_US
+from ..catalog.format.names import (
+    MAX_INCARNATION,
+    base_folder,
+    check_id,
+    parse_own_file,
+)
+from ..catalog.format.segments import MAX_TIME_US
 from ..catalog.parallel import AT_ONCE
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError

@@ -133,7 +133,7 @@ class Shown:
         live file is touched by doesn't count."""
         oldest = min((file.order[1] for file in self.files.values()), default=1 << 62)
         own = [one for one in self.tombstones if one[0] > oldest]
-        said = [(t.revision, t.number) for t in state.deletes.of_table(table)]
+        said = [(t.revision, t.number) for t in state.deletes.own_of_table(table)]
         if own != [one for one in said if one[0] > oldest]:
             return f"tombstones {said}, not {own}"
         rows = {

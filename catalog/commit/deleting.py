@@ -19,11 +19,14 @@ from ..format import deletes as form
 from ..format.names import escape_name
 from ..log.build import require_actions
 from ..log.deletes import message_of
+from ..log.gist import say_deleted
+from ..read.delete_of_cut import plan_delete_of_cut
 from ..read.delete_plan import matching_rows, plan_delete, visible_rows
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .cut_states import cut_tables
 from .deletes_objects import deletes_objects
-from .other_keys import has_key_elsewhere
+from .other_logs import OtherLogs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from ..log.build import Intent
     from ..log.state import State
     from ..read.delete_plan import DeletePlan
+    from ..read.diff import Comparing
     from .room import Room
     from .session import Session
     from .uploads import Uploads
@@ -80,7 +84,14 @@ class Deleting(ABC):
     def _key_of(self, table: str) -> tuple[str, ...]:
         """The key of a table as this transaction has it; empty for none."""
 
-    def delete(self, table: str, where: str, *, mode: Mode = "auto") -> Deleted:
+    def delete(
+        self,
+        table: str,
+        where: str,
+        *,
+        mode: Mode = "auto",
+        cut: Comparing | str | None = None,
+    ) -> Deleted:
         """Delete the rows of this writer's files that meet a predicate. What is NULL stays.
 
         It holds for files that are committed before: for none of this transaction's, nor for later
@@ -94,18 +105,26 @@ class Deleting(ABC):
                 each reader decides it; nothing is read now. "rows": files are read now, and the log
                 points to the numbers of their rows. "auto": a predicate, while the table has fewer
                 than 8 of them.
+            cut: A snapshot, or the token of one: the rows of all files that the table has there go,
+                whoever wrote them, and no others. It is done by a predicate, and no file is
+                removed. Cuts with this delete in them don't read the rows; others, and files that
+                their writers write anew later, have them (docs/changing.md, "Deletes in the files
+                of all writers").
         Raises:
-            TableNotFound: This writer's log has no such table.
+            TableNotFound: This writer's log, or the cut, has no such table.
             InvalidPredicate, SchemaConflict: The predicate doesn't fit the table.
             UsageError: The transaction has no room for it, and is as it was; or it has changed the
-                table's columns, or written rows of it anew, before.
+                table's columns, or written rows of it anew, before. Or `cut` is none of this
+                database, or is given with mode "rows".
+            InvalidToken, RevisionNotFound, SnapshotPruned: The cut can't be read.
             FencedError: Another owner has taken the writer over: nothing was written.
             ObjectNotFound, CorruptObject: A file can't be read that must be.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
             Before a file goes as a whole, those of `Catalog.snapshot`: another log may give the
-            table a key.
+            table a key. With `cut` those of `Snapshot.files` of it with a predicate; of a token
+            also those of `Catalog.snapshot`.
         """
         self._check_open("delete")
         self._session.refuse_fenced()
@@ -116,6 +135,8 @@ class Deleting(ABC):
         table, where = value_of(table), value_of(where)
         escape_name(table, "table")
         self._intent.refuse_begun(table)
+        if cut is not None:
+            return self._delete_of_cut(table, where, cut, mode)
         gone = {path for own, path in self._removed if own == table}
 
         def planned(state: State) -> DeletePlan:
@@ -158,13 +179,25 @@ class Deleting(ABC):
         touched = len(bitmaps) if by_rows else len(plan.touched)
         return Deleted(len(whole), touched, tombstones, rows)
 
+    def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
+        refuse_rows(table, mode)
+        plan = plan_delete_of_cut(cut_tables(self._session, cut), table, where)
+        if not plan.tombstones:
+            return Deleted(0, 0, 0, 0)
+        actions = require_actions([form.TOMBSTONES])
+        actions += [wire.Action(tombstone=message_of(item)) for item in plan.tombstones]
+        self._room.take(actions)
+        self._intent.actions.extend(actions)
+        say_deleted(self._intent.summary, list(plan.touched), where)
+        return Deleted(0, plan.files, len(plan.tombstones), None)
+
     def _files_stay(self, table: str) -> bool:
         """Whether a delete hides all rows of a file instead of letting it go: of a table with a key
         older rows would be read again.
 
-        Requests: none if this log gives it the key; else those of `has_key_elsewhere`.
+        Requests: none if this log gives it the key; else those of `OtherLogs`.
         """
-        return bool(self._key_of(table)) or has_key_elsewhere(self._session, table)
+        return bool(self._key_of(table)) or OtherLogs(self._session).give_key(table)
 
     def _objects(
         self, bitmaps: Sequence[tuple[wire.RowDeletes, bytes]], before: Sequence[wire.Action]
@@ -180,6 +213,20 @@ class Deleting(ABC):
         for key, body in found.bodies:
             self._uploads.add(key, body)
         return found.actions
+
+
+def refuse_rows(table: str, mode: Mode) -> None:
+    """Refuse to delete rows of other writers' files by their numbers.
+
+    Raises:
+        UsageError: It is asked for.
+    """
+    if mode == "rows":
+        raise UsageError(
+            "Rows of other writers' files can't be deleted by their numbers",
+            key=table,
+            hint='Leave the mode out, or give "predicate"',
+        )
 
 
 class Rows:

@@ -32,10 +32,11 @@ from ..log.part import in_partition
 from ..read.delete_plan import visible_rows
 from ..read.file_order import by_commit
 from ..read.file_parts import file_parts
-from ..read.hidden import has_deletes, with_hidden
+from ..read.hidden import with_hidden
 from ..read.in_place import keyed
 from ..read.row_filter import row_filter
 from ..read.rows_met import judge_files
+from ..read.scopes import Scopes
 from ..read.table_facts import TableFacts
 from ..wire import lakelog_transaction_pb2 as wire
 from .spots import not_live
@@ -146,10 +147,12 @@ def overwritten(
     where: Any,
     partition: str | None,
     data: pa.Schema,
+    others: Sequence[State],
 ) -> Inputs:
     """What an overwrite takes out, and what of it has rows that stay.
 
     Args:
+        others: The other logs of the database: they may delete rows of this one's files.
         where: SQL text or a pyarrow expression; None: all rows.
         partition: Only rows of files of this one; None: of any.
         data: The schema of what comes.
@@ -177,17 +180,23 @@ def overwritten(
         partly = rows.filter(array(some & ~every))
         paths = [*_list(whole, "path"), *_list(partly, "path")]
         claim = Claim(table, state.revision, words, partial(asks.may_hold, wanted))
-        groups = _groups(state, table, (files, known), partly)
-        unread = _parts(state, table, (files, known), whole) if has_deletes(state, table) else []
+        scopes, of = Scopes([state, *others]), (files, known)
+        groups = _groups(state, table, of, partly, scopes)
+        hides = scopes.hides(state, table)
+        unread = _parts(state, table, of, whole, scopes) if hides else []
         hidden = [part for part in unread if part.hidden is not None]
         return Inputs(paths, groups, sum(_list(whole, "row_count")), hidden, wanted, claim)
 
     return _counted(session, session.ask(asked))
 
 
-def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) -> Inputs:
+def named(
+    session: Session, intent: Intent, table: str, paths: Sequence[str], others: Sequence[State]
+) -> Inputs:
     """Files of a table that are taken out and read.
 
+    Args:
+        others: As for `overwritten`.
     Raises:
         FileNotLive: One is not live in this table.
     """
@@ -200,7 +209,8 @@ def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) ->
             return lacking
         rows = files.table(table, whole=True)
         wanted = pc.is_in(rows.column("path"), column(paths, pa.string()))
-        groups = _groups(state, table, (files, known), rows.filter(wanted))
+        scopes = Scopes([state, *others])
+        groups = _groups(state, table, (files, known), rows.filter(wanted), scopes)
         return Inputs(list(paths), groups, claim=Claim(table, state.revision))
 
     found = session.ask(asked)
@@ -284,24 +294,24 @@ def _schemas(state: State, table: str, files: Files, known: KnownSchemas) -> lis
 
 
 def _parts(
-    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table
+    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table, scopes: Scopes
 ) -> list[FilePart]:
     """Files with what reading them takes, in their order."""
     definition = state.definitions.of(table)
     forms = {one.fingerprint: shown(one.schema, definition) for one in of[1].of_table(table)}
     folder = base_folder(state.writer, state.database)
     parts = keyed(file_parts(rows, folder, forms.__getitem__, {}, {}), folder, state)
-    if not has_deletes(state, table):
+    if not scopes.hides(state, table):
         return list(parts)
     facts = TableFacts(state, table, of, as_stored=True)
-    return list(with_hidden(parts, rows, state, facts, folder))
+    return list(with_hidden(parts, rows, state, facts, scopes))
 
 
 def _groups(
-    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table
+    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table, scopes: Scopes
 ) -> list[Group]:
     rows = by_commit(rows)
-    parts = _parts(state, table, of, rows)
+    parts = _parts(state, table, of, rows, scopes)
     groups: dict[tuple[str, tuple[bytes, bytes]], Group] = {}
     clocks = zip(_list(rows, "first_clock"), _list(rows, "last_clock"), strict=True)
     for part, clock in zip(parts, clocks, strict=True):

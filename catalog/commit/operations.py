@@ -21,6 +21,7 @@ from ..format.names import escape_name
 from ..log.gist import say_rewritten
 from ..scalars import value_of
 from .meaning import rows_lost
+from .other_logs import OtherLogs
 from .row_streams import Counted, columns_to_sort, digested, in_order, staying, within
 from .spots import path_of
 
@@ -62,6 +63,7 @@ class Operations(ABC):
     _intent: Intent
     _meaning: Meaning
     _uploads: Uploads
+    _relied_on: dict[str, OtherLogs]
     write: Callable[..., list[str]]
 
     @abstractmethod
@@ -69,23 +71,27 @@ class Operations(ABC):
         """Refuse an operation that can't begin now."""
 
     @abstractmethod
-    def _files_stay(self, table: str) -> bool:
-        """Whether files of a table hide older rows of theirs or of other files by its key."""
+    def _key_of(self, table: str) -> tuple[str, ...]:
+        """The key of a table as this transaction has it; empty for none."""
 
-    def _refuse_keyed(self, table: str) -> None:
-        """Refuse to take files out of a table with a key: older rows would be read again, and the
-        clocks of rows that are written anew together would be one.
+    def _others(self, table: str) -> OtherLogs:
+        """The other logs of the database, which may delete rows of this one's files. A table with a
+        key is refused: older rows would be read again if files went, and the clocks of rows that
+        are written anew together would be one.
 
         Raises:
             UsageError: It has one.
+        Requests: none if this log gives it the key; else those of `OtherLogs`.
         """
-        if self._files_stay(table):
+        others = None if self._key_of(table) else OtherLogs(self._session)
+        if others is None or others.give_key(table):
             raise UsageError(
                 f"Table {table!r} has a key, so files of it can't be replaced",
                 key=table,
                 hint="Nothing was changed. Write newer rows (`tx.upsert`), or delete rows "
-                "(`tx.delete`)",
+                "(`tx.delete`) and write others in the same transaction",
             )
+        return others
 
     @abstractmethod
     def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
@@ -147,14 +153,15 @@ class Operations(ABC):
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
         schema, batches = to_batches(data)
-        self._refuse_keyed(table)
+        others = self._others(table)
         found = overwritten(
-            self._session, self._intent, table, where=where, partition=partition, data=schema
-        )
+            self._session, self._intent, table,
+            where=where, partition=partition, data=schema, others=others.states,
+        )  # fmt: skip
         checked = found.wanted if validate else None
         incoming = Counted(within(batches, checked, table, where))
         with self._meaning.doing("overwrite", table):
-            self._begin(table, found)
+            self._begin(table, found, others)
             paths = self._written(
                 table, schema, incoming, partition or "", partition_by=partition_by, clock=clock,
                 file_bytes=file_bytes, on_conflict=on_conflict, bloom=bloom,
@@ -186,10 +193,10 @@ class Operations(ABC):
 
         self._meaning.check_whole()
         table, partition = value_of(table), value_of(partition)
-        self._refuse_keyed(table)
         found = overwritten(
-            self._session, self._intent, table, where=where, partition=partition, data=schema
-        )
+            self._session, self._intent, table,
+            where=where, partition=partition, data=schema, others=self._others(table).states,
+        )  # fmt: skip
         read, rows, kept = 0, sum(group.rows for group in found.groups), 0
         for group in found.groups:
             kept += sum(batch.num_rows for batch in staying(group, self._session, found.wanted))
@@ -237,7 +244,7 @@ class Operations(ABC):
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
-        self._refuse_keyed(table)
+        others = self._others(table)
         if isinstance(remove, str | bytes):
             raise UsageError(
                 f"remove= is a list of paths, not {remove!r:.80}", hint=f"Give [{remove!r:.80}]"
@@ -251,9 +258,9 @@ class Operations(ABC):
             )
         if data is not None and order:
             raise UsageError("sort_by= is for rows that are read", hint="Sort the data before")
-        found = named(self._session, self._intent, table, paths)
+        found = named(self._session, self._intent, table, paths, others.states)
         with self._meaning.doing("rewrite", table):
-            self._begin(table, found)
+            self._begin(table, found, others)
             if data is None:
                 done = self._regrouped(table, found, order, file_bytes=file_bytes, bloom=bloom)
             else:
@@ -264,9 +271,13 @@ class Operations(ABC):
         say_rewritten(self._intent.summary, done.rows_rewritten)
         return done
 
-    def _begin(self, table: str, found: Inputs) -> None:
+    def _begin(self, table: str, found: Inputs, others: OtherLogs) -> None:
         """Take the files out first: the footers of those that come then say what they replace."""
         self._intent.rewritten.add(table)
+        if any(part.hidden is not None for group in found.groups for part in group.parts):
+            self._intent.hidden.add(table)
+        others.rely_on(table)
+        self._relied_on[table] = others
         if found.claim is not None:
             self._intent.claims.append(found.claim)
         self._uploads.wait()  # a file of this transaction may be read

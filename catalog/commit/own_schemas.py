@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..data.shown import shown
 from ..data.unify import FileSchema
 from ..format.schema import decode_schema
-from .readable import name_of, telling, unites
+from .readable import Own, name_of, telling, unites
 from .times import refuse_misfits, time_columns
 
 if TYPE_CHECKING:
@@ -68,14 +68,7 @@ class OwnSchemas:
         schema = shown(_as_read(encoded), definition).schema
         self._ask(
             lambda readable, state: readable.check(
-                state,
-                table,
-                fingerprint,
-                schema,
-                beside=self._beside(table, definition),
-                definition=definition,
-                removed=self._removed,
-                empty=empty,
+                state, self._own(table, definition), fingerprint, schema, empty=empty
             )
         )
         if not empty:
@@ -103,13 +96,7 @@ class OwnSchemas:
         def read_as(live: bool) -> pa.Schema:
             return self._ask(
                 lambda readable, state: readable.read_as(
-                    state,
-                    table,
-                    own,
-                    beside=self._beside(table, definition),
-                    definition=definition,
-                    removed=self._removed,
-                    live=live,
+                    state, self._own(table, definition), own, live=live
                 )
             )
 
@@ -120,6 +107,9 @@ class OwnSchemas:
         for _ in refuse_misfits(to_batches(data.select(names))[1], read_as, table):
             pass
         return batches
+
+    def _own(self, table: str, definition: Definition | None) -> Own:
+        return Own(table, self._beside(table, definition), definition, self._removed)
 
     def _beside(self, table: str, definition: Definition | None) -> list[pa.Schema]:
         """What was written to a table, as readers see it; as much of it as unites."""

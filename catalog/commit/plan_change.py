@@ -47,6 +47,15 @@ class Prepared(NamedTuple):
     bitmaps: Sequence[tuple[wire.RowDeletes, bytes]] = ()
     definitions: Sequence[wire.Definition] = ()
 
+    @property
+    def tables_again(self) -> set[str]:
+        """Tables of which files are added, or added again."""
+        files = self.change.files
+        came = pc.equal(files.column("change"), column(["added"], pa.string())[0])
+        found = set(pc.unique(pc.filter(files, came).column("table")).to_pylist())
+        again = self.change.deletes.filter(self.change.deletes.column("added_again"))
+        return found | set(again.column("table").to_pylist())
+
 
 def plan_restore(store: Store, head: State, back_to: State | None, table: str | None) -> Prepared:
     """What takes a log back.

@@ -91,6 +91,23 @@ class _Live:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What one transaction makes of a table.
+
+    Attributes:
+        table: Its name.
+        beside: The schemas that it has written to it, as readers see them, as far as they unite.
+        definition: By which readers see its files.
+        removed: Tables and paths that it removes.
+    """
+
+    table: str
+    beside: Sequence[pa.Schema]
+    definition: Definition | None
+    removed: Collection[tuple[str, str]]
+
+
 class Readable:
     """The schemas that one log has for each table, as far as they unite, kept from write to write.
 
@@ -109,27 +126,22 @@ class Readable:
     def check(
         self,
         state: State,
-        table: str,
+        by: Own,
         fingerprint: bytes,
         schema: pa.Schema,
         *,
-        beside: Sequence[pa.Schema],
-        definition: Definition | None,
-        removed: Collection[tuple[str, str]],
         empty: bool,
     ) -> None:
         """Refuse a schema that makes its table unreadable.
 
         Args:
+            by: What the same transaction makes of the table.
             schema: As readers see it.
-            beside: What the same transaction has written to the table, likewise, as far as it
-                unites.
-            definition: Of the table, by which readers see its files.
-            removed: Tables and paths that the same transaction removes.
             empty: No file will have this schema.
         Raises:
             SchemaConflict: Two types of one column have no common type.
         """
+        table, beside, definition, removed = by.table, by.beside, by.definition, by.removed
         self._go_by(table, definition)
         used = self._used(state, table, all_known=empty)
         known = self._known(state, table, used, definition)
@@ -147,33 +159,24 @@ class Readable:
         if alone:
             self._live_in[table].passed.add(fingerprint)
 
-    def read_as(
-        self,
-        state: State,
-        table: str,
-        schema: pa.Schema,
-        *,
-        beside: Sequence[pa.Schema],
-        definition: Definition | None,
-        removed: Collection[tuple[str, str]],
-        live: bool,
-    ) -> pa.Schema:
+    def read_as(self, state: State, by: Own, schema: pa.Schema, *, live: bool) -> pa.Schema:
         """What readers make of the columns of a schema, as far as it isn't their own type.
 
         Args:
+            by: As for `check`.
             schema: As files will have it.
-            beside, definition, removed: As for `check`.
             live: By the schemas of live files alone; else perhaps by more.
         """
+        table, definition = by.table, by.definition
         self._go_by(table, definition)
         if live:
-            held = self._live(state, table, removed, definition, empty=False)
+            held = self._live(state, table, by.removed, definition, empty=False)
         else:
             used = self._used(state, table, all_known=False)
             known = self._known(state, table, used, definition)
             held = known or self._decoded(schemas_with(state, [table]).of_table(table), definition)
         found = []
-        others = [*held, *(FileSchema(one, self._writer) for one in beside)]
+        others = [*held, *(FileSchema(one, self._writer) for one in by.beside)]
         for own in schema:
             items = [_only(item, own.name) for item in others if own.name in item.schema.names]
             items.append(FileSchema(_shown_alone(own, definition), self._writer))

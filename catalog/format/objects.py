@@ -22,10 +22,9 @@ from .messages import has_unknown_fields, parse_message, unknown_fields
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
 from .schema import MAX_GENERATION, PARTITION_COLUMNS, fingerprint
-from .segments import MAX_NUMBER
+from .segments import MAX_NUMBER, MAX_TIME_US
 from .wire_kinds import FILES, REFERENCES
 
-MAX_TIME_US = 1 << 55  # the year 3111: what datetime, and every engine, can hold
 MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
 MAX_REFERENCES: Final = 1 << 20  # each takes half a kilobyte of memory, however small its bytes are

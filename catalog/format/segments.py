@@ -28,6 +28,7 @@ from .wire_kinds import (
 MIN_EXACT, MAX_EXACT, NO_NAN = 1, 2, 4
 ROWS_PER_SEGMENT: Final = 131_072
 MAX_NUMBER: Final = 1 << 62  # counts and sizes are below this, so sums of a few fit 64 bits
+MAX_TIME_US: Final = 1 << 55  # the year 3111: what datetime, and every engine, can hold
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:

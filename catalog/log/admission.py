@@ -138,8 +138,8 @@ def _check_fit(state: State, intents: Sequence[Intent], limits: AdmissionLimits)
     actions = [action for intent in intents for action in intent.actions]
     validate(state, actions, own, folds_names=folds)
     for intent in intents:
-        is_held = intent.asked == {"rewrite"}
-        check_rows(state, intent.said_operation, intent.actions, is_held=is_held)
+        hidden = intent.hidden if intent.asked == {"rewrite"} else ()
+        check_rows(state, intent.said_operation, intent.actions, hidden=hidden)
         if intent.again:
             check_again(state, intent)
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 from ...errors import CorruptObject
 from ..format import compute as pc
 from ..format.columns import array, numbers, rows_to_table
-from ..format.objects import MAX_APP_ID_BYTES, MAX_TIME_US
+from ..format.objects import MAX_APP_ID_BYTES
 from ..format.path_column import PathIndex
 from ..format.segment_bytes import decode_segment
-from ..format.segments import APPLICATIONS_COLUMNS, ascends
+from ..format.segments import APPLICATIONS_COLUMNS, MAX_TIME_US, ascends
 from ..format.wire_kinds import APPLICATIONS
 
 if TYPE_CHECKING:

@@ -70,6 +70,7 @@ class Intent:
         asked: The operations that were asked for by name: see `operations.inferred`.
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
+        hidden: Those of them of whose files rows were deleted, and not written anew.
         again: Files of an earlier state that are added once more, after all actions.
         last: Actions that come after these: rows of them that are deleted.
         counted: By table and path the revision at which all rows of a file were found deleted that
@@ -95,6 +96,7 @@ class Intent:
     asked: set[str] = field(default_factory=set)
     claims: list[Claim] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
     again: Sequence[Rows] = ()
     last: list[wire.Action] = field(default_factory=list)
     counted: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -49,11 +49,16 @@ def _files(state: State, table: str) -> pa.Table:
 def _different_deletes(one: State, other: State) -> list[str]:
     """The tables with deletes that differ. A checkpoint leaves out tombstones of no live file."""
     found = []
-    for table in sorted({*one.files.tables(), *other.files.tables()}):
+    deleted = {*one.deletes.tombstones, *other.deletes.tombstones}
+    for table in sorted({*one.files.tables(), *other.files.tables(), *deleted}):
         oldest = pc.min(one.files.table(table).column("revision")).as_py()
         said = []
         for state in (one, other):
-            tombstones = [t for t in state.deletes.of_table(table) if oldest < t.revision]
+            tombstones = [
+                t
+                for t in state.deletes.of_table(table)
+                if t.logs or (oldest is not None and oldest < t.revision)
+            ]
             said.append((tombstones, state.deletes.rows_of(table)))
         if said[0] != said[1]:
             found.append(table)

@@ -34,7 +34,8 @@ _WHERE_CHARS: Final = 1_000
 # The token that a commit goes back to, or prepares to: people see them.
 RESTORE: Final = PREFIX + "restore"
 KEEPS: Final = PREFIX + "keeps"
-_SHOWN: Final = {RESTORE, KEEPS}
+DELETES_OF: Final = PREFIX + "deletes_of"  # writers of whose files rows are deleted
+_SHOWN: Final = {RESTORE, KEEPS, DELETES_OF}
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 
@@ -58,6 +59,19 @@ class Gist(NamedTuple):
     where: str | None = None
 
 
+def say_deleted(summary: dict[str, str], writers: Sequence[str], where: str) -> None:
+    """Say in a member's summary of whose files it deletes rows.
+
+    Args:
+        writers: More than its own, perhaps.
+        where: Which rows; what was said before is kept.
+    """
+    named = _names(summary.get(DELETES_OF)) or []
+    some = sorted({*named, *writers})[:NAMED]
+    summary[DELETES_OF] = json.dumps(some, ensure_ascii=False)
+    _say_where(summary, where)
+
+
 def say_rewritten(summary: dict[str, str], rows: int, where: str | None = None) -> None:
     """Say in a member's summary what its actions don't show.
 
@@ -67,8 +81,12 @@ def say_rewritten(summary: dict[str, str], rows: int, where: str | None = None) 
     """
     summary[_ROWS_REWRITTEN] = str(int(summary.get(_ROWS_REWRITTEN, "0")) + rows)
     if where is not None:
-        words = "; ".join(text for text in (summary.get(_WHERE), where) if text)
-        summary[_WHERE] = words if len(words) <= _WHERE_CHARS else words[: _WHERE_CHARS - 1] + "…"
+        _say_where(summary, where)
+
+
+def _say_where(summary: dict[str, str], where: str) -> None:
+    words = "; ".join(text for text in (summary.get(_WHERE), where) if text)
+    summary[_WHERE] = words if len(words) <= _WHERE_CHARS else words[: _WHERE_CHARS - 1] + "…"
 
 
 def gist_of(

@@ -17,9 +17,8 @@ import pyarrow as pa
 from ...errors import CorruptError, CorruptObject, UnsupportedFeature
 from ..format import compute as pc
 from ..format.columns import array, column, numbers, rows_to_table
-from ..format.objects import MAX_TIME_US
 from ..format.segment_bytes import decode_segment
-from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER
+from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER, MAX_TIME_US
 from ..format.wire_kinds import HISTORY
 
 if TYPE_CHECKING:
@@ -157,6 +156,12 @@ class History:
             piece.segment.first_revision <= revision <= piece.segment.last_revision
             for piece in self.pieces
         )
+
+    def first(self) -> int:
+        """The oldest revision that has a row; -1 if none has."""
+        if self.pieces:
+            return self.pieces[0].segment.first_revision
+        return int(self.rows[0]["revision"]) if self.rows else -1
 
     def revision_at(self, at_us: int) -> int | None:
         """The newest revision committed at or before a time (µs, UTC), or None."""

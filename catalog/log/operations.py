@@ -124,12 +124,13 @@ def check_kinds(operation: str, actions: Sequence[wire.Action]) -> None:
 
 
 def check_rows(
-    state: State, operation: str, actions: Sequence[wire.Action], *, is_held: bool
+    state: State, operation: str, actions: Sequence[wire.Action], *, hidden: Collection[str] = ()
 ) -> None:
     """Refuse a rewrite that loses or adds rows, in any table. The other operations may.
 
     Args:
-        is_held: Whether its rows were held against each other when they were written.
+        hidden: Tables of which rows were hidden when the others were written anew, and held against
+            each other.
     Raises:
         OperationInvalid: It does; names the table and the figures.
         CorruptError: A piece of files that it takes out is damaged.
@@ -143,8 +144,8 @@ def check_rows(
             by_table.setdefault(getattr(action, kind).table, []).append(action)
     for table, changes in by_table.items():
         added = sum(a.add.row_count for a in changes if a.WhichOneof("kind") == "add")
-        if is_held and (state.deletes.of_table(table) or state.deletes.rows_of(table)):
-            continue  # some of their rows were hidden, and stay away
+        if table in hidden:
+            continue  # these stay away
         removed = rows_removed(state, changes) if _removes(changes) else 0
         if removed is None:
             continue  # a file that isn't live: told by who looks for it

@@ -15,6 +15,7 @@ from ..data.unify import FileSchema, distinct, only
 from ..format import compute as pc
 from ..format.names import base_folder
 from ..format.schema import generation
+from ..log.named_logs import refuse_row_changes
 from ..log.state import empty_state
 from ..log.steps import GONE
 from .commits_between import Found, between
@@ -65,6 +66,7 @@ def change_stream(
     """
     earlier = {state.writer: state for state in since}
     _check_order(earlier, {state.writer: state for state in until})
+    refuse_row_changes((*since, *until), table)
     tables = CutTables(until[0].database if until else "", until)
     logs = []
     for state in until:

@@ -161,7 +161,7 @@ class _Known:
         """By path what hid rows of files at first."""
         deletes = self._before.deletes
         found: dict[str, View] = {}
-        for tombstone in deletes.of_table(self._table):
+        for tombstone in deletes.own_of_table(self._table):
             for path in self.met(tombstone):
                 view = found.get(path, View())
                 found[path] = view._replace(tombstones=(*view.tombstones, tombstone))

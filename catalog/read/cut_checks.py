@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import NaiveTime, RevisionNotFound, SameLogTwice, UsageError
 from ..format.cut import TOKEN_DIGEST_BYTES, Position
+from .views import refuse_unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..log.state import State
+    from .log_reader import LogReader
 
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -28,7 +30,22 @@ def iso(at_us: int) -> str:
         return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
 
 
-def check_position(state: State, position: Position) -> None:
+def state_at(log: LogReader, position: Position) -> State:
+    """The state of a log that a cut names.
+
+    Raises:
+        RevisionNotFound, SnapshotPruned: It isn't there, or is another one.
+        ForkError, CorruptError, UnsupportedFeature: It can't be read.
+    """
+    incarnation = position.log.incarnation if position.log else 0
+    state = log.load(position.revision, incarnation=incarnation)
+    _check_position(state, position)
+    if incarnation > 1 and state.base is None:
+        refuse_unused(log.names(), incarnation)
+    return state
+
+
+def _check_position(state: State, position: Position) -> None:
     """Refuse a revision that is not the one that a token names."""
     another = position.log is not None and state.log != position.log
     if another or (position.digest and state.digest[:TOKEN_DIGEST_BYTES] != position.digest):

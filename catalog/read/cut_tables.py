@@ -17,6 +17,7 @@ from ..data.unify import FileSchema, distinct
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.names import is_text
+from .scopes import Scopes
 from .tables import table_names
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ class CutTables:
     Attributes:
         database: Its name.
         states: Of the logs, by writer.
+        scopes: Of which files their tombstones hold.
     """
 
     def __init__(self, database: str, states: Sequence[State]) -> None:
         self.database = database
         self.states = states
+        self.scopes = Scopes(states)
         self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
         self._shown: dict[tuple[str, str, bytes], Shown] = {}

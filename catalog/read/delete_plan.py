@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,16 +84,12 @@ def plan_delete(
         UsageError: No text.
     Requests: those of `Snapshot.files` with a predicate.
     """
-    if not isinstance(where, str):
-        raise UsageError(
-            f"where= is SQL text, not {type(where).__name__}",
-            hint='Give something like "temp > 30 AND hour < 6"',
-        )
+    where = sql_text(where)
     tables = CutTables(state.database, [state])
     schemas = tables.file_schemas(table)
     found = row_filter(where, schemas, table)
     facts = tables.facts_of(state, table)
-    whole, touched = _judged(facts, found, gone)
+    whole, touched = judged(facts, found, gone)
     return DeletePlan(
         tombstone=_tombstone(state, table, where, columns_of_text(where, schemas, table)),
         whole=whole,
@@ -102,6 +98,20 @@ def plan_delete(
         live=len(state.deletes.of_table(table)),
         revision=state.revision,
     )
+
+
+def sql_text(where: Any) -> str:
+    """A predicate that the log can hold.
+
+    Raises:
+        UsageError: No text.
+    """
+    if not isinstance(where, str):
+        raise UsageError(
+            f"where= is SQL text, not {type(where).__name__}",
+            hint='Give something like "temp > 30 AND hour < 6"',
+        )
+    return where
 
 
 def _tombstone(state: State, table: str, where: str, target: pa.Schema) -> Tombstone:
@@ -120,7 +130,7 @@ def _tombstone(state: State, table: str, where: str, target: pa.Schema) -> Tombs
     return Tombstone(table, where, columns.SerializeToString(deterministic=True), 0, 0)
 
 
-def _judged(
+def judged(
     facts: TableFacts, found: RowFilter, gone: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Paths of files all of whose rows meet a predicate, and of those of which some may."""

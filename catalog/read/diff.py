@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...store import Store
     from ..format.cut import Cut
     from ..log.state import State
+    from .cut_tables import CutTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,13 @@ class Comparing:
 
     cut: Cut
     _states: Sequence[State]
+    _store: Store
+    _tables: CutTables
+
+    @property
+    def tables_with_url(self) -> tuple[str, CutTables]:
+        """What is known of its tables, and the catalog that they are of."""
+        return self._store.url, self._tables
 
     def diff(self, other: Comparing, table: str | None = None) -> Diff:
         """What differs in a later cut of the same database (or in any other): files, rows, schemas,

@@ -1,5 +1,5 @@
-"""What hides rows of the live files of a table: the deletes of their log, as far as statistics
-leave them any row to hide.
+"""What hides rows of the live files of a table: the deletes of their log, and those of
+other logs that name it, as far as statistics leave them any row to hide.
 
 Source: docs/format.md, sections 5.6 and 5.7.
 """
@@ -18,6 +18,7 @@ from ..format.columns import column, numbers
 from ..format.names import base_folder
 from ..format.widening import plain
 from .row_filter import RowFilter
+from .scopes import Holding, own_holding
 from .skipping import kept_files
 from .table_facts import TableFacts
 from .tombstones import TombstoneTest, bound_filter, columns_of
@@ -31,38 +32,36 @@ if TYPE_CHECKING:
     from ..log.touched import View
     from .asked import Asked
     from .cut_tables import CutTables
-
-
-def has_deletes(state: State, table: str) -> bool:
-    """Whether rows of files of a table may be hidden."""
-    return bool(state.deletes.of_table(table) or state.deletes.rows_of(table))
+    from .scopes import Scopes
 
 
 def with_deletes(
     tables: CutTables, state: State, asked: Asked, rows: pa.Table, parts: Iterable[FilePart]
 ) -> Iterable[FilePart]:
     """Files of one log that are asked for, each with what hides rows of it: see `with_hidden`."""
-    if not has_deletes(state, asked.table):
+    if not tables.scopes.hides(state, asked.table):
         return parts
     # A tombstone means columns as files have them, whatever they are called now.
     held = tables.table_of(state, asked.table, asked.partition)
     facts = TableFacts(state, asked.table, held, as_stored=True)
-    return with_hidden(parts, rows, state, facts, base_folder(state.writer, tables.database))
+    return with_hidden(parts, rows, state, facts, tables.scopes)
 
 
 def hidden_files(state: State, table: str) -> dict[str, Hidden]:
-    """By path what hides rows of the live files of a table in one log, of those of which it may.
+    """By path what its own deletes hide of the live files of a table in one log, of those of which
+    they may hide rows.
 
     Raises:
         CorruptObject: A delete can't be understood.
     Requests: those of the table's files, and of `with_hidden`.
     """
-    if not has_deletes(state, table):
+    own = own_holding(state, table)
+    if not own and not state.deletes.rows_of(table):
         return {}
     held = state.table_of(table)
     facts = TableFacts(state, table, held, as_stored=True)
     rows, folder = held[0].table(table), base_folder(state.writer, state.database)
-    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
+    tombstones = _by_path(own, rows, facts)
     by_number = state.deletes.rows_of(table)
     return {
         path: _hidden(tombstones.get(path, ()), by_number.get(path, ()), folder)
@@ -76,7 +75,8 @@ def may_hide(tombstone: Tombstone, facts: TableFacts) -> list[str]:
 
     Requests: those of `TableFacts.of_files` of its columns.
     """
-    return list(_by_path([tombstone], facts.files.table(facts.table), facts))
+    held = [Holding(tombstone, tombstone.revision)]
+    return list(_by_path(held, facts.files.table(facts.table), facts))
 
 
 def spared_by(tombstone: Tombstone, facts: TableFacts) -> set[str]:
@@ -93,20 +93,24 @@ def hidden_of(view: View, folder: str) -> Hidden | None:
 
 
 def with_hidden(
-    parts: Iterable[FilePart], rows: pa.Table, state: State, facts: TableFacts, folder: str
+    parts: Iterable[FilePart],
+    rows: pa.Table,
+    state: State,
+    facts: TableFacts,
+    scopes: Scopes,
 ) -> Iterator[FilePart]:
     """Files of one table in one log, each with what hides rows of it.
 
     Args:
         rows: The same files, in the same order, with `path` and `revision`.
         facts: Of the table, or of the partition asked for.
-        folder: That paths are relative to.
+        scopes: Of the cut that is read.
     Raises:
         CorruptObject: A delete can't be understood.
     Requests: for each tombstone those of `TableFacts.of_files` of its columns.
     """
-    table = facts.table
-    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
+    table, folder = facts.table, base_folder(state.writer, state.database)
+    tombstones = _by_path(scopes.of(state, table), rows, facts)
     by_number = state.deletes.rows_of(table)
     if not tombstones and not by_number:
         yield from parts
@@ -135,26 +139,27 @@ def bitmap_of(entry: RowDeletes, folder: str) -> Bitmap:
 
 
 def _by_path(
-    tombstones: Sequence[Tombstone], rows: pa.Table, facts: TableFacts
+    holding: Sequence[Holding], rows: pa.Table, facts: TableFacts
 ) -> dict[str, list[Tombstone]]:
     """By path the tombstones that may hide rows of a file."""
     found: dict[str, list[Tombstone]] = {}
     if not rows.num_rows:
         return found
-    for tombstone in tombstones:
-        held = held_by(tombstone, rows)
+    for each in holding:
+        held = held_by(each, rows)
         if held.any():
-            paths = rows.column("path").filter(pa.array(held & ~_spared(tombstone, rows, facts)))
-            for path in paths.to_pylist():
-                found.setdefault(path, []).append(tombstone)
+            kept = held & ~_spared(each.tombstone, rows, facts)
+            for path in rows.column("path").filter(pa.array(kept)).to_pylist():
+                found.setdefault(path, []).append(each.tombstone)
     return found
 
 
-def held_by(tombstone: Tombstone, rows: pa.Table) -> np.ndarray:
+def held_by(holding: Holding, rows: pa.Table) -> np.ndarray:
     """Per file, with `path` and `revision`, whether a tombstone of its table holds of it."""
-    held: np.ndarray = numbers(rows.column("revision")) < tombstone.revision
-    if tombstone.paths:
-        held &= numbers(pc.is_in(rows.column("path"), column(tombstone.paths, pa.string())))
+    held: np.ndarray = numbers(rows.column("revision")) < holding.below
+    if holding.tombstone.paths:
+        named = column(holding.tombstone.paths, pa.string())
+        held &= numbers(pc.is_in(rows.column("path"), named))
     return held
 
 

@@ -81,9 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="read every footer and commit nothing"
     )
-    parser.add_argument(
-        "--shared", action="store_true", help="commit as a guest, beside the owner of the writer id"
-    )
+    options.add_shared(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,12 +93,9 @@ def run(args: argparse.Namespace) -> int:
         listed = list_files(catalog.wide, args.patterns, progress.step)
     files = _new_files(listed, args.partition)
     record, found = _add(catalog, args, files)
-    if args.output == "json":
-        output.json_object({**record, **_names(found)})
-    elif args.output != "text":
-        output.rows(args.output, _COLUMNS, [record])
-    else:
-        _print(record, found, args)
+    output.one(
+        args.output, _COLUMNS, record, lambda: _print(record, found, args), more=_names(found)
+    )
     return 0
 
 

@@ -39,9 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_url(parser)
     options.add_database(parser)
     options.add_writer(parser, "the folder that the log lies in", required=True)
-    parser.add_argument(
-        "--execute", action="store_true", help="commit it; without this nothing is written"
-    )
+    options.add_execute(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,12 +64,7 @@ def run(args: argparse.Namespace) -> int:
         with catalog.writer(args.writer, args.database, checkpoint_every=0) as writer:
             writer.adopt_name()
             found |= {"adopted": True, "revision": writer.revision}
-    if args.output == "json":
-        output.json_object(found)
-    elif args.output != "text":
-        output.rows(args.output, _COLUMNS, [found])
-    else:
-        _print(found)
+    output.one(args.output, _COLUMNS, found, lambda: _print(found))
     return 0
 
 

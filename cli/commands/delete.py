@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import options, output
-from ..opening import open_catalog
+from ..opening import existing_log, open_catalog
 from ..output import Column
 from ..text import many
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ...catalog.catalog import Catalog
     from ...catalog.read.delete_plan import DeletePlan
+    from ...catalog.snapshot import Snapshot
 
 DESCRIPTION: Final = """\
 Delete the rows of one writer's files for which a condition is true; where it is NULL they stay.
@@ -24,12 +25,18 @@ Rows are hidden in one of two ways (--mode): by a predicate, a tombstone in the 
 reader decides (nothing is read now), or by rows: the files are read now, and the log points to the
 numbers of their rows. "auto" takes a predicate while the table has fewer than 8.
 
+With --all-writers the rows of all writers' files go, as the files are now; with --cut those of the
+files that a cut has. That is always a predicate, in the log of --writer. Files that come later keep
+their rows, also those into which their writer writes old rows anew; and who reads a cut without
+this writer reads them all.
+
 Without --execute nothing is deleted: what would be done is shown. The log then needs readers that
 know the features "tombstones" and "row_deletes"."""
 EXAMPLES: Final = """
 lakelog delete ./catalog weather hourly --writer EWR --where "temp IS NULL AND hour < 3"
 lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --count
 lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --mode rows --execute
+lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --all-writers --execute
 """
 _COLUMNS: Final = (
     Column("writer"),
@@ -37,6 +44,7 @@ _COLUMNS: Final = (
     Column("table"),
     Column("where"),
     Column("mode"),
+    Column("cut"),
     Column("revision", number=True),
     Column("transaction_id"),
     Column("files_removed", number=True),
@@ -51,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_url(parser)
     options.add_database(parser)
     options.add_table(parser)
-    options.add_writer(parser, "the writer id whose rows are deleted", required=True)
+    options.add_writer(parser, "whose rows are deleted, and whose log says so", required=True)
     options.add_where(parser, "the condition that rows to be deleted meet", required=True)
     parser.add_argument(
         "--mode",
@@ -62,45 +70,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count", action="store_true", help="read the files and count the rows, for the plan"
     )
-    parser.add_argument("--execute", action="store_true", help="delete them")
-    parser.add_argument(
-        "--shared", action="store_true", help="commit as a guest, beside the owner of the writer id"
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument(
+        "--all-writers", action="store_true", help="delete the rows of all writers' files"
     )
+    options.add_point(whose, "--cut", "delete the rows of the files that this cut has")
+    options.add_execute(parser, "delete them")
+    options.add_shared(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show what would be done, or do it."""
     catalog = open_catalog(args)
-    record = _deleted(catalog, args) if args.execute else _planned(catalog, args)
-    if args.output == "json":
-        output.json_object(record)
-    elif args.output != "text":
-        output.rows(args.output, _COLUMNS, [record])
+    existing_log(catalog, args.writer, args.database)
+    cut = _cut(catalog, args)
+    if args.execute:
+        record = _deleted(catalog, args, cut)
     else:
-        _print(record)
+        record = _planned(catalog, args) if cut is None else _planned_of(catalog, args, cut)
+    output.one(args.output, _COLUMNS, record, lambda: _print(record))
     return 0
 
 
-def _record(args: argparse.Namespace) -> dict[str, Any]:
+def _cut(catalog: Catalog, args: argparse.Namespace) -> Snapshot | None:
+    """Of whose files rows go; None: of the writer's alone."""
+    if not args.all_writers and args.cut is None:
+        return None
+    return catalog.snapshot(args.database, None if args.all_writers else args.cut)
+
+
+def _record(args: argparse.Namespace, cut: Snapshot | None = None) -> dict[str, Any]:
     return {
         "writer": args.writer,
         "database": args.database,
         "table": args.table,
         "where": args.where,
         "mode": args.mode,
+        "cut": None if cut is None else cut.token,
         "revision": None,
         "transaction_id": None,
     }
 
 
-def _deleted(catalog: Catalog, args: argparse.Namespace) -> dict[str, Any]:
+def _deleted(catalog: Catalog, args: argparse.Namespace, cut: Snapshot | None) -> dict[str, Any]:
     with (
         catalog.writer(args.writer, args.database, shared=args.shared) as writer,
         writer.transaction() as tx,
     ):
-        done = tx.delete(args.table, args.where, mode=args.mode)
+        done = tx.delete(args.table, args.where, mode=args.mode, cut=cut)
     info = tx.commit_info
-    return _record(args) | {
+    return _record(args, cut) | {
         "revision": None if info is None else info.revision,
         "transaction_id": None if info is None else info.transaction_id,
         "files_removed": done.files_removed,
@@ -125,6 +144,28 @@ def _planned(catalog: Catalog, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _planned_of(catalog: Catalog, args: argparse.Namespace, cut: Snapshot) -> dict[str, Any]:
+    from ...catalog.commit.deleting import refuse_rows
+    from ...catalog.read.delete_of_cut import plan_delete_of_cut
+    from ...catalog.read.delete_plan import matching_rows
+
+    refuse_rows(args.table, args.mode)
+    _, tables = cut.tables_with_url
+    plan = plan_delete_of_cut(tables, args.table, args.where)
+    rows = None
+    if args.count or not plan.tombstones:
+        rows = sum(
+            sum(map(len, matching_rows(catalog.wide, parts, tombstone)))
+            for tombstone, parts in plan.parts(tables, args.table)
+        )
+    return _record(args, cut) | {
+        "files_removed": 0,
+        "files_touched": plan.files,
+        "tombstones": len(plan.tombstones),
+        "rows": rows,
+    }
+
+
 def _counted(catalog: Catalog, plan: DeletePlan) -> int:
     from ...catalog.read.delete_plan import matching_rows, visible_rows
 
@@ -136,6 +177,8 @@ def _counted(catalog: Catalog, plan: DeletePlan) -> int:
 def _print(record: dict[str, Any]) -> None:
     removed, touched = record["files_removed"], record["files_touched"]
     where = f"{record['table']} of {record['writer']}/{record['database']}"
+    if record["cut"] is not None:
+        where = f"{record['table']} of all writers in the cut, by {where.partition(' of ')[2]}"
     if not removed and not touched:
         output.line(f"no row of {where} meets the condition: nothing is to be deleted")
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .. import options
-from ..change_plans import add_execute, add_writers, print_plan
+from ..change_plans import add_writers, print_plan
 from ..opening import open_catalog
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_database(parser)
     options.add_table(parser)
     add_writers(parser, "only from this writer's log; may be repeated")
-    add_execute(parser)
+    options.add_execute(parser)
 
 
 def run(args: argparse.Namespace) -> int:

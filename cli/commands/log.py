@@ -122,7 +122,7 @@ def _cells(record: dict[str, Any]) -> list[str]:
     more = f" and {len(transaction_ids) - 1} more" if len(transaction_ids) > 1 else ""
     summary = dict(record["summary"] or {})
     if record["replaced_where"]:
-        summary["replaced where"] = record["replaced_where"]
+        summary["where"] = record["replaced_where"]
     return [
         str(record["revision"]),
         record["committed_at"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .. import options
-from ..change_plans import add_execute, print_plan
+from ..change_plans import print_plan
 from ..opening import open_catalog
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partition", metavar="NAME", help="all files of this partition ('': of none)"
     )
-    add_execute(parser)
+    options.add_execute(parser)
 
 
 def run(args: argparse.Namespace) -> int:

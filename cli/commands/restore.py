@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .. import options
-from ..change_plans import add_execute, add_writers, print_plan
+from ..change_plans import add_writers, print_plan
 from ..opening import open_catalog
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(ll1-...), or a revision for each writer (EWR=3,JFK=2)",
     )
     add_writers(parser, "only this writer's log; may be repeated")
-    add_execute(parser)
+    options.add_execute(parser)
 
 
 def run(args: argparse.Namespace) -> int:

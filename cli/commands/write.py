@@ -118,9 +118,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=options.whole_number,
         help="goes with --app-id: this version is not committed if it or a later one is in the log",
     )
-    parser.add_argument(
-        "--shared", action="store_true", help="commit as a guest, beside the owner of the writer id"
-    )
+    options.add_shared(parser)
     parser.add_argument(
         "--add",
         action="store_true",

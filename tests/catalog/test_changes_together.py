@@ -139,6 +139,13 @@ def test_files_of_a_table_with_a_key_are_not_replaced(catalog):
     commit(writer, lambda tx: tx.delete("t", "s = 'B'"))
     assert rows(catalog) == [(1, "a")], "the older row of 2 doesn't come back"
 
+    def in_the_place_of_others(tx):
+        tx.delete("t", "id <= 2")
+        tx.write("t", pa.table({"id": [2, 3], "s": ["new", "new"]}))
+
+    commit(writer, in_the_place_of_others)
+    assert rows(catalog) == [(2, "new"), (3, "new")]
+
 
 def test_rows_are_not_deleted_after_their_columns_or_files_changed_in_the_same_transaction(catalog):
     writer = catalog.writer("w", "db")

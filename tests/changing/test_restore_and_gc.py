@@ -95,6 +95,16 @@ def at_put(world, number, what):
     return world.store
 
 
+def prune_and_gc_at_put(world, number, *, takes):
+    """Prune and gc, which takes so many objects, right before that put."""
+
+    def meanwhile():
+        prune(world)
+        assert world.gc().deleted_objects == takes
+
+    at_put(world, number, meanwhile)
+
+
 def operations(world):
     return world.catalog.history("weather").column("operation").to_pylist()
 
@@ -125,11 +135,7 @@ def test_a_point_that_is_pruned_while_it_is_gone_back_to_is_told(world):
     """Prune and gc come before anything is put: the files are gone, and no row changes."""
     before, _ = long_ago(world)
 
-    def meanwhile():
-        prune(world)
-        assert world.gc().deleted_objects == 1
-
-    at_put(world, 1, meanwhile)
+    prune_and_gc_at_put(world, 1, takes=1)
     with pytest.raises(SnapshotPruned, match="while it was gone back to"):
         restore(world, before)
     assert world.rows() == [2]
@@ -141,11 +147,7 @@ def test_a_point_that_is_pruned_after_its_files_are_named_again_may_go(world):
     """Prune and gc come between the two commits."""
     before, _ = long_ago(world)
 
-    def meanwhile():
-        prune(world)
-        assert world.gc().deleted_objects == 0
-
-    at_put(world, 2, meanwhile)
+    prune_and_gc_at_put(world, 2, takes=0)
     assert restore(world, before).is_done
     with pytest.raises(SnapshotPruned):
         world.catalog.snapshot("weather", before)

@@ -81,7 +81,7 @@ def test_links_within_the_text_hold() -> None:
         ("| revision | 999,999,999,999 |", names.MAX_REVISION == 999_999_999_999),
         ("| incarnation | 999 |", names.MAX_INCARNATION == 999),
         ("| epoch | 2^62 - 1 |", names.MAX_EPOCH == (1 << 62) - 1),
-        ("| commit time | 2^55 - 1 µs |", objects.MAX_TIME_US == 1 << 55),
+        ("| commit time | 2^55 - 1 µs |", segments.MAX_TIME_US == 1 << 55),
         (
             "| application id | 1,024 bytes; its version 2^62 - 1 |",
             objects.MAX_APP_ID_BYTES == 1024,

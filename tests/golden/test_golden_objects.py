@@ -65,7 +65,7 @@ CHAIN = (
 )
 ASIDE = (
     "identity", "refused-action", "refused-feature", "second-incarnation", "location", "definition",
-    "deletes",
+    "deletes", "deletes-of-cut",
 )  # fmt: skip
 FRAMES = sorted(
     path
@@ -136,6 +136,7 @@ def test_every_kind_of_object_is_there() -> None:
         *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled", "checkpoint-location",
         "checkpoint-definition",
         "checkpoint-deletes",
+        "checkpoint-deletes-of-cut",
     }  # fmt: skip
     kinds = {
         action.WhichOneof("kind")
@@ -391,3 +392,26 @@ def test_an_object_of_actions_still_says_what_it_said() -> None:
     head = (message.head_revision, message.head_transaction_id)
     again = encode_actions(meta, message.actions, 1, head, message.definition_before)
     assert again == path.read_bytes()
+
+
+def test_a_tombstone_names_logs() -> None:
+    state = loaded("checkpoint-deletes")
+    apply(state, decoded("deletes-of-cut"))
+    kept = loaded("checkpoint-deletes-of-cut")
+    for each in (state, kept):
+        (_, tombstone) = each.deletes.of_table("hourly")
+        assert [(at.writer, at.incarnation, at.revision) for at in tombstone.logs] == [
+            ("JFK", 1, 12),
+            ("EWR", 2, 3),
+        ]
+        other, own = tombstone.logs
+        assert (other.log_id, other.transaction_id) == (bytes(range(16)), bytes(range(16, 32)))
+        assert each.log is not None
+        assert (own.log_id, own.transaction_id) == (each.log.log_id, decoded_id("deletes"))
+    assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")
+
+
+def decoded_id(case: str) -> bytes:
+    """The transaction id of the last member of a case."""
+    found: bytes = decoded(case).message.commit.members[-1].transaction_id
+    return found

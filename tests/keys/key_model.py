@@ -44,6 +44,7 @@ class File:
     number: int
     rows: list[dict]
     gone: set[int] = field(default_factory=set)
+    gone_by_others: set[int] = field(default_factory=set)
 
     @property
     def age(self) -> tuple:
@@ -104,8 +105,10 @@ class Model:
         choice = self.rng.random()
         if not own or choice < 0.45:
             self.write(name)
-        elif choice < 0.6:
+        elif choice < 0.55:
             self.delete(name)
+        elif choice < 0.6:
+            self.delete_of_all(name)
         elif choice < 0.8:
             self.upsert(name)
         elif choice < 0.9:
@@ -140,16 +143,31 @@ class Model:
             revision = tx.commit_info.revision
             self.files[name, path] = File(name, path, partition, clock, revision, named, rows)
 
-    def delete(self, name: str) -> None:
+    def delete_of_all(self, name: str) -> None:
+        """Of all writers' files as they are now; upserts of other writers know nothing of it."""
+        text, means = self.predicate()
+        cut = self.catalog.snapshot("db")
+        with self.writers[name].transaction() as tx:
+            tx.delete("t", text, cut=cut)
+        for file in self.files.values():
+            met = {at for at, row in enumerate(file.rows) if means(row)}
+            (file.gone if file.writer == name else file.gone_by_others).update(met)
+
+    def predicate(self):
+        """SQL, and the same of a row."""
         rng = self.rng
         value = self.kinds[0][1](rng.randrange(self.values))
-        text, means = rng.choice([
+        return rng.choice([
             ("w = 1", lambda row: row["w"] == 1),
             ("w >= 0", lambda row: True),
             (f"id < {self.next - 6}", lambda row, end=self.next - 6: row["id"] < end),
             ("k0 IS NULL", lambda row: row["k0"] is None),
             (f"k0 = {literal(value)}", lambda row: row["k0"] == value),
         ])  # fmt: skip
+
+    def delete(self, name: str) -> None:
+        rng = self.rng
+        text, means = self.predicate()
         with self.writers[name].transaction() as tx:
             said = tx.delete("t", text, mode=rng.choice(["auto", "predicate", "rows"]))
         assert said.files_removed == 0
@@ -208,14 +226,15 @@ class Model:
         newest: dict[tuple, tuple] = {}
         found: dict[int, dict] = {}
         for file in self.files.values():
+            gone = file.gone | file.gone_by_others
             for at, row in enumerate(file.rows):
                 key = tuple(row[name] for name in self.key)
                 told = row | {"writer": file.writer, "partition": file.partition}
                 if None in key:
-                    if at not in file.gone:
+                    if at not in gone:
                         found[row["id"]] = told
                 elif key not in newest or (file.age, at) > newest[key][0]:
-                    newest[key] = ((file.age, at), told, at in file.gone)
+                    newest[key] = ((file.age, at), told, at in gone)
         found |= {row["id"]: row for _, row, gone in newest.values() if not gone}
         return found
 

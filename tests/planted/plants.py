@@ -17,6 +17,7 @@ import plants_gc
 import plants_in_place
 import plants_keys
 import plants_operations
+import plants_others
 import plants_read
 import plants_rebuild
 import plants_rows
@@ -35,6 +36,7 @@ PARTS = (
     plants_gc,
     plants_in_place,
     plants_operations,
+    plants_others,
     plants_keys,
     plants_read,
     plants_rebuild,

@@ -90,8 +90,8 @@ def a_file_is_removed_for_what_some_rows_say() -> Any:
         whole, touched = real(*args)
         return (*whole, *touched), ()
 
-    real = delete_plan._judged
-    return mock.patch.object(delete_plan, "_judged", planted)
+    real = delete_plan.judged
+    return mock.patch.object(delete_plan, "judged", planted)
 
 
 @plant("tests/catalog/test_deletes.py")
@@ -123,7 +123,7 @@ def counts_are_those_of_files() -> Any:
     """How many rows there are is told with those that were deleted."""
     from lakelog.catalog import snapshot
 
-    return mock.patch.object(snapshot, "has_deletes", return_value=False)
+    return mock.patch.object(snapshot, "any", return_value=False, create=True)
 
 
 @plant("tests/spark/test_spark_deletes.py", in_children=False)

@@ -69,8 +69,8 @@ def tombstones_hold_of_later_files() -> Any:
     """A tombstone hides rows that came after it."""
     real = hidden._by_path
 
-    def by_path(tombstones: Any, rows: Any, facts: Any) -> Any:
-        return real([replace(one, revision=1 << 40) for one in tombstones], rows, facts)
+    def by_path(holding: Any, rows: Any, facts: Any) -> Any:
+        return real([one._replace(below=1 << 40) for one in holding], rows, facts)
 
     return mock.patch.object(hidden, "_by_path", by_path)
 
@@ -79,8 +79,8 @@ def tombstones_hold_of_their_own_files() -> Any:
     """A tombstone hides rows that came with it."""
     real = hidden._by_path
 
-    def by_path(tombstones: Any, rows: Any, facts: Any) -> Any:
-        return real([replace(one, revision=one.revision + 1) for one in tombstones], rows, facts)
+    def by_path(holding: Any, rows: Any, facts: Any) -> Any:
+        return real([one._replace(below=one.below + 1) for one in holding], rows, facts)
 
     return mock.patch.object(hidden, "_by_path", by_path)
 

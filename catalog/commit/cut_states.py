@@ -1,0 +1,63 @@
+"""The tables of a cut that is named to an open writer.
+
+Source: docs/changing.md, "Deletes in the files of all writers".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import UsageError
+from ..format.cut import parse_token
+from ..parallel import parallel
+from ..read.cut_checks import state_at
+from ..read.cut_tables import CutTables
+from ..read.diff import Comparing
+from ..read.log_reader import LogReader
+from ..scalars import value_of
+
+if TYPE_CHECKING:
+    from ..log.state import State
+    from .session import Session
+
+
+def cut_tables(session: Session, cut: Any) -> CutTables:
+    """The tables of a cut of the writer's database.
+
+    Args:
+        cut: A snapshot, or a token.
+    Raises:
+        UsageError: It is neither, or of another database or catalog.
+        InvalidToken, RevisionNotFound, SnapshotPruned, CorruptError: It can't be read.
+    Requests: none for a snapshot; else 1 LIST for each writer, and 1 GET for a checkpoint and each
+        later transaction.
+    """
+    cut = value_of(cut)
+    if isinstance(cut, Comparing):
+        url, tables = cut.tables_with_url
+        if (url, tables.database) != (session.wide.url, session.database):
+            raise _of_another(session, f"{tables.database!r} of {url}")
+        return tables
+    if not isinstance(cut, str):
+        raise UsageError(
+            f"cut= can't be {cut!r:.60}",
+            hint="Give a snapshot (catalog.snapshot(...)), or the token of one",
+        )
+    named = parse_token(cut)
+    if named.database != session.database:
+        raise _of_another(session, repr(named.database))
+
+    def load(writer: str) -> State:
+        log = LogReader(session.store, writer, named.database, session._ambient)
+        return state_at(log, named.writers[writer])
+
+    return CutTables(named.database, parallel(load, named.writers))
+
+
+def _of_another(session: Session, words: str) -> UsageError:
+    return UsageError(
+        f"The cut is of database {words}, and the writer's is {session.database!r} of "
+        f"{session.wide.url}",
+        key=session.database,
+        hint="Give a snapshot of the writer's own database",
+    )

@@ -1,0 +1,112 @@
+"""What other writers' logs of the database say of a table: its key, and rows of this log's files
+that they have deleted.
+
+Source: docs/changing.md, "Keys" and "Deletes in the files of all writers".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import LakelogError, OperationConflict
+from ..format.names import is_id
+from ..parallel import parallel
+from ..read.log_reader import LogReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..log.deletes import Tombstone
+    from ..log.state import State
+    from .session import Session
+
+
+class OtherLogs:
+    """The other logs of a writer's database, at their newest revisions.
+
+    Raises:
+        StorageError: The logs can't be listed.
+    Requests: Those of `Catalog.snapshot`, but for this log.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, State] = {}
+        self._looked: dict[str, set[tuple[str, int, int]]] = {}
+        self._read()
+
+    @property
+    def states(self) -> list[State]:
+        """Those that have a revision, and can be read."""
+        return list(self._known.values())
+
+    def give_key(self, table: str) -> bool:
+        """Whether one gives a table a key; also if one can't be read."""
+        if self.unreadable:
+            return True
+        try:
+            found = [state.definitions.of(table) for state in self.states]
+        except LakelogError:
+            return True
+        return any(each is not None and each.key for each in found)
+
+    def rely_on(self, table: str) -> None:
+        """Rows of a table are about to be read, and written anew: see `refuse_deleted`."""
+        self._looked[table] = {key for key, _, _ in self._naming(table)}
+
+    def refuse_deleted(self) -> None:
+        """Look again: refuse a commit of rows that were written anew, if another writer has deleted
+        rows of this log's files of the table since they were read. They would come back.
+
+        Raises:
+            OperationConflict: One has.
+            LakelogError: One can't be read.
+        Requests: 1 LIST, and 1 LIST for each other log and 1 GET for each new transaction of it.
+        """
+        self._read()
+        if self.unreadable:
+            raise self.unreadable[0]
+        for table, known in self._looked.items():
+            for key, state, item in self._naming(table):
+                if key not in known:
+                    raise OperationConflict(
+                        f"Rows of table {table!r} were read to be written anew, and "
+                        f"{state.writer}/{state.database} has deleted rows of the same files "
+                        f"since, in its revision {item.revision}",
+                        key=table,
+                        table=table,
+                        revision=item.revision,
+                        operation="delete",
+                        hint="Nothing was committed. Run the transaction again: it then sees what "
+                        "the other one did",
+                    )
+
+    def _read(self) -> None:
+        session, known = self._session, self._known
+        names = [name for name in session.store.list_folders("") if is_id(name)]
+
+        def newest(writer: str) -> State | LakelogError | None:
+            log = LogReader(session.store, writer, session.database, session._ambient)
+            try:
+                if writer in known:
+                    return log.advance(known[writer])
+                listing = log.names_for()
+                if listing.head < 0 and not listing.others:
+                    return None
+                return log.load(listing=listing)
+            except LakelogError as error:
+                return error
+
+        others = [name for name in names if name != session.writer_id]
+        found = dict(zip(others, parallel(newest, others), strict=True))
+        self.unreadable = [item for item in found.values() if isinstance(item, LakelogError)]
+        read = {name: item for name, item in found.items() if not isinstance(item, LakelogError)}
+        self._known = {name: item for name, item in read.items() if item is not None}
+
+    def _naming(self, table: str) -> Iterator[tuple[tuple[str, int, int], State, Tombstone]]:
+        """The tombstones of a table that name this log, each with what tells it from others."""
+        own = self._session.log.log_id
+        for state in self.states:
+            for item in state.deletes.of_table(table):
+                if any(at.log_id == own for at in item.logs):
+                    yield (state.writer, item.revision, item.number), state, item

@@ -1,0 +1,156 @@
+"""Deletes in the files of all writers: rows that come back, and rows that go without reason."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from planting import plant
+
+TESTS = "tests/others/test_delete_of_cut.py"
+
+
+@plant(f"{TESTS}::test_it_holds_of_all_files_of_the_cut_and_of_none_that_come_later")
+def a_delete_of_a_cut_holds_of_later_files() -> Any:
+    """What other writers commit after the cut goes too."""
+    from lakelog.catalog.read import scopes
+
+    return mock.patch.object(scopes, "_last_of", lambda state, *_: state.revision)
+
+
+@plant(
+    f"{TESTS}::test_a_log_that_was_set_back_to_a_copy_loses_nothing_that_came_since "
+    f"{TESTS}::test_a_log_that_was_rebuilt_is_known_again"
+)
+def logs_are_known_by_the_numbers_of_their_revisions() -> Any:
+    """A log that was rebuilt, or set back to a copy, has others of these numbers."""
+    from lakelog.catalog.read import scopes
+
+    return mock.patch.object(scopes, "_last_of", lambda state, item, at: at.revision)
+
+
+@plant(f"{TESTS}::test_a_new_log_of_the_same_name_is_another")
+def logs_are_known_by_their_names() -> Any:
+    """Another log under the name of one that is gone loses rows."""
+    from lakelog.catalog.read.scopes import Holding, Scopes
+
+    real = Scopes.of
+
+    def by_name(self: Any, state: Any, table: str) -> Any:
+        found = {
+            item
+            for other in self.states
+            for item in other.deletes.of_table(table)
+            if any(at.writer == state.writer for at in item.logs)
+        }
+        return [*real(self, state, table), *(Holding(item, 1) for item in found)]
+
+    return mock.patch.object(Scopes, "of", by_name)
+
+
+@plant(f"{TESTS}::test_it_holds_of_all_files_of_the_cut_and_of_none_that_come_later")
+def readers_look_at_the_deletes_of_each_log_alone() -> Any:
+    """Rows that another writer deleted are read."""
+    from lakelog.catalog.read.scopes import Scopes
+
+    return mock.patch.object(Scopes, "_naming", return_value={})
+
+
+@plant(f"{TESTS}::test_it_is_kept_without_a_file_of_its_own")
+def checkpoints_keep_only_deletes_of_files_of_their_own_log() -> Any:
+    """Rows of other logs' files come back with a checkpoint."""
+    from lakelog.catalog.log import checkpoint_deletes
+
+    def planted(state: Any, found: Any) -> None:
+        for table in list(found.tombstones):
+            if not state.files.table(table).num_rows:
+                del found.tombstones[table]
+
+    return mock.patch.object(checkpoint_deletes, "_drop_spent", planted)
+
+
+@plant(f"{TESTS}::test_it_is_kept_without_a_file_of_its_own")
+def who_drops_a_table_takes_back_what_it_deleted_of_others() -> Any:
+    """Rows of other logs' files come back when the table is forgotten."""
+    from lakelog.catalog.log.deletes import Deletes
+
+    return mock.patch.object(Deletes, "_forget", lambda self, table: self.tombstones.pop(table, 0))
+
+
+@plant(f"{TESTS}::test_a_log_that_was_rebuilt_is_known_again")
+def a_rebuild_carries_deletes_of_its_own_files_alone() -> Any:
+    """Rows of other logs' files come back when the log that deleted them is rebuilt."""
+    from lakelog.rebuild import carried_deletes
+
+    real = carried_deletes._tombstones
+
+    def planted(known: Any, table: str, live: Any) -> Any:
+        return (one for one in real(known, table, live) if b"\x0a\x01b" not in one)
+
+    return mock.patch.object(carried_deletes, "_tombstones", planted)
+
+
+@plant(f"{TESTS}::test_rows_that_are_written_anew_are_those_that_are_left")
+def what_is_written_anew_knows_nothing_of_others() -> Any:
+    """Rows that another writer deleted come back with new files."""
+    from lakelog.catalog.commit.other_logs import OtherLogs
+
+    return mock.patch.object(OtherLogs, "states", property(lambda self: []))
+
+
+@plant(f"{TESTS}::test_a_delete_while_rows_are_written_anew_is_a_conflict")
+def nobody_looks_again_before_rows_are_committed_anew() -> Any:
+    """Rows that another writer deletes meanwhile come back."""
+    from lakelog.catalog.commit.other_logs import OtherLogs
+
+    return mock.patch.object(OtherLogs, "refuse_deleted", return_value=None)
+
+
+@plant(
+    f"{TESTS}::test_each_log_calls_a_column_as_it_does "
+    f"{TESTS}::test_of_a_column_that_began_anew_the_older_one_is_not_read"
+)
+def columns_have_one_name_in_all_logs() -> Any:
+    """A predicate looks for columns by the names that the cut has, whatever logs call them."""
+    from lakelog.catalog.format.definitions import encode_definition
+    from lakelog.catalog.format.schema import generation
+    from lakelog.catalog.read import delete_of_cut
+
+    def planted(tables: Any, state: Any, table: str, target: Any) -> bytes:
+        sources = {field.name: ((field.name, generation(field)),) for field in target}
+        return encode_definition(table, target, sources, {}, ()).SerializeToString()
+
+    return mock.patch.object(delete_of_cut, "_columns", planted)
+
+
+@plant(f"{TESTS}::test_the_history_of_a_rebuilt_log_is_kept_for_it")
+def the_history_of_a_rebuilt_log_is_trimmed() -> Any:
+    """Nobody can tell any more of which of its files a delete holds."""
+    from dataclasses import replace
+
+    from lakelog.catalog.log import checkpoint
+
+    real = checkpoint._write_history
+
+    def planted(state: Any, sink: Any, retained_from: int) -> None:
+        probe = state.copy()
+        probe.log = replace(state.log, incarnation=1)
+        real(probe, sink, retained_from)
+
+    return mock.patch.object(checkpoint, "_write_history", planted)
+
+
+@plant(f"{TESTS}::test_files_do_not_come_back_with_rows_that_others_deleted")
+def a_restore_knows_nothing_of_others() -> Any:
+    """Files come back with rows that another writer deleted."""
+    from lakelog.catalog.commit import plan_change
+
+    return mock.patch.object(plan_change, "refuse_deleted_by_others", return_value=None)
+
+
+@plant(f"{TESTS}::test_diff_history_and_explain_name_it")
+def diff_compares_each_log_alone() -> Any:
+    """Rows that another writer deleted are no difference."""
+    from lakelog.catalog.log import compared
+
+    return mock.patch.object(compared, "_named", return_value={})
