@@ -19,6 +19,7 @@ from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source, refuse_refs
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
+from .attempts import one_attempt_each
 from .begun import as_begun
 from .carried import carry_over
 from .carried_deletes import carry_deletes
@@ -163,7 +164,9 @@ def _weigh(
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
-    transactions, disagreeing = group(scan.own)
+    told = () if known is None else known.live | known.removed
+    own, tried = one_attempt_each(scan.own, told)
+    transactions, disagreeing = group(own)
     evidence = prove(transactions)
     evidence.incarnation = incarnation
     if known is not None:
@@ -195,7 +198,7 @@ def _weigh(
     if known is not None and assembled.transactions:  # else there is nothing to rebuild
         carry_over(assembled, known, scan.schemas, rebuild_id)
         carry_deletes(assembled, known, rebuild_id)
-    found = [*scan.left_out, *disagreeing, *assembled.left_out]
+    found = [*scan.left_out, *tried, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
     is_whole = known is not None and known.is_whole

@@ -118,7 +118,7 @@ class OwnSchemas:
         """
         own = pa.schema([schema.field(name) for name in time_columns(schema)])
         definition = self._definition_of(table)
-        return self._ask(  # type: ignore[no-any-return]
+        found: pa.Schema = self._ask(
             lambda readable, state: readable.read_as(
                 state,
                 table,
@@ -129,6 +129,7 @@ class OwnSchemas:
                 live=live,
             )
         )
+        return found
 
     def _beside(self, table: str, definition: Definition | None) -> list[pa.Schema]:
         """What was written to a table, as readers see it; as much of it as unites."""

@@ -43,12 +43,13 @@ class Begun:
 
     Attributes:
         transaction_id: Its own.
-        epoch, log, slot_seed: As the footers of its files say.
+        epoch, base, log, slot_seed: As the footers of its files say.
         begun: When.
     """
 
     transaction_id: bytes
     epoch: int
+    base: tuple[int, bytes, int]
     log: LogIdentity
     slot_seed: bytes
     begun: Moment | None
@@ -186,7 +187,8 @@ class Sharing:
         paths: list[str] = []
         rows = 0
         for group in () if found is None else found.groups:
-            kept = Counted(staying(group, tx._session, found and found.wanted))
+            wanted = None if found is None else found.wanted
+            kept = Counted(staying(group, tx._session, wanted))
             paths += tx._again(self._table, group, kept, file_bytes=self.share.file_bytes)
             rows += kept.rows
         return paths, rows
@@ -243,7 +245,9 @@ class Sharing:
 def begun(writer: Writer, tx: Transaction) -> Begun:
     """What it takes to go on with a transaction in another process."""
     session, intent = writer._session, tx._intent
-    return Begun(intent.transaction_id, intent.epoch, session.log, session.slot_seed, intent.begun)
+    return Begun(
+        intent.transaction_id, intent.epoch, tx._base, session.log, session.slot_seed, intent.begun
+    )
 
 
 def go_on(writer: Writer, begun: Begun, app_id: str | None, app_version: int | None) -> Transaction:
@@ -265,6 +269,7 @@ def go_on(writer: Writer, begun: Begun, app_id: str | None, app_version: int | N
     committer.slot_seed = begun.slot_seed
     tx = writer.transaction(app_id, app_version)
     tx._intent.transaction_id, tx._intent.begun = begun.transaction_id, begun.begun
+    tx._base = begun.base
     return tx
 
 
