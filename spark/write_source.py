@@ -106,11 +106,13 @@ class LakelogWriter(DataSourceArrowWriter):
         self._job: Job | None = None
         with self._plan.opened() as writer:
             tx = writer.transaction(self._plan.app_id, self._plan.app_version)
-            if not tx_is_done(tx):
-                share = self._plan.sharing(tx).share
-                self._job = Job(self._plan.url, self._plan.storage_options, share)
-                self._begun = begun(writer, tx)
-            tx.discard()
+            try:
+                if not tx_is_done(tx):
+                    share = self._plan.sharing(tx).share
+                    self._job = Job(self._plan.url, self._plan.storage_options, share)
+                    self._begun = begun(writer, tx)
+            finally:
+                tx.discard()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""

@@ -26,6 +26,7 @@ from lakelog.errors import (
     SchemaConflict,
     UsageError,
 )
+from lakelog.gc import execute_gc, plan_gc
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore
@@ -326,6 +327,19 @@ def test_what_the_old_log_names_stands(catalog, ambient):
     plan = plan_rebuild(catalog.store, "w", "db", ambient=ambient)
     execute_rebuild(catalog.store, plan, ambient=ambient)
     assert numbers(Catalog(catalog.store, ambient=ambient)) == [1, 2]
+
+
+def test_gc_takes_the_files_of_attempts_that_do_not_count(catalog, ambient):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        sharing = Sharing(tx, "t", rows().schema)
+        lost = task(catalog, sharing, rows(1, 2), 0, attempt=4)
+        sharing.finish([task(catalog, sharing, rows(1, 2), 0, attempt=1)])
+    assert not plan_gc(catalog, "w", "db").actions  # its opening may commit again
+    written(catalog, rows(3))
+    plan = plan_gc(catalog, "w", "db")
+    assert [one.key for one in plan.actions] == [f"w/db/{lost.adds()[0].path}"]
+    execute_gc(catalog, plan)
+    assert numbers(catalog) == [1, 2, 3]
 
 
 # --- Another process goes on ----------------------------------------------------------------------
