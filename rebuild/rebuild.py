@@ -25,6 +25,7 @@ from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source, refuse_refs
 from .again import Again
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
+from .attempts import one_attempt_each
 from .begun import as_begun
 from .carried import carry_over
 from .elsewhere import locations_of_all, read_elsewhere
@@ -172,7 +173,9 @@ def _weigh(
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
-    transactions, disagreeing = group(scan.written)
+    told = () if known is None else {*known.live, *known.removed}
+    own, tried = one_attempt_each(scan.own, told)
+    transactions, disagreeing = group([*own, *scan.said])
     evidence = prove(transactions)
     evidence.incarnation = incarnation
     if known is not None:
@@ -205,7 +208,7 @@ def _weigh(
     if assembled.transactions:  # else there is nothing to rebuild
         carry_over(moments, scan.schemas, rebuild_id)
         doubts = place_deletes(moments, rebuild_id)
-    found = [*scan.left_out, *disagreeing, *assembled.left_out]
+    found = [*scan.left_out, *tried, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}
     is_whole = known is not None and known.is_whole

@@ -212,6 +212,8 @@ def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata
         app_version=meta.app_version,
         base_app_version=meta.base_app_version,
         operation=meta.operation,
+        task=meta.task,
+        attempt=meta.attempt,
     )
 
 
@@ -258,6 +260,7 @@ def _out_of_range(meta: FooterMetadata) -> str:
         ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
         ("base transaction", len(meta.base_transaction_id) in {0, _ID_BYTES}),
         ("number", meta.number >= 0),
+        ("task", -1 <= meta.task < _MAX_VERSION and 0 <= meta.attempt < _MAX_VERSION),
         ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
         ("application version", 0 <= meta.app_version < _MAX_VERSION),
         ("known application version", -1 <= meta.base_app_version < _MAX_VERSION),

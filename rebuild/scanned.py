@@ -58,6 +58,8 @@ class OwnFile(ScannedFile):
     app_version: int
     base_app_version: int
     operation: str
+    task: int = -1
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ _DEFAULTS = {
     # Where files must be looked up one by one, a task for each would cost twenty times the
     # look-ups.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    # On their way to Python rows come in batches: ten thousand at once, as by default, take longer.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 _LOCAL_DEFAULTS = {  # a laptop's host name need not resolve
     "spark.driver.host": "127.0.0.1",

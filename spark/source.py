@@ -1,4 +1,5 @@
-"""`spark.read.format("lakelog")`: a Python data source, which reads by fsspec and yields Arrow.
+"""`format("lakelog")`: a Python data source, which reads by fsspec and yields Arrow. How it writes
+is in `write_source`.
 
 It serves where Spark has no connector for the store, and SQL views; `lakelog.spark.read` is several
 times faster where Spark can open the files itself.
@@ -10,7 +11,6 @@ one on the same DataFrame. The option `where` is: by it files are skipped, and r
 from __future__ import annotations
 
 import datetime as dt
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from ..errors import UsageError
 from .arrow_batches import as_spark
 from .selection import Selection, selection
+from .source_options import json_object, names, need, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..catalog.data.scan import Projection
     from ..catalog.data.shown import Shown
     from ..catalog.snapshot import Snapshot
+    from .write_source import LakelogWriter
 
 PARTITION_BYTES: Final = 128 << 20
 PARTITION_FILES: Final = 1_000
@@ -48,7 +50,8 @@ class LakelogDataSource(DataSource):
     Options: `database`, `table`; `asOf`, also `as_of` (a token, or an ISO time with its zone);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
     `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `storageOptions`,
-    `locationOptions` (JSON). The path is the catalog's URL. Other options are refused.
+    `locationOptions` (JSON). The path is the catalog's URL. Other options are refused. Those for
+    writing are in `write_source`.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -77,8 +80,14 @@ class LakelogDataSource(DataSource):
         """
         return LakelogReader(_selection(self.options, self._snapshot()), schema, self._access())
 
+    def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:
+        """What writes one frame; see `LakelogWriter`."""
+        from .write_source import LakelogWriter
+
+        return LakelogWriter(self.options, schema, overwrite)
+
     def _snapshot(self) -> Snapshot:
-        _check_options(self.options)
+        refuse_unknown(self.options, OPTIONS, "format('lakelog')", [_AS_OF])
         self._need("table")
         catalog = self._access().open()
         return catalog.snapshot(self._need("database"), self._token or _point(self.options))
@@ -88,15 +97,10 @@ class LakelogDataSource(DataSource):
         return _Access(self._need("path"), *texts)
 
     def _need(self, name: str) -> str:
-        value = self.options.get(name)
-        if not value:
-            hint = "The catalog's URL goes to load(url)" if name == "path" else ""
-            raise UsageError(
-                f"format('lakelog') needs the option {name!r}",
-                key=name,
-                hint=hint or f"Give it: .option({name!r}, ...)",
-            )
-        return str(value)
+        hint = (
+            "the catalog's URL goes to load(url)" if name == "path" else f".option({name!r}, ...)"
+        )
+        return need(self.options, name, hint)
 
 
 def _selection(options: Any, snapshot: Snapshot) -> Selection:
@@ -105,41 +109,12 @@ def _selection(options: Any, snapshot: Snapshot) -> Selection:
     found = selection(
         snapshot,
         str(options["table"]),
-        None if columns is None else _names(columns),
+        None if columns is None else names(columns, "columns"),
         options.get("where"),
         partition=options.get("partition"),
         writer=options.get("writer"),
     )
-    return found if files is None else replace(found, keys=tuple(_names(files, "files")))
-
-
-def _names(text: str, option: str = "columns") -> list[str]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise UsageError(
-            f"{option} is no JSON list of names: {text[:60]!r}",
-            key=option,
-            hint='Give it as ["hour", "temp"]',
-        )
-    return found
-
-
-def _check_options(options: Any) -> None:
-    """Refuse options that nobody reads: a misspelt `asOf` would silently give the newest rows.
-
-    What Spark adds itself has a dot in its name. Values are never shown: they may be secrets.
-    """
-    known = {name.lower() for name in (*OPTIONS, _AS_OF)}
-    for name in options:
-        if name.lower() not in known and "." not in name:
-            raise UsageError(
-                f"format('lakelog') has no option {name!r}",
-                key=name,
-                hint=f"It has: {', '.join(OPTIONS)}; what opens the store goes into storageOptions",
-            )
+    return found if files is None else replace(found, keys=tuple(names(files, "files")))
 
 
 def _point(options: Any) -> dt.datetime | str | None:
@@ -181,22 +156,8 @@ class _Access:
         from ..catalog.catalog import open_catalog
 
         texts = (self.storage_options, self.location_options)
-        found = [_options(name, text) for name, text in zip(_SECRETS, texts, strict=True)]
+        found = [json_object(name, text) for name, text in zip(_SECRETS, texts, strict=True)]
         return open_catalog(self.url, *(options or None for options in found))
-
-
-def _options(name: str, text: str) -> dict[str, Any]:
-    try:
-        options = json.loads(text)
-    except ValueError:
-        options = None
-    if not isinstance(options, dict):
-        raise UsageError(
-            f"{name} is no JSON object",  # without its text, which holds secrets
-            key=name,
-            hint="Give it as json.dumps(...) of what open_catalog takes",
-        )
-    return options
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     Met = Callable[[Mapping[str, int | None]], bool | None]
 
 _NAMES = ("v", "w", "x")  # of columns that come and go; `k` stays
-_MODES = ("auto", "predicate", "rows", "rows")
+_MODES: Final[tuple[Literal["auto", "predicate", "rows"], ...]] = (
+    "auto",
+    "predicate",
+    "rows",
+    "rows",
+)
 _KINDS = (
     ["write"] * 5 + ["delete"] * 6 + ["evolve"] * 3 + ["upsert", "overwrite"] * 2 + ["rewrite"]
 )  # fmt: skip

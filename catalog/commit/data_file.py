@@ -6,13 +6,13 @@ Source: docs/format.md, section 10.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...errors import ObjectExists, ObjectNotFound
 from ..format.names import base_folder
 
 if TYPE_CHECKING:
-    from ...store import ObjectInfo
+    from ...store import Capabilities, ObjectInfo, Store
     from .session import Session
 
 # Larger ones go in parts, which no store can be trusted to join only if the key is free. It is
@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 _ONE_PUT_BYTES: Final = 1 << 30
 
 
-def put_data(session: Session, key: str, body: bytes) -> None:
+class Place(Protocol):
+    """Where data files go: an open writer, or what a task of it has."""
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the writer's probe found."""
+
+
+def put_data(session: Place, key: str, body: bytes) -> None:
     """Put a data file, if absent where the store can.
 
     Raises:
@@ -64,7 +76,7 @@ def existing(session: Session, path: str) -> ObjectInfo:
         ) from error
 
 
-def _refuse_taken(session: Session, key: str) -> None:
+def _refuse_taken(session: Place, key: str) -> None:
     try:
         session.store.head(key)
     except ObjectNotFound:

@@ -17,10 +17,9 @@ from ..format.schema import encode_schema
 from ..format.widening import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..data.parquet import EncodedFile
-    from ..format.definitions import Definition
     from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
 
@@ -29,7 +28,7 @@ class KeyMarks:
     """Writes the files of one table.
 
     Args:
-        definition: Of the table; None if it has none.
+        key: Of the table; empty if it has none.
         schema: Of the files, with column identity.
         encoded: The same as the log keeps it.
 
@@ -37,10 +36,7 @@ class KeyMarks:
         used: The schemas of the files written so far, each once.
     """
 
-    def __init__(
-        self, definition: Definition | None, schema: pa.Schema, encoded: EncodedSchema
-    ) -> None:
-        key = () if definition is None else definition.key
+    def __init__(self, key: Sequence[str], schema: pa.Schema, encoded: EncodedSchema) -> None:
         kinds = [schema.field(name).type for name in key if name in schema.names]
         known = len(kinds) == len(key) and all(map(is_key_type, kinds))
         self._key = list(key) if known else []

@@ -90,15 +90,9 @@ class OwnSchemas:
         names = time_columns(schema)
         if not names:
             return batches
-        own = pa.schema([schema.field(name) for name in names])
-        definition = self._definition_of(table)
 
         def read_as(live: bool) -> pa.Schema:
-            return self._ask(
-                lambda readable, state: readable.read_as(
-                    state, self._own(table, definition), own, live=live
-                )
-            )
+            return self.times_read_as(table, schema, live=live)
 
         if not isinstance(data, pa.Table | pa.RecordBatch):
             return refuse_misfits(batches, read_as, table)
@@ -107,6 +101,22 @@ class OwnSchemas:
         for _ in refuse_misfits(to_batches(data.select(names))[1], read_as, table):
             pass
         return batches
+
+    def times_read_as(self, table: str, schema: pa.Schema, *, live: bool) -> pa.Schema:
+        """The columns of times of data, in the types that the table's readers read them in.
+
+        Args:
+            schema: Of the data.
+            live: By the schemas of live files alone, not by all that the log knows.
+        """
+        own = pa.schema([schema.field(name) for name in time_columns(schema)])
+        definition = self._definition_of(table)
+        found: pa.Schema = self._ask(
+            lambda readable, state: readable.read_as(
+                state, self._own(table, definition), own, live=live
+            )
+        )
+        return found
 
     def _own(self, table: str, definition: Definition | None) -> Own:
         return Own(table, self._beside(table, definition), definition, self._removed)

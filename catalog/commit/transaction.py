@@ -150,7 +150,7 @@ class Transaction(Evolving, Upserting, Operations):
         meta = replace(meta, partition=partition, **self._removals())
         path_of_data(meta)  # a bad name is refused before the first byte is written
         self._unknown(table, encoded_schema)  # there is room for it
-        files = KeyMarks(self._columns.of(table), schema, encoded_schema)
+        files = KeyMarks(self._key_of(table), schema, encoded_schema)
         paths, adds = list[str](), list[wire.Action]()
         for name, rows in partitions(batches, by) if by else [(partition, batches)]:
             meta = replace(meta, partition=name, number=self._files, **self._removals())

@@ -50,6 +50,8 @@ class FooterMetadata:
         base_app_version: The version of the application at that head; -1 for none.
         operation: As far as it was known when the file was written.
         floats: What the log knows of columns of floats (see `floats`); empty for nothing.
+        task, attempt: Of a transaction whose files many processes write: which share of the data
+            it is, and which try at it; -1 and 0 for none.
     """
 
     writer: str
@@ -74,6 +76,8 @@ class FooterMetadata:
     base_app_version: int = -1
     operation: str = "append"
     floats: bytes = b""
+    task: int = -1
+    attempt: int = 0
 
 
 def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) -> dict[str, str]:
@@ -109,6 +113,8 @@ def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) ->
         "operation": meta.operation,
         "floats": base64.b64encode(meta.floats).decode(),
     }
+    if meta.task >= 0:
+        values |= {"task": str(meta.task), "attempt": str(meta.attempt)}
     return {PREFIX + key: value for key, value in values.items()}
 
 
@@ -157,11 +163,21 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
             base_app_version=int(own["base_app_version"]),
             operation=own["operation"],
             floats=_floats(own.get("floats", "")),
+            task=_task(own.get("task")),
+            attempt=int(own["attempt"]) if "task" in own else 0,
         )
     except KeyError as error:
         raise ValueError(f"footer without {error}") from error
     except RecursionError as error:
         raise ValueError("replaced paths nested absurdly deep") from error
+
+
+def _task(text: str | None) -> int:
+    if text is None:
+        return -1
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("a task that is no number")
+    return int(text)
 
 
 def _floats(text: str) -> bytes:

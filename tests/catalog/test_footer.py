@@ -44,6 +44,8 @@ METAS = st.builds(
     app_version=st.integers(0, 2**62),
     base_app_version=st.integers(-1, 2**62),
     operation=st.sampled_from(["append", "overwrite"]),
+    task=st.integers(0, 2**40),
+    attempt=st.integers(0, 2**40),
 )
 META = FooterMetadata(
     writer="w", database="db", table="t", partition="", transaction_id=b"\x07" * 16, number=0,
@@ -131,11 +133,27 @@ def test_what_it_says_of_floats_costs_nothing_else(value):
         ("replaces", json.dumps({"data/x": 1})),
         ("app_version", "one"),
         ("base_app_version", ""),
+        ("task", ""),
+        ("task", "-1"),
+        ("task", "one"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(key, value):
     values = {**encode_footer(META), f"lakelog.{key}": value}
     with pytest.raises(ValueError):
+        decode_footer(raw(values))
+
+
+def test_a_file_of_no_task_says_nothing_of_it():
+    assert "lakelog.task" not in encode_footer(META)
+    assert "lakelog.attempt" not in encode_footer(META)
+
+
+def test_a_task_without_an_attempt_is_refused():
+    values = encode_footer(dataclasses.replace(META, task=3, attempt=5))
+    assert (decode_footer(raw(values)).task, decode_footer(raw(values)).attempt) == (3, 5)
+    del values["lakelog.attempt"]
+    with pytest.raises(ValueError, match="attempt"):
         decode_footer(raw(values))
 
 
@@ -145,9 +163,10 @@ def test_a_value_that_is_not_utf8_is_refused():
 
 
 def test_the_keys_are_those_of_the_text():
-    assert {key.removeprefix("lakelog.") for key in encode_footer(META)} == {
+    meta = dataclasses.replace(META, task=0)
+    assert {key.removeprefix("lakelog.") for key in encode_footer(meta)} == {
         "version", "writer", "database", "table", "partition", "log_id", "incarnation",
         "slot_seed", "transaction_id", "number", "base_revision", "base_transaction_id", "epoch",
         "first_clock", "last_clock", "schema", "generations", "replaces", "replaced", "app_id",
-        "app_version", "base_app_version", "operation", "floats",
+        "app_version", "base_app_version", "operation", "floats", "task", "attempt",
     }  # fmt: skip

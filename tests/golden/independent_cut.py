@@ -128,6 +128,10 @@ def parse_footer(metadata: Mapping[str, str]) -> dict[str, Any] | None:
     except (ValueError, binascii.Error, RecursionError):
         raise Damaged("schema, generations or replaces") from None
     check_json(found["generations"], found["replaces"])
+    if "task" in own:
+        for name in ("task", "attempt"):
+            need(re.fullmatch(r"[0-9]{1,19}", own.get(name, "")), name)
+            found[name] = int(own[name])
     return found
 
 

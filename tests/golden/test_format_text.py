@@ -226,8 +226,9 @@ def test_the_bound_types_are_those_of_the_code() -> None:
 def test_the_keys_of_a_footer_are_those_of_the_code() -> None:
     said = re.findall(r"`(lakelog\.[a-z_]+)`", TEXT[TEXT.index("## 8.") : TEXT.index("## 9.")])
     meta = FooterMetadata(
-        "w", "d", "t", "", bytes(16), 0, -1, b"", 1, 0, 0, pa.schema([]), bytes(16), 1, bytes(16)
-    )
+        "w", "d", "t", "", bytes(16), 0, -1, b"", 1, 0, 0, pa.schema([]), bytes(16), 1, bytes(16),
+        task=0,
+    )  # fmt: skip
     assert set(said) == {*encode_footer(meta), *FLOATS}
 
 

@@ -269,6 +269,11 @@ def test_footers() -> None:
     for name, value in (("replaces", '[["t","x"]]'), ("log_id", "F" * 32), ("generations", "[]")):
         with pytest.raises(Damaged):
             parse_footer({**footer, f"lakelog.{name}": value})
+    with pytest.raises(Damaged):
+        parse_footer({**footer, "lakelog.task": "1"})
+    of_task = parse_footer({**footer, "lakelog.task": "1", "lakelog.attempt": "7"})
+    assert of_task is not None
+    assert (of_task["task"], of_task["attempt"]) == (1, 7)
     del footer["lakelog.number"]
     with pytest.raises(Damaged):
         parse_footer(footer)

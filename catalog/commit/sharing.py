@@ -1,0 +1,282 @@
+"""The process that begins and commits a transaction whose files others write (`shares`).
+
+Source: docs/format.md, sections 8 and 10; docs/spark.md, "Writing".
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import LakelogError, OperationInvalid
+from ..data.parquet import FILE_BYTES
+from ..format.names import base_folder, escape_name, parse_data_file
+from ..format.schema import encode_schema
+from ..log.gist import say_rewritten
+from ..log.outcome import epoch_changed_error, fenced_error
+from ..scalars import value_of
+from ..wire import lakelog_transaction_pb2 as wire
+from .file_footer import footer_of, path_of_data
+from .operations import Replaced
+from .row_streams import Counted, staying
+from .shares import OWN_FILES, Share
+from .times import time_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+    from ..format.frame import LogIdentity
+    from ..format.schema import EncodedSchema
+    from ..log.moments import Moment
+    from .inputs import Inputs
+    from .shares import Part
+    from .transaction import Transaction
+    from .writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A transaction that was begun, to go on with in another process of this machine.
+
+    Attributes:
+        transaction_id: Its own.
+        epoch, base, log, slot_seed: As the footers of its files say.
+        begun: When.
+    """
+
+    transaction_id: bytes
+    epoch: int
+    base: tuple[int, bytes, int]
+    log: LogIdentity
+    slot_seed: bytes
+    begun: Moment | None
+
+
+class Sharing:
+    """The write of one table by many processes: `share` is for them, `finish` takes what they have
+    written into the transaction. If it fails on the way, the transaction has to be discarded.
+
+    Args:
+        schema: Of the data.
+        partition_by, clock, file_bytes, bloom: As for `Transaction.write`.
+        overwrite: Whether rows that are there are replaced; else rows are added.
+        where: Which rows, as for `Transaction.overwrite`. The data must meet it as well.
+    Raises:
+        What `Transaction.write` and `overwrite` raise before they write.
+    Requests: Those of `Snapshot.files` with `where`, of an overwrite.
+    """
+
+    def __init__(
+        self,
+        tx: Transaction,
+        table: str,
+        schema: pa.Schema,
+        *,
+        partition_by: Sequence[str] | None = None,
+        overwrite: bool = False,
+        where: Any = None,
+        clock: tuple[int, int] | None = None,
+        file_bytes: int = FILE_BYTES,
+        bloom: Sequence[str] = (),
+    ) -> None:
+        from ..data.bloom_options import check_bloom
+        from ..data.dataframes import to_batches
+        from ..data.partitioned import check_partition_by
+
+        self._tx, self._table, self._where = tx, value_of(table), where
+        escape_name(self._table, "table")
+        self._operation = "overwrite" if overwrite else "append"
+        tx._check_open(self._operation)
+        tx._session.refuse_fenced()
+        schema, _ = to_batches(schema.empty_table())
+        by = check_partition_by(partition_by, schema)
+        check_bloom(bloom, schema)
+        self._inputs = self._take_out(schema) if overwrite else None
+        schema = tx._columns.fit(self._table, schema, checked=True)
+        self._encoded = encode_schema(schema)
+        tx._own.refuse_conflict(self._table, self._encoded)
+        tx._unknown(self._table, self._encoded)  # there is room for it
+        clock = clock or tx._session.clock()
+        meta = footer_of(tx._session, tx._intent, tx._base, self._table, schema, clock)
+        path_of_data(meta)
+        wanted = None if self._inputs is None else self._inputs.wanted
+        has_times = bool(time_columns(schema))
+        self.share = Share(
+            replace(meta, operation=self._operation),
+            tx._session.capabilities,
+            partition_by=tuple(by),
+            key=tx._key_of(self._table),
+            file_bytes=file_bytes,
+            bloom=tuple(bloom),
+            times=tx._own.times_read_as(self._table, schema, live=True) if has_times else None,
+            where=None if wanted is None else where,
+            columns=None if wanted is None else wanted.target,
+        )
+
+    def _take_out(self, schema: pa.Schema) -> Inputs:
+        """Take out what is replaced, as it is now."""
+        from .inputs import overwritten
+
+        tx, table = self._tx, self._table
+        others = tx._others(table)
+        found = overwritten(
+            tx._session, tx._intent, table,
+            where=self._where, partition=None, data=schema, others=others.states,
+        )  # fmt: skip
+        with tx._meaning.doing("overwrite", table):
+            tx._begin(table, found, others)
+        return found
+
+    def finish(self, parts: Iterable[Part]) -> Replaced:
+        """Take the files that others have written into the transaction, and write what stays of
+        files that were taken out.
+
+        Args:
+            parts: One of each task: that of the attempt that counts.
+        Raises:
+            OperationInvalid: Two parts of one task, or files that aren't this transaction's.
+            What `Transaction.overwrite` raises while it writes.
+        Requests: Of an overwrite 1 or more GET for each file that holds rows which stay, 1 PUT for
+            each that they are written to; 1 GET and 1 PUT if there is none.
+        """
+        tx, parts = self._tx, sorted(parts, key=lambda part: part.task)
+        adds = [add for part in parts for add in part.adds()]
+        doing = (
+            nullcontext() if self._inputs is None else tx._meaning.doing("overwrite", self._table)
+        )
+        with doing:
+            self._check(parts, adds)
+            tx._files = OWN_FILES
+            rewritten, rows_kept = self._stay()
+            again: list[str] = []
+            if adds and tx._named < len(tx._removed):
+                adds, again = self._name_removals(adds)
+            self._add(adds)
+        rows = sum(part.rows for part in parts)
+        paths = [*(add.path for add in adds), *again]
+        if self._inputs is None:
+            return Replaced(paths, [], [], rows, 0, 0)
+        where = None if self._where is None else str(self._where)
+        say_rewritten(tx._intent.summary, rows_kept, where)
+        found = self._inputs
+        gone = found.whole_rows + sum(group.rows for group in found.groups) - rows_kept
+        return Replaced(paths, rewritten, found.paths, rows, gone, rows_kept)
+
+    def _check(self, parts: Sequence[Part], adds: Sequence[wire.Add]) -> None:
+        meta = self.share.meta
+        own = [parse_data_file(add.path) for add in adds]
+        sound = all(
+            name is not None
+            and (name.epoch, name.transaction_id) == (meta.epoch, meta.transaction_id)
+            for name in own
+        )
+        once = len({add.path for add in adds}) == len(adds)
+        if not sound or not once or len({part.task for part in parts}) != len(parts):
+            raise OperationInvalid(
+                f"What tasks have written for table {self._table!r} isn't one part of each task of "
+                "this transaction",
+                key=meta.transaction_id.hex(),
+                hint="Nothing becomes visible. Give what each task told, once",
+            )
+
+    def _stay(self) -> tuple[list[str], int]:
+        """Write the rows anew that stay of files that were taken out."""
+        tx, found = self._tx, self._inputs
+        paths: list[str] = []
+        rows = 0
+        for group in () if found is None else found.groups:
+            wanted = None if found is None else found.wanted
+            kept = Counted(staying(group, tx._session, wanted))
+            paths += tx._again(self._table, group, kept, file_bytes=self.share.file_bytes)
+            rows += kept.rows
+        return paths, rows
+
+    def _name_removals(self, adds: list[wire.Add]) -> tuple[list[wire.Add], list[str]]:
+        """Write the smallest file once more, with a footer that names what the transaction takes
+        out: those of tasks can't, for nobody knows beforehand which of them will count. The footer
+        names the file that it stands for, too: it is no part of the transaction."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        tx, table = self._tx, self._table
+        old = min(adds, key=lambda add: (add.size_bytes, add.path))
+        folder = base_folder(tx._session.writer_id, tx._session.database)
+        rows = pq.read_table(pa.BufferReader(tx._session.store.get(folder + old.path)))
+        schema = self.share.meta.schema
+        data = pa.Table.from_arrays(
+            [each.cast(field.type) for each, field in zip(rows, schema)], schema=schema
+        )
+        if data.num_rows != old.row_count:
+            raise OperationInvalid(
+                f"{old.path} has {data.num_rows} rows, and {old.row_count} were written",
+                key=old.path,
+                hint="Nothing becomes visible; run the job again",
+            )
+        tx._removed[table, old.path] = None
+        clock = (old.first_clock, old.last_clock)
+        paths = tx.write(
+            table, data, old.partition, clock=clock, file_bytes=max(1, 2 * old.size_bytes),
+            bloom=self.share.bloom,
+        )  # fmt: skip
+        return [add for add in adds if add.path != old.path], paths
+
+    def _add(self, adds: Sequence[wire.Add]) -> None:
+        tx, table = self._tx, self._table
+        used = {add.schema_fingerprint for add in adds}
+        forms = {form.fingerprint: form for form in (self._encoded, self._marked())}
+        if not used <= forms.keys():
+            raise OperationInvalid(
+                f"Tasks have written table {table!r} in a schema that they weren't given",
+                key=table,
+                hint="Nothing becomes visible. Do all processes run one version of lakelog?",
+            )
+        for name in sorted(used) or [self._encoded.fingerprint]:
+            tx._learn(tx._unknown(table, forms[name]))
+        tx._own.learn(table, self._encoded)
+        tx._intent.actions.extend(wire.Action(add=add) for add in adds)
+        tx._added.update((add.path, table) for add in adds)
+
+    def _marked(self) -> EncodedSchema:
+        return encode_schema(self.share.meta.schema, once=self.share.key)
+
+
+def begun(writer: Writer, tx: Transaction) -> Begun:
+    """What it takes to go on with a transaction in another process."""
+    session, intent = writer._session, tx._intent
+    return Begun(
+        intent.transaction_id, intent.epoch, tx._base, session.log, session.slot_seed, intent.begun
+    )
+
+
+def go_on(writer: Writer, begun: Begun, app_id: str | None, app_version: int | None) -> Transaction:
+    """A transaction that another process has begun, which does nothing more with it.
+
+    Args:
+        writer: The same, opened here, an owner or a guest as there.
+    Raises:
+        FencedError, EpochChanged: Another owner has committed meanwhile. Nothing was committed;
+            files that were written are void, and gc takes them.
+        As `Writer.transaction`.
+    """
+    session = writer._session
+    committer = session._committer
+    if session.epoch != begun.epoch:
+        raise _superseded(writer, begun, guest=committer.guest)
+    if committer.state.log is None:
+        committer.identity = begun.log
+    committer.slot_seed = begun.slot_seed
+    tx = writer.transaction(app_id, app_version)
+    tx._intent.transaction_id, tx._intent.begun = begun.transaction_id, begun.begun
+    tx._base = begun.base
+    return tx
+
+
+def _superseded(writer: Writer, begun: Begun, *, guest: bool) -> LakelogError:
+    name, folder = writer.writer_id, base_folder(writer.writer_id, writer.database)
+    if guest:
+        return epoch_changed_error(name, writer.database, folder)
+    why = f"its epoch would be {writer.epoch}, and files were written in epoch {begun.epoch}"
+    return fenced_error(name, why, folder)

@@ -1,0 +1,88 @@
+"""Options of `format("lakelog")`, for reading and for writing: texts, whatever they stand for.
+
+Values are never shown where they may be secrets.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def refuse_unknown(
+    options: Mapping[str, str], known: Sequence[str], what: str, also: Sequence[str] = ()
+) -> None:
+    """Refuse options that nobody looks at: a misspelt one would silently count for nothing.
+
+    What Spark adds itself has a dot in its name.
+
+    Args:
+        also: Further names that are known, and not told.
+    Raises:
+        UsageError: There is one.
+    """
+    names = {name.lower() for name in (*known, *also)}
+    for name in options:
+        if name.lower() not in names and "." not in name:
+            raise UsageError(
+                f"{what} has no option {name!r}",
+                key=name,
+                hint=f"It has: {', '.join(known)}; what opens the store goes into storageOptions",
+            )
+
+
+def need(options: Mapping[str, str], name: str, hint: str) -> str:
+    """The value of an option that has to be there.
+
+    Raises:
+        UsageError: It isn't.
+    """
+    value = options.get(name)
+    if not value:
+        raise UsageError(
+            f"format('lakelog') needs the option {name!r}", key=name, hint=f"Give it: {hint}"
+        )
+    return str(value)
+
+
+def names(text: str, option: str) -> list[str]:
+    """A JSON list of names.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise UsageError(
+            f"{option} is no JSON list of names: {text[:60]!r}",
+            key=option,
+            hint='Give it as ["hour", "temp"]',
+        )
+    return found
+
+
+def json_object(name: str, text: str) -> dict[str, Any]:
+    """What `open_catalog` takes, as JSON.
+
+    Raises:
+        UsageError: It is no JSON object.
+    """
+    try:
+        options = json.loads(text)
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        raise UsageError(
+            f"{name} is no JSON object",  # without its text, which holds secrets
+            key=name,
+            hint="Give it as json.dumps(...) of what open_catalog takes",
+        )
+    return options
