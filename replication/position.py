@@ -195,7 +195,10 @@ def _refuse_other(source: LogReader, listing: Listing, head: State) -> None:
     """
     assert head.log is not None
     where = f"{source.writer}/{source.database}"
-    digest = digest_at(source, head.log.incarnation, head.revision)
+    named = listing
+    if head.log.incarnation != listing.incarnation or head.revision not in listing.transactions:
+        named = source.names_at(head.log.incarnation, head.revision)
+    digest = digest_at(source, named, head.revision)
     if digest == head.digest:
         return
     if digest is not None:
@@ -218,12 +221,11 @@ def _refuse_other(source: LogReader, listing: Listing, head: State) -> None:
     )
 
 
-def digest_at(log: LogReader, incarnation: int, revision: int) -> bytes | None:
+def digest_at(log: LogReader, listing: Listing, revision: int) -> bytes | None:
     """The frame digest of a log's transaction; None if neither it nor its checkpoint is there.
 
-    Requests: 1 LIST, 1 GET.
+    Requests: 1 GET.
     """
-    listing = log.names_at(incarnation, revision)
     try:
         for item in listing.transactions.get(revision, ()):
             header = log.store.get(listing.key(item), start=0, end=HEADER_BYTES)
