@@ -175,6 +175,8 @@ def _destination(args: argparse.Namespace) -> Catalog:
 def _records(report: Report, *, planned: bool = False) -> Iterator[dict[str, Any]]:
     for log in report.logs:
         done = log.copied
+        if log.error is not None and not done.commits:
+            continue  # the error tells it
         yield {
             "database": log.plan.database,
             "writer": log.plan.writer,

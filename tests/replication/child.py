@@ -1,5 +1,5 @@
-"""A process that replicates until it is done or killed: `child.py SOURCE DESTINATION DELAY_S`, where
-each put waits a little, so that a death finds something under way."""
+"""A process that replicates until it is done or killed: `child.py SOURCE DESTINATION DELAY_S`.
+Each put waits a little, so that a death finds something under way."""
 
 from __future__ import annotations
 

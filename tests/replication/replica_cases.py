@@ -31,7 +31,7 @@ class Pair:
             raise error
         return report
 
-    def keys(self, end: str = "", world: World | None = None) -> list[str]:
+    def objects(self, end: str = "", world: World | None = None) -> list[str]:
         """Objects of the replica (or of another world)."""
         store = (world or self.copy).store
         return sorted(info.key for info in store.list("") if info.key.endswith(end))

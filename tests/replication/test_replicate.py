@@ -96,7 +96,7 @@ def test_deletes_columns_keys_and_files_of_others_come_through(pair):
         pq.write_table(pa.table({"id": [8], "m": [1.5]}), body)
         pair.source.store.put("oslo/weather/data/raw/x.parquet", body.getvalue().to_pybytes())
         commit(lambda tx: tx.add("u", "data/raw/x.parquet"))
-    assert [key for key in pair.keys(".deletes", pair.source)]
+    assert [key for key in pair.objects(".deletes", pair.source)]
     pair.replicate()
     pair.same(*tokens)
     for table in ("t", "u"):
@@ -125,7 +125,7 @@ def test_some_databases_and_writers(pair):
     with pair.source.catalog.writer("oslo", "other") as writer, writer.transaction() as tx:
         tx.write("t", pa.table({"n": [1]}))
     pair.replicate(databases=[D], writers=["bergen"])
-    assert {key.split("/")[0] for key in pair.keys()} == {"bergen"}
+    assert {key.split("/")[0] for key in pair.objects()} == {"bergen"}
     pair.replicate(databases=["other"])
     assert pair.copy.catalog.databases() == ["other", D]
     assert pair.copy.catalog.writers(D) == ["bergen"]
@@ -142,7 +142,7 @@ def test_a_plan_tells_and_does_nothing(pair):
     plan = plan_replication(pair.source.catalog, pair.copy.catalog)
     (log,) = plan.logs
     assert (log.plan.first, log.plan.last, log.plan.commits, log.plan.files) == (-1, 3, 4, 4)
-    assert not pair.keys()
+    assert not pair.objects()
     (done,) = pair.replicate().logs
     assert (done.copied.files, done.copied.size_bytes) == (log.plan.files, log.plan.size_bytes)
 
@@ -210,10 +210,10 @@ def test_a_destination_that_somebody_wrote_to_is_refused(pair, further):
     pair.replicate()
     pair.copy.write(99)
     written(pair, further)
-    before = pair.keys()
+    before = pair.objects()
     with pytest.raises(ReplicaDiverged):
         pair.replicate()
-    assert pair.keys() == before
+    assert pair.objects() == before
     assert 99 in pair.copy.rows()
 
 
@@ -268,13 +268,15 @@ def test_a_damaged_file_is_not_copied_and_what_came_before_is(pair, at):
     with pytest.raises(CorruptObject, match="Nothing of it was copied"):
         pair.replicate()
     assert pair.copy.token == good
-    assert not [key for key in pair.keys(".parquet") if key.endswith(path)]
+    assert not [key for key in pair.objects(".parquet") if key.endswith(path)]
 
 
 def test_a_damaged_transaction_stops_one_log_and_not_the_others(pair):
     written(pair, 2)
     written(pair, 2, "bergen")
-    (key,) = [k for k in pair.keys(".transaction", pair.source) if k.startswith("b") and "-1." in k]
+    (key,) = [
+        k for k in pair.objects(".transaction", pair.source) if k.startswith("b") and "-1." in k
+    ]
     flipped(pair.source.store, key, 100)
     report = replicate(pair.source.catalog, pair.copy.catalog)
     assert [type(log.error) for log in report.logs] == [CorruptObject, type(None)]
@@ -319,14 +321,14 @@ def half_copied(pair):
     report = replicate(pair.source.catalog, catalog, stop=stop)
     assert report.stopped
     assert not report.tokens
-    assert len(pair.keys(".parquet")) >= 2
+    assert len(pair.objects(".parquet")) >= 2
     return report
 
 
 def test_files_of_a_run_that_was_broken_off_are_not_fetched_again(pair):
     tokens = written(pair, 20)
     half_copied(pair)
-    there = len(pair.keys(".parquet"))
+    there = len(pair.objects(".parquet"))
     (log,) = pair.replicate().logs
     assert log.copied.files_there == there
     assert log.copied.files == 20 - there
@@ -364,7 +366,7 @@ def test_another_file_under_the_name_of_one_is_refused(pair):
     pair.copy.store.put(f"oslo/{D}/{path}", b"something else")
     with pytest.raises(ReplicaDiverged):
         pair.replicate()
-    assert not pair.keys(".transaction")
+    assert not pair.objects(".transaction")
 
 
 def test_two_replications_at_once_make_one_replica(pair):
@@ -424,7 +426,7 @@ def test_a_source_pruned_under_a_first_copy_is_copied_from_its_newer_checkpoint(
 def test_a_replica_is_pruned_collected_and_checkpointed_on_its_own(pair):
     tokens = written(pair, 20)
     pair.replicate()
-    assert pair.keys(".checkpoint"), "a replica has checkpoints of its own"
+    assert pair.objects(".checkpoint"), "a replica has checkpoints of its own"
     pair.copy.prune()
     pair.copy.gc()
     tokens += written(pair, 3)
