@@ -5,7 +5,8 @@ from __future__ import annotations
 from .follow import follow
 from .one_log import Copied
 from .position import LogPlan
-from .replicate import LogReport, Report, Told, plan_replication, replicate
+from .replicate import plan_replication, replicate
+from .reports import LogReport, Report, Told
 
 __all__ = [
     "Copied",

@@ -6,17 +6,17 @@ Source: docs/replication.md, "Following".
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StorageError
 from .replicate import replicate
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from ..catalog.catalog import Catalog
-    from .replicate import Report, Told
+    from .reports import Report, Told
 
 
 class FollowWarning(UserWarning):
@@ -29,17 +29,15 @@ def follow(
     *,
     stop: threading.Event,
     every_s: float = 10.0,
-    databases: Collection[str] | None = None,
-    writers: Collection[str] | None = None,
-    history: bool = True,
     progress: Callable[[Told], None] | None = None,
+    **options: Any,
 ) -> Iterator[Report]:
     """Replicate, again and again, writers and databases that come later too.
 
     Args:
         stop: Set it to end: what is under way is finished file by file, and the iterator ends.
         every_s: Seconds between the end of one round and the beginning of the next.
-        source, destination, databases, writers, history, progress: As for `replicate`.
+        source, destination, progress, options: As for `replicate`.
     Yields:
         The report of each round.
     Raises:
@@ -50,10 +48,7 @@ def follow(
     """
     while not stop.is_set():
         try:
-            report = replicate(
-                source, destination, databases=databases, writers=writers, history=history,
-                progress=progress, stop=stop,
-            )  # fmt: skip
+            report = replicate(source, destination, progress=progress, stop=stop, **options)
         except StorageError as error:
             _warn(error)
         else:

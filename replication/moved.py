@@ -6,60 +6,29 @@ Source: docs/replication.md.
 
 from __future__ import annotations
 
+import contextlib
 import math
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import footer_digest
 from ..catalog.format.deletes_object import bitmaps_of
 from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import segment_name
 from ..catalog.parallel import parallel
-from ..errors import CorruptObject, ObjectExists, ObjectNotFound, ReplicaDiverged
+from ..errors import CorruptObject, ObjectExists, ObjectNotFound
+from .checks import check_body, diverged
+from .threads import Room, Shared, Stopped, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ..store import Store
+    from ..store import ObjectInfo, Store
     from .needs import DataFile
 
 _T = TypeVar("_T")
-_R = TypeVar("_R")
 AT_ONCE: Final = 16
-MOST_BYTES: Final = 256 << 20  # in memory; a larger object goes alone
 _GUESS_BYTES: Final = 1 << 20  # of an object whose size the log doesn't say
-
-
-class Stopped(Exception):
-    """The caller wants no more."""
-
-
-@dataclass(slots=True)
-class Room:
-    """How many bytes may be in memory; safe for threads."""
-
-    most: int = MOST_BYTES
-    _used: int = 0
-    _free: threading.Condition = field(default_factory=threading.Condition)
-
-    def enter(self, size: int) -> int:
-        """Wait until so many bytes have room. What is larger than all of it waits for all."""
-        size = min(size, self.most)
-        with self._free:
-            while self._used + size > self.most:
-                self._free.wait()
-            self._used += size
-        return size
-
-    def leave(self, size: int) -> None:
-        """They are gone."""
-        with self._free:
-            self._used -= size
-            self._free.notify_all()
 
 
 @dataclass(slots=True)
@@ -102,19 +71,39 @@ class Mover:
         Requests: 1 GET and 1 PUT a file; with `look` 1 HEAD before, and for one that is there 1 GET
             of its footer instead.
         """
-        left = _Shared(iter(files))
+        return self._each(files, number, lambda file: self._one(folder, file, look=look), tell=tell)
+
+    def make_all(
+        self, items: Sequence[_T], make: Callable[[_T], tuple[int, bool]]
+    ) -> tuple[int, int, list[_T]]:
+        """Make and put files; `make` says of one how long it is, and whether it was put.
+
+        Returns:
+            How many were put, their bytes, and those that were there already.
+        """
+        return self._each(items, len(items), make)
+
+    def _each(
+        self,
+        items: Iterable[_T],
+        number: int,
+        bring: Callable[[_T], tuple[int, bool]],
+        *,
+        tell: bool = True,
+    ) -> tuple[int, int, list[_T]]:
+        left = Shared(iter(items))
         moved: list[int] = []
-        there: list[DataFile] = []
+        there: list[_T] = []
 
         def work(_: int) -> None:
-            while (file := left.take()) is not None:
+            while (found := left.take()) is not None:
                 try:
                     self._refuse_stopped()
-                    size, put = self._one(folder, file, look=look)
+                    size, put = bring(found[0])
                     if put:
                         moved.append(size)
                     else:
-                        there.append(file)
+                        there.append(found[0])
                     if tell:
                         self.tell(size)
                 except BaseException:
@@ -123,6 +112,25 @@ class Mover:
 
         together(work, range(min(AT_ONCE, number)), left.end)
         return len(moved), sum(moved), there
+
+    def put_made(self, key: str, body: bytes) -> bool:
+        """Put a file that was made here under a name that tells what is in it; whether it was put.
+        One that is there holds the same rows, perhaps written by another version of Arrow.
+
+        Requests: 1 PUT; 1 HEAD if it is there, and 1 PUT more if gc may be about to take it.
+        """
+        try:
+            info = self.destination.head(key)
+        except ObjectNotFound:
+            info = None
+        if info is None and self.exclusive:
+            with contextlib.suppress(ObjectExists):
+                self.destination.put(key, body, if_absent=True)
+                return True
+        if info is not None and self._since_s(info) < self.old_s:
+            return False
+        self.destination.put(key, body)
+        return True
 
     def _one(self, folder: str, file: DataFile, *, look: bool) -> tuple[int, bool]:
         """Bring one data file over; its size, and whether it was put: it may be there."""
@@ -188,6 +196,9 @@ class Mover:
                 raise diverged(f"{key} is another file there than the source's log says", key)
         except ObjectNotFound:
             return None
+        return self._since_s(info)
+
+    def _since_s(self, info: ObjectInfo) -> float:
         now = self.destination.server_time()
         if now is None or info.modified_at is None:
             return math.inf
@@ -217,93 +228,3 @@ class Mover:
     def _refuse_stopped(self) -> None:
         if self.is_stopped():
             raise Stopped
-
-
-def together(
-    work: Callable[[_T], _R], items: Sequence[_T], give_up: Callable[[], None]
-) -> list[_R]:
-    """`work` on all items at once, in threads.
-
-    Args:
-        give_up: Called when one fails, or the caller is interrupted: the others are to end soon,
-            for they are waited for.
-    """
-    if len(items) < 2:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(len(items), thread_name_prefix="lakelog-replicate") as pool:
-        try:
-            return list(pool.map(work, items))
-        except BaseException:
-            give_up()
-            raise
-
-
-class _Shared:
-    """Items that several threads take from."""
-
-    def __init__(self, items: Iterator[DataFile]) -> None:
-        self._items = items
-        self._lock = threading.Lock()
-        self._ended = False
-
-    def take(self) -> DataFile | None:
-        """The next one; None: there are no more."""
-        with self._lock:
-            return None if self._ended else next(self._items, None)
-
-    def end(self) -> None:
-        """Nobody gets another one."""
-        with self._lock:
-            self._ended = True
-
-
-def check_body(body: bytes, key: str, file: DataFile) -> None:
-    """Hold an object against what the log says of it, and a Parquet file's pages against their
-    checksums.
-
-    Raises:
-        CorruptObject: It is damaged, or another one.
-    """
-    if file.is_deletes:
-        bitmaps_of(body, key)
-        return
-    problem = ""
-    if len(body) != file.size_bytes:
-        problem = f"has {len(body):,} bytes, the log says {file.size_bytes:,}"
-    elif file.knows_footer and footer_digest(body[-file.footer_bytes :]) != file.footer_digest:
-        problem = "has another footer than the log says"
-    else:
-        problem = _damaged_pages(body)
-    if problem:
-        raise CorruptObject(
-            f"{key} {problem}",
-            key=key,
-            hint="Nothing of it was copied. Restore the file at the source, or take it out of its "
-            "table there; `lakelog doctor` looks for more",
-        )
-
-
-def _damaged_pages(body: bytes) -> str:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_metadata(pa.BufferReader(body))
-        found = damaged_column(BytesIO(body), metadata)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        return f"is no sound Parquet file: {error}"
-    if found is None:
-        return ""
-    return (
-        f"is damaged: a page of column {found[0]!r} in row group {found[1]} is not its checksum's"
-    )
-
-
-def diverged(what: str, key: str) -> ReplicaDiverged:
-    """The error for a destination that isn't a copy of the source's log."""
-    return ReplicaDiverged(
-        what,
-        key=key,
-        hint="Nothing there was changed. A replica is written by replication alone: replicate into "
-        "another place, or remove the log there first if its commits are not wanted",
-    )

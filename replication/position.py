@@ -15,7 +15,7 @@ from ..catalog.log.listing import fork_error
 from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_folder import PAUSE_S
 from ..errors import MissingTransaction, ObjectNotFound, SnapshotPruned
-from .moved import diverged
+from .checks import diverged
 
 if TYPE_CHECKING:
     from ..catalog.format.names import LogObject

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.catalog import Catalog, open_catalog
@@ -18,80 +18,21 @@ from ..catalog.parallel import parallel
 from ..catalog.read.log_reader import LogReader
 from ..errors import LakelogError, ObjectNotFound, UsageError, WriterNotFound
 from ..store import probe
-from .moved import Mover, Room, Stopped, together
+from .moved import Mover
 from .one_log import Copied, OneLog
 from .position import LogPlan, Position, find_position, plan_of
+from .reports import LogReport, Report, Told
+from .selected import Difference, Selected, open_selected
+from .selection import Selection
+from .threads import Room, Stopped, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from ..catalog.log.state import State
 
 LOGS_AT_ONCE: Final = 4
 _TRIES: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class LogReport:
-    """What became of one log.
-
-    Attributes:
-        plan: What was to be done.
-        copied: What was done.
-        revision: The replica's newest revision after; -1: none.
-        error: Why it went no further; None: it is where it was to be.
-    """
-
-    plan: LogPlan
-    copied: Copied
-    revision: int
-    error: LakelogError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a replication did.
-
-    Attributes:
-        logs: Log by log, sorted by database and writer.
-        tokens: By database the cut that the destination now has whole: its token reads the same
-            rows at both ends. Databases of which a log failed have none.
-        stopped: Whether the caller wanted no more before all was done.
-    """
-
-    logs: tuple[LogReport, ...]
-    tokens: dict[str, str]
-    stopped: bool = False
-
-    @property
-    def errors(self) -> list[LakelogError]:
-        """What went wrong."""
-        return [log.error for log in self.logs if log.error is not None]
-
-
-@dataclass(slots=True)
-class Told:
-    """How far a replication is. Safe for threads.
-
-    Attributes:
-        files, size_bytes: Data files that are to be there, and their bytes.
-        files_done, bytes_done: Those that are.
-    """
-
-    progress: Callable[[Told], None] | None
-    files: int = 0
-    size_bytes: int = 0
-    files_done: int = 0
-    bytes_done: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def one(self, size_bytes: int) -> None:
-        """One more data file is there."""
-        with self._lock:
-            self.files_done += 1
-            self.bytes_done += size_bytes
-            if self.progress is not None:
-                self.progress(self)
 
 
 def replicate(
@@ -100,6 +41,9 @@ def replicate(
     *,
     databases: Collection[str] | None = None,
     writers: Collection[str] | None = None,
+    tables: Collection[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
     history: bool = True,
     progress: Callable[[Told], None] | None = None,
     stop: threading.Event | None = None,
@@ -109,6 +53,8 @@ def replicate(
     Args:
         source, destination: Catalogs, or their URLs.
         databases, writers: Only these; None: all.
+        tables: Of one database: only these tables, in logs of the destination's own.
+        columns, where: Of one table: only these columns; only rows that meet this predicate.
         history: A log that is new to the destination begins with all that the source retains; else
             with its newest checkpoint.
         progress: Told after each data file.
@@ -123,17 +69,25 @@ def replicate(
         find out what the destination can do.
     """
     places = _Places(_opened(source), _opened(destination), history=history)
+    failed = threading.Event()
+
+    def is_stopped() -> bool:
+        return failed.is_set() or (stop is not None and stop.is_set())
+
+    selection = _selection(tables, columns, where)
+    if selection is not None:
+        one_round, differences = places.round_of(databases, writers, selection)
+        return _selected(
+            places, one_round, differences, progress=progress, is_stopped=is_stopped, failed=failed
+        )
     found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
     told = Told(
         progress, sum(one.plan.files for one in found), sum(one.plan.size_bytes for one in found)
     )
-    room, failed = Room(), threading.Event()
+    room = Room()
     todo = [one for one in found if one.error is None and not one.plan.is_done]
     exclusive = places.prepare(todo)
     old_s = places.destination.margins.file_age_limit_s
-
-    def is_stopped() -> bool:
-        return failed.is_set() or (stop is not None and stop.is_set())
 
     def work(one: _Found) -> tuple[LogReport, State | None, bool]:
         stores = places.source.store, places.destination.store
@@ -144,7 +98,8 @@ def replicate(
     for low in range(0, len(found), LOGS_AT_ONCE):
         done += together(work, found[low : low + LOGS_AT_ONCE], failed.set)
     logs = tuple(report for report, _, _ in done)
-    return Report(logs, _tokens(done), any(stopped for _, _, stopped in done))
+    tokens = _tokens(done)
+    return Report(logs, tokens, tokens, any(stopped for _, _, stopped in done))
 
 
 def plan_replication(
@@ -153,6 +108,9 @@ def plan_replication(
     *,
     databases: Collection[str] | None = None,
     writers: Collection[str] | None = None,
+    tables: Collection[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
     history: bool = True,
 ) -> Report:
     """What `replicate` would do, and how far the replica is. Nothing is written.
@@ -161,10 +119,57 @@ def plan_replication(
     Requests: for each log 2 LIST, and as reading both its newest states.
     """
     places = _Places(_opened(source), _opened(destination), history=history)
+    selection = _selection(tables, columns, where)
+    if selection is not None:
+        one_round, differences = places.round_of(databases, writers, selection)
+        return Report(tuple(map(one_round.told, differences)), {}, {})
     found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
-    return Report(
-        tuple(LogReport(one.plan, Copied(), one.plan.first, one.error) for one in found), {}
-    )
+    logs = (LogReport(one.plan, Copied(), one.plan.first, one.error) for one in found)
+    return Report(tuple(logs), {}, {})
+
+
+def _selection(
+    tables: Collection[str] | None, columns: Sequence[str] | None, where: str | None
+) -> Selection | None:
+    if tables is None and columns is None and where is None:
+        return None
+    if isinstance(tables, str) or isinstance(columns, str):
+        raise UsageError("Tables and columns are lists of names")
+    chosen = None if columns is None else tuple(columns)
+    return Selection(tuple(tables or ()), chosen, where)
+
+
+def _selected(
+    places: _Places,
+    one_round: Selected,
+    found: list[Difference | LogReport],
+    *,
+    progress: Callable[[Told], None] | None,
+    is_stopped: Callable[[], bool],
+    failed: threading.Event,
+) -> Report:
+    """A round that replicates tables."""
+    todo = [one for one in found if isinstance(one, Difference)]
+    exclusive = any(not one.is_none for one in todo) and places.exclusive(todo[0].writer)
+    told = Told(
+        progress, sum(len(one.made) for one in todo),
+        sum(one_round.plan_of(one).size_bytes for one in todo),
+    )  # fmt: skip
+    stores = places.source.store, places.destination.store
+    old_s = places.destination.margins.file_age_limit_s
+    mover = Mover(*stores, exclusive, is_stopped, told.one, old_s)
+
+    def work(one: Difference | LogReport) -> tuple[LogReport, bool]:
+        return (one, False) if isinstance(one, LogReport) else one_round.apply(one, mover)
+
+    done = []
+    for low in range(0, len(found), LOGS_AT_ONCE):
+        done += together(work, found[low : low + LOGS_AT_ONCE], failed.set)
+    stopped = any(stopped for _, stopped in done)
+    logs = tuple(report for report, _ in done)
+    if stopped or any(log.error for log in logs):
+        return Report(logs, {}, {}, stopped)
+    return Report(logs, *one_round.tokens(logs), stopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,17 @@ class _Places:
             )
         return [pair for pair in found if writers is None or pair[1] in writers]
 
+    def round_of(
+        self,
+        databases: Collection[str] | None,
+        writers: Collection[str] | None,
+        selection: Selection,
+    ) -> tuple[Selected, list[Difference | LogReport]]:
+        """A round that replicates tables, and what is to be done in it."""
+        self.logs(databases, writers)  # raises if there is no such writer
+        found = open_selected(self.source, self.destination, databases, selection)
+        return found, found.differences(writers)
+
     def look(self, log: tuple[str, str]) -> _Found:
         """Where one log stands."""
         database, writer = log
@@ -219,7 +235,11 @@ class _Places:
             return False
         if any(one.plan.first < 0 for one in todo):
             refuse_nested(self.destination.store)
-        return probe(self.destination.store, f"{todo[0].plan.writer}/").put_if_absent
+        return self.exclusive(todo[0].plan.writer)
+
+    def exclusive(self, writer: str) -> bool:
+        """Whether the destination has put-if-absent."""
+        return probe(self.destination.store, f"{writer}/").put_if_absent
 
     def copy(self, one: _Found, mover: Mover) -> tuple[LogReport, State | None, bool]:
         """Copy one log; what became of it, its newest state, and whether it was told to stop."""

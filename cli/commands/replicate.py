@@ -64,6 +64,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--writer", metavar="WRITER", action="append", help="only this one's logs; may be repeated"
     )
     parser.add_argument(
+        "--table",
+        metavar="TABLE",
+        action="append",
+        help="only this table of one database, in logs of the destination's own; may be repeated",
+    )
+    parser.add_argument(
+        "-c",
+        "--columns",
+        metavar="A,B,C",
+        type=lambda text: [name.strip() for name in text.split(",")],
+        help="with one --table: only these columns",
+    )
+    options.add_where(parser, "with one --table: only rows that meet it")
+    parser.add_argument(
         "--no-history",
         action="store_true",
         help="a log that is new to the replica begins with the source's newest checkpoint instead "
@@ -160,6 +174,9 @@ def _wanted(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "databases": args.database,
         "writers": args.writer,
+        "tables": args.table,
+        "columns": args.columns,
+        "where": args.where,
         "history": not args.no_history,
     }
 

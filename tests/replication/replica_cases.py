@@ -46,6 +46,15 @@ class Pair:
                 assert found[0] == found[1]
 
 
+def written(pair, count, writer="oslo"):
+    """So many commits; the token after each."""
+    tokens = []
+    for number in range(count):
+        pair.source.write(number, number + 1, writer=writer)
+        tokens.append(pair.source.token)
+    return tokens
+
+
 def _facts(snapshot: Any, table: str) -> tuple[Any, ...]:
     """Schema, files and rows; their order follows the checkpoints, which are each end's own."""
     files = snapshot.files(table, details=True).drop_columns(["url"]).sort_by("path")
