@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.format.names import base_folder, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.log.features import check_writer_features
-from ..catalog.log.replay import apply
+from ..catalog.log.replay import apply, check_link
 from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.read.log_reader import CheckpointWarning
 from ..errors import ForeignLog, LakelogError, ObjectNotFound, UnsupportedFeature
@@ -159,9 +159,10 @@ class OneLog:
         self._refuse_stale()
         state = self.position.state
         for transaction, body in some:
-            apply(state, transaction)  # raises if it isn't the next one
-            check_writer_features(state)
+            check_link(state, transaction)
             self.mover.put(transaction.key, body)
+            apply(state, transaction)
+            check_writer_features(state)
             self.copied.commits += 1
             self._look = False  # what a run before had brought was for the first range
             state.tail.clear()

@@ -30,6 +30,9 @@ times, same rows; a token of one reads the same in the other. Every object is he
 digest before it is put. Nothing is deleted, and a destination in which anybody else has committed
 is refused.
 
+--table, with --columns and --where for one table, copies a part of a database instead, into logs of
+the destination's own: a commit in each for each round, whose summary names the source's cut.
+
 --plan tells how far the replica is and what would be copied. --follow goes on until it is
 interrupted, or told to terminate."""
 EXAMPLES: Final = """
@@ -37,6 +40,7 @@ lakelog replicate s3://lake/catalog s3://other-region/catalog
 lakelog replicate ./catalog /mnt/backup/catalog --database weather --plan
 lakelog replicate s3://lake/catalog ./copy --writer EWR --no-history
 lakelog replicate ./catalog s3://lake/copy --follow --every 30
+lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where "temp > 90"
 """
 ENVIRONMENT: Final = "LAKELOG_DESTINATION_OPTIONS"
 _COLUMNS: Final = (

@@ -53,6 +53,18 @@ def test_some_writers_only(lake, capsys):
     assert "nobody" in capsys.readouterr().err
 
 
+def test_some_rows_of_a_table(lake, capsys):
+    words = ["replicate", "lake", "part", "--table", "t", "--where", "n > 0", "-c", "n"]
+    assert main([*words, "--plan"]) == 0
+    assert "PLAN" in capsys.readouterr().err
+    assert main(words) == 0
+    part = lakelog.open_catalog("part")
+    assert sorted(part.snapshot(D).to_arrow("t")["n"].to_pylist()) == [1, 1, 2, 2]
+    assert part.snapshot(D).token in capsys.readouterr().out
+    assert main(["replicate", "lake", "part", "--where", "n > 0"]) == 2
+    assert main(["replicate", "lake", "part", "--table", "nothing"]) == 3
+
+
 def test_what_fails_for_one_log_keeps_no_other_from_its_turn(lake, capsys):
     with lakelog.open_catalog("copy").writer("bergen", D) as writer, writer.transaction() as tx:
         tx.write("t", pa.table({"n": [1]}))

@@ -19,6 +19,7 @@ import plants_keys
 import plants_operations
 import plants_read
 import plants_rebuild
+import plants_replication
 import plants_rows
 import plants_spark
 import plants_store
@@ -38,6 +39,7 @@ PARTS = (
     plants_keys,
     plants_read,
     plants_rebuild,
+    plants_replication,
     plants_rows,
     plants_spark,
     plants_store,

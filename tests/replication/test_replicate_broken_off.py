@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
+from followed import BreakingStore
 from lakelog.errors import ReplicaDiverged
 from lakelog.gc import execute_gc, plan_gc
+from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.replication import replicate
+from lakelog.store import probe
 from lakelog.testing.doubles import PassingStore
 from replica_cases import D, Pair, written
 
@@ -82,6 +85,63 @@ def test_old_files_of_a_run_that_was_broken_off_are_made_young_again(pair):
         assert info.modified_at == begun
     pair.clock.now_s += 9 * DAY_S
     execute_gc(pair.copy.catalog, plan_gc(pair.copy.catalog, "oslo", D))
+    pair.same(*tokens)
+
+
+@pytest.mark.parametrize("begins", ["with revision 0", "with a checkpoint", "rebuilt"])
+def test_broken_off_after_any_put_it_is_a_replica_and_goes_on(pair, begins):
+    tokens = written(pair, 2)
+    with pair.source.writer() as writer, writer.transaction() as tx:
+        tx.delete("hourly", "n = 1", mode="rows")
+    tokens.append(pair.source.token)
+    if begins == "with a checkpoint":
+        pair.source.prune()
+    elif begins == "rebuilt":
+        pair.clock.now_s += 60
+        execute_rebuild(pair.source.catalog, plan_rebuild(pair.source.catalog, "oslo", D))
+    tokens = [pair.source.token] if begins != "with revision 0" else tokens
+    tokens += written(pair, 2)
+    for puts in range(100):
+        pair.copy = pair.world()
+        catalog = pair.copy.catalog
+        probe(catalog.store, "oslo/")
+        catalog.store = BreakingStore(pair.copy.store, puts)
+        catalog.store.probed = pair.copy.store.probed
+        report = replicate(pair.source.catalog, catalog)
+        if not report.errors:
+            break
+        revision = report.logs[0].revision
+        if revision >= 0 and begins == "with revision 0":
+            pair.same(*tokens[: revision + 1])
+            assert pair.copy.catalog.snapshot(D).cut.revisions == {"oslo": revision}
+        elif revision >= 0 and pair.objects(".checkpoint"):
+            assert pair.copy.rows()
+        pair.replicate()
+        pair.same(*tokens)
+    assert 5 < puts < 99
+
+
+class TakingStore(PassingStore):
+    """Before the first transaction is put, gc takes a file that was there for long."""
+
+    def put(self, key, body, *, if_absent=False):
+        if key.endswith(".transaction") and self.taken:
+            self.inner.delete([self.taken.pop()])
+        super().put(key, body, if_absent=if_absent)
+
+    def server_time(self):
+        return self.inner.server_time()
+
+
+def test_a_file_that_was_there_and_is_taken_before_its_commit_is_put_again(pair):
+    tokens = written(pair, 20)
+    half_copied(pair)
+    (taken, *_) = pair.objects(".parquet")
+    catalog = pair.copy.catalog
+    catalog.store = TakingStore(pair.copy.store)
+    catalog.store.taken = [taken]
+    assert not replicate(pair.source.catalog, catalog).errors
+    assert not catalog.store.taken
     pair.same(*tokens)
 
 
