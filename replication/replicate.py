@@ -76,10 +76,17 @@ def replicate(
 
     selection = _selection(tables, columns, where)
     if selection is not None:
-        one_round, differences = places.round_of(databases, writers, selection)
-        return _selected(
-            places, one_round, differences, progress=progress, is_stopped=is_stopped, failed=failed
-        )
+        for attempt in range(_TRIES):
+            one_round, differences = places.round_of(databases, writers, selection)
+            report = _selected(
+                places, one_round, differences,
+                progress=progress, is_stopped=is_stopped, failed=failed,
+            )  # fmt: skip
+            # Collected at the source since we looked? Then there is a newer cut.
+            lost = any(isinstance(error, ObjectNotFound) for error in report.errors)
+            if not lost or attempt == _TRIES - 1 or not one_round.is_outdated():
+                break
+        return report
     found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
     told = Told(
         progress, sum(one.plan.files for one in found), sum(one.plan.size_bytes for one in found)

@@ -137,6 +137,13 @@ class Selected:
             found.gone += [(table, path) for path in sorted(live - own.keys())]
         return found
 
+    def is_outdated(self) -> bool:
+        """Whether the source has gone on since.
+
+        Requests: those of `Snapshot.refresh`.
+        """
+        return self.snapshot.refresh() is not self.snapshot
+
     def plan_of(self, one: Difference) -> LogPlan:
         """The difference, counted."""
         first = one.state.revision

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 from followed import BreakingStore
-from lakelog.errors import ReplicaDiverged
+from lakelog.errors import ReplicaDiverged, SnapshotPruned
 from lakelog.gc import execute_gc, plan_gc
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.replication import replicate
-from lakelog.store import probe
+from lakelog.store import WideStore, probe
 from lakelog.testing.doubles import PassingStore
 from replica_cases import D, Pair, written
 
@@ -179,13 +179,19 @@ class PruningStore(PassingStore):
         self.act, self.lock = act, threading.Lock()
 
     def get(self, key, *, start=None, end=None):
-        with self.lock:
-            act, self.act = self.act, None
-            if not key.endswith(".parquet"):
-                self.act = act
-            elif act is not None:
-                act()
+        self.before(key)
         return super().get(key, start=start, end=end)
+
+    def open_input(self, key, *, size_bytes=None):
+        self.before(key)
+        return super().open_input(key, size_bytes=size_bytes)
+
+    def before(self, key):
+        with self.lock:
+            act = self.act
+            if key.endswith(".parquet") and act is not None:
+                self.act = None
+                act()
 
 
 def test_a_source_pruned_under_a_first_copy_is_copied_from_its_newer_checkpoint(pair):
@@ -205,6 +211,44 @@ def test_a_source_pruned_under_a_first_copy_is_copied_from_its_newer_checkpoint(
     assert not report.errors
     assert pair.copy.rows() == [7]
     pair.same(pair.source.token)
+
+
+def test_a_source_pruned_under_a_later_copy_says_so(pair):
+    tokens = written(pair, 2)
+    pair.replicate()
+    path = pair.source.write(5)
+    pair.source.take_out(path)
+
+    def act():
+        pair.source.write(7)
+        pair.source.prune()
+        pair.clock.now_s += 9 * DAY_S
+        assert pair.source.gc().deleted_objects
+
+    source = pair.source.catalog
+    source.store = PruningStore(pair.source.store, act)
+    with pytest.raises(SnapshotPruned, match="has pruned"):
+        raise replicate(source, pair.copy.catalog).errors[0]
+    assert pair.copy.token == tokens[-1]
+
+
+@pytest.mark.parametrize("where", [None, "n >= 0"])
+def test_a_source_collected_under_a_copy_of_a_part_is_copied_at_its_newer_cut(pair, where):
+    paths = [pair.source.write(number) for number in range(3)]
+
+    def act():
+        pair.source.take_out(*paths)
+        pair.source.write(7)
+        pair.source.prune()
+        pair.clock.now_s += 9 * DAY_S
+        assert pair.source.gc().deleted_objects
+
+    source = pair.source.catalog
+    source.wide = WideStore(PruningStore(pair.source.store, act))
+    report = replicate(source, pair.copy.catalog, tables=["hourly"], where=where)
+    assert not report.errors
+    assert pair.copy.rows() == [7]
+    assert report.source_tokens == {D: pair.source.token}
 
 
 def test_a_replica_is_pruned_collected_and_checkpointed_on_its_own(pair):
