@@ -266,6 +266,11 @@ class PlanOutdated(ConflictError):
     """The store changed since the plan was made, in a way that voids it."""
 
 
+class ReplicaDiverged(ConflictError):
+    """The destination of a replication holds a log that is no copy of the source's: somebody wrote
+    there, or to a source that was set back."""
+
+
 class SchemaConflict(ConflictError):
     """Files of one table have types that no safe widening unites. `writers` names whose."""
 

@@ -22,6 +22,7 @@ QUICK = {
     "checkpoint.py": [
         *("--files", "10000", "--commits", "100", "--onto", "10000"),
     ],
+    "replicate.py": ["--sizes", "16x1", "100x0.01", "--where", "local"],
     "restore.py": ["--files", "1000", "--rounds", "2"],
     "writes.py": ["--writes", "200", "--peer-limit", "5", "--where", "local"],
     "writers.py": ["--writers", "20", *LOCAL],

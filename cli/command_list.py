@@ -74,6 +74,7 @@ COMMANDS: Final = (
     Entry("checkpoint", "write a checkpoint, so that opening stays quick", "Maintain"),
     Entry("prune", "forget old history", "Maintain"),
     Entry("gc", "delete data files that no retained revision needs", "Maintain"),
+    Entry("replicate", "bring a copy of a catalog up to date, once or again and again", "Maintain"),
     Entry("adopt-name", "give a log that was copied or renamed its new name", "Maintain"),
     Entry("rebuild", "make a lost log again from the footers of the data files", "Maintain"),
 )

@@ -104,6 +104,11 @@ def begin() -> Redactor:
     return _Command.redact
 
 
+def learn_secrets(options: Mapping[str, Any]) -> None:
+    """Hide the values of further storage options in all that is told from now on."""
+    _Command.redact.learn(options)
+
+
 def be_quiet(quiet: bool) -> None:
     """Whether errors alone are told: no warnings, no progress."""
     _Command.quiet = quiet

@@ -216,9 +216,12 @@ def location_options(environment: Mapping[str, str] = os.environ) -> dict[str, d
 
 
 def storage_options(
-    given: Sequence[str], environment: Mapping[str, str] = os.environ
+    given: Sequence[str], environment: Mapping[str, str] = os.environ, *, name: str = ENVIRONMENT
 ) -> dict[str, Any]:
     """The storage options: those of the environment, then those of `--option` over them.
+
+    Args:
+        name: The variable of the environment.
 
     No value is ever part of an error here: it may be a secret.
 
@@ -226,7 +229,7 @@ def storage_options(
         UsageError: Not KEY=VALUE, or the environment's is not a JSON object.
     """
     options: dict[str, Any] = {}
-    text = environment.get(ENVIRONMENT, "").strip()
+    text = environment.get(name, "").strip()
     if text:
         try:
             found = json.loads(text)
@@ -234,7 +237,7 @@ def storage_options(
             found = None
         if not isinstance(found, dict):
             raise UsageError(
-                f"{ENVIRONMENT} is not a JSON object",
+                f"{name} is not a JSON object",
                 hint='Its form is {"endpoint_url": "...", "key": "...", "secret": "..."}',
             )
         options = found

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from ..catalog.ambient import SYSTEM
 from .errors import is_quiet
@@ -55,15 +55,18 @@ class Progress:
         self.step(done - self._done)
 
     def _show(self) -> None:
-        of = "" if self._total is None else f" of {count(self._total)}"
-        text = f"lakelog: {self._what}: {count(self._done)}{of}"
+        text = f"lakelog: {self._what}: {self._text()}"
         if self._line:
             tell("\r" + text.ljust(self._shown))
             self._shown = len(text)
         else:
             tell(text + "\n")
 
-    def __enter__(self) -> Progress:
+    def _text(self) -> str:
+        of = "" if self._total is None else f" of {count(self._total)}"
+        return f"{count(self._done)}{of}"
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -37,21 +37,39 @@ def check_pages(store: Store, part: FilePart, columns: Collection[str]) -> Any:
     """
     with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
         metadata = footer_of(source, part)
-        block = memoryview(bytearray(_BLOCK_BYTES))
-        for group in range(metadata.num_row_groups):
-            for column in range(metadata.num_columns):
-                chunk = metadata.row_group(group).column(column)
-                if chunk.path_in_schema not in columns:
-                    continue
-                first = _first_byte(chunk)
-                if not _Chunk(source, first + chunk.total_compressed_size, block).is_sound(first):
-                    raise CorruptObject(
-                        f"{part.key} is damaged: a page of column {chunk.path_in_schema!r} in row "
-                        f"group {group} doesn't have its checksum",
-                        key=part.key,
-                        hint="Restore the file from a copy, or read a point in time without it",
-                    )
+        found = damaged_column(source, metadata, columns)
+        if found is not None:
+            raise CorruptObject(
+                f"{part.key} is damaged: a page of column {found[0]!r} in row group {found[1]} "
+                "doesn't have its checksum",
+                key=part.key,
+                hint="Restore the file from a copy, or read a point in time without it",
+            )
     return metadata
+
+
+def damaged_column(
+    source: Any, metadata: Any, columns: Collection[str] | None = None
+) -> tuple[str, int] | None:
+    """The first column chunk of which a page doesn't have its checksum.
+
+    Args:
+        source: The open file.
+        metadata: Its own.
+        columns: Only these leaves, by their paths; None: all.
+    Returns:
+        The leaf and the row group; None: there is none.
+    """
+    block = memoryview(bytearray(_BLOCK_BYTES))
+    for group in range(metadata.num_row_groups):
+        for column in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(column)
+            if columns is not None and chunk.path_in_schema not in columns:
+                continue
+            first = _first_byte(chunk)
+            if not _Chunk(source, first + chunk.total_compressed_size, block).is_sound(first):
+                return chunk.path_in_schema, group
+    return None
 
 
 def _first_byte(chunk: Any) -> int:

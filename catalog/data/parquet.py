@@ -194,6 +194,29 @@ def encode_files(
         number, meta = number + 1, replace(meta, replaces=())  # each removal is named once
 
 
+def write_rows(rows: pa.RecordBatchReader) -> bytes:
+    """One Parquet file of some rows, or of none, which says nothing of any log.
+
+    As in lakelog's own files, pages have checksums, and floats no statistics: bounds in Parquet
+    ignore NaN.
+    """
+    import pyarrow.parquet as pq
+
+    schema, sink = rows.schema.remove_metadata(), pa.BufferOutputStream()
+    schema = pa.schema([field.remove_metadata() for field in schema])
+    with pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        write_page_checksum=True,
+        write_statistics=_without_floats(schema),
+    ) as writer:
+        for group in row_groups(iter(rows)):
+            writer.write_table(group.cast(schema), row_group_size=max(1, group.num_rows))
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
 def _without_floats(schema: pa.Schema) -> bool | list[str]:
     """What `write_statistics` of Arrow's writer takes: the leaves that aren't floats, as Parquet
     names them."""

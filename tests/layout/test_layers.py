@@ -1,4 +1,5 @@
-"""Who may know whom: cli, spark -> gc, rebuild -> plans -> catalog -> store; and a pure core."""
+"""Who may know whom: cli, spark -> gc, rebuild, replication -> plans -> catalog -> store; and a
+pure core."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ RANKS = {
     "plans": 3,
     "gc": 4,
     "rebuild": 4,
+    "replication": 4,
     "spark": 5,
     "cli": 6,
     "testing": 7,

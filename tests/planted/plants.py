@@ -20,6 +20,7 @@ import plants_operations
 import plants_others
 import plants_read
 import plants_rebuild
+import plants_replication
 import plants_rows
 import plants_spark
 import plants_store
@@ -40,6 +41,7 @@ PARTS = (
     plants_keys,
     plants_read,
     plants_rebuild,
+    plants_replication,
     plants_rows,
     plants_spark,
     plants_store,

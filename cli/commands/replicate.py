@@ -1,0 +1,251 @@
+"""`lakelog replicate`: bring a copy of a catalog up to date, once or again and again."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import LakelogError, UsageError
+from .. import options, output
+from ..errors import learn_secrets, note_error
+from ..opening import open_catalog
+from ..output import Column
+from ..rate import RateProgress
+from ..streams import tell
+from ..text import many, size
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from ...catalog.catalog import Catalog
+    from ...replication import Report
+
+DESCRIPTION: Final = """\
+Copy the logs of a catalog, with the data files that they name, into another place, and go on where
+the last run ended, whatever ended it. The replica's commits are the source's: same revisions, same
+times, same rows; a token of one reads the same in the other. Every object is held against its
+digest before it is put. Nothing is deleted, and a destination in which anybody else has committed
+is refused.
+
+--table, with --columns and --where for one table, copies a part of a database instead, into logs of
+the destination's own: a commit in each for each round, whose summary names the source's cut.
+
+--plan tells how far the replica is and what would be copied. --follow goes on until it is
+interrupted, or told to terminate."""
+EXAMPLES: Final = """
+lakelog replicate s3://lake/catalog s3://other-region/catalog
+lakelog replicate ./catalog /mnt/backup/catalog --database weather --plan
+lakelog replicate s3://lake/catalog ./copy --writer EWR --no-history
+lakelog replicate ./catalog s3://lake/copy --follow --every 30
+lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where "temp > 90"
+"""
+ENVIRONMENT: Final = "LAKELOG_DESTINATION_OPTIONS"
+_COLUMNS: Final = (
+    Column("database"),
+    Column("writer"),
+    Column("from_revision", "FROM", style="count"),
+    Column("to_revision", "TO", style="count"),
+    Column("commits", style="count"),
+    Column("files", style="count"),
+    Column("size_bytes", "SIZE", style="size"),
+    Column("files_there", style="count", shown=False),
+    Column("files_elsewhere", style="count", shown=False),
+    Column("token", shown=False),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    options.add_url(parser)
+    parser.add_argument("destination", metavar="DESTINATION", help="where the replica is to be")
+    parser.add_argument(
+        "--database", metavar="DATABASE", action="append", help="only this one; may be repeated"
+    )
+    parser.add_argument(
+        "--writer", metavar="WRITER", action="append", help="only this one's logs; may be repeated"
+    )
+    parser.add_argument(
+        "--table",
+        metavar="TABLE",
+        action="append",
+        help="only this table of one database, in logs of the destination's own; may be repeated",
+    )
+    parser.add_argument(
+        "-c",
+        "--columns",
+        metavar="A,B,C",
+        type=lambda text: [name.strip() for name in text.split(",")],
+        help="with one --table: only these columns",
+    )
+    options.add_where(parser, "with one --table: only rows that meet it")
+    parser.add_argument(
+        "--no-history",
+        action="store_true",
+        help="a log that is new to the replica begins with the source's newest checkpoint instead "
+        "of all that the source retains",
+    )
+    parser.add_argument(
+        "--plan", action="store_true", help="tell what would be copied, and copy nothing"
+    )
+    parser.add_argument(
+        "--follow", action="store_true", help="go on with what comes, until interrupted"
+    )
+    parser.add_argument(
+        "--every",
+        metavar="SECONDS",
+        type=options.positive,
+        default=10.0,
+        help="with --follow: wait so long between two looks (default 10)",
+    )
+    parser.add_argument(
+        "--destination-option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a storage option of the destination, as --option is one of the source; "
+        f"{ENVIRONMENT} takes a JSON object. Without either the source's are taken",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replicate, and print what was done."""
+    from ...replication import plan_replication
+
+    if args.plan and args.follow:
+        raise UsageError("--plan and --follow don't go together", hint="Leave one of them out")
+    source, destination = open_catalog(args), _destination(args)
+    if args.plan:
+        with RateProgress("looking"):
+            report = plan_replication(source, destination, **_wanted(args))
+        code = _print(args, report, planned=True)
+        sys.stdout.flush()
+        if any(not log.plan.is_done for log in report.logs):
+            tell("\nPLAN: nothing was copied; leave out --plan\n")
+        return code
+    with _Signals() as stop:
+        if args.follow:
+            return _follow(args, source, destination, stop)
+        report = _once(args, source, destination, stop)
+        if report.stopped:
+            raise KeyboardInterrupt
+    return _print(args, report)
+
+
+def _once(
+    args: argparse.Namespace, source: Catalog, destination: Catalog, stop: threading.Event
+) -> Report:
+    from ...replication import replicate
+
+    with RateProgress("replicating") as progress:
+        return replicate(source, destination, **_wanted(args), progress=progress.told, stop=stop)
+
+
+def _follow(
+    args: argparse.Namespace, source: Catalog, destination: Catalog, stop: threading.Event
+) -> int:
+    """Round after round; a row for each log in which something came."""
+
+    def records() -> Iterator[dict[str, Any]]:
+        from ...replication import follow
+
+        with RateProgress("replicating") as progress:
+            for report in follow(
+                source, destination, stop=stop, every_s=args.every, **_wanted(args),
+                progress=progress.told,
+            ):  # fmt: skip
+                for record in _records(report):
+                    if record["commits"] or record["files"]:
+                        yield record
+                        sys.stdout.flush()
+
+    if args.output != "text":
+        output.rows(args.output, _COLUMNS, records())
+        return 0
+    for one in records():
+        begun = "" if one["from_revision"] is None else f"{one['from_revision']} to "
+        output.line(
+            f"{one['writer']}/{one['database']}: {begun}{one['to_revision']}, "
+            f"{many(one['commits'], 'commit')}, {many(one['files'], 'file')}, "
+            f"{size(one['size_bytes'])}"
+        )
+    return 0
+
+
+def _wanted(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "databases": args.database,
+        "writers": args.writer,
+        "tables": args.table,
+        "columns": args.columns,
+        "where": args.where,
+        "history": not args.no_history,
+    }
+
+
+def _destination(args: argparse.Namespace) -> Catalog:
+    from ...catalog.catalog import open_catalog as open_url
+
+    own = options.storage_options(args.destination_option, name=ENVIRONMENT)
+    learn_secrets(own)
+    return open_url(args.destination, own or args.storage_options)
+
+
+def _records(report: Report, *, planned: bool = False) -> Iterator[dict[str, Any]]:
+    for log in report.logs:
+        done = log.copied
+        if log.error is not None and not done.commits:
+            continue  # the error tells it
+        yield {
+            "database": log.plan.database,
+            "writer": log.plan.writer,
+            "from_revision": None if log.plan.first < 0 else log.plan.first,
+            "to_revision": log.plan.last if planned else log.revision,
+            "commits": log.plan.commits if planned else done.commits,
+            "files": log.plan.files if planned else done.files,
+            "size_bytes": log.plan.size_bytes if planned else done.size_bytes,
+            "files_there": None if planned else done.files_there,
+            "files_elsewhere": None if planned else done.elsewhere,
+            "token": report.tokens.get(log.plan.database),
+        }
+
+
+def _print(args: argparse.Namespace, report: Report, *, planned: bool = False) -> int:
+    records = _records(report, planned=planned)
+    output.rows(args.output, _COLUMNS, records, empty="nothing to replicate")
+    if args.output == "text" and report.tokens:
+        output.line()
+        output.pairs([(f"token of {name}", token) for name, token in report.tokens.items()])
+    errors: list[LakelogError] = report.errors
+    if len(report.logs) > 1:
+        for error in errors:
+            note_error(error)
+    if errors:
+        raise errors[0]
+    return 0
+
+
+class _Signals:
+    """While this is open, an interrupt or a request to terminate sets an event; the second one does
+    what it always does."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> threading.Event:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._set)
+        return self._stop
+
+    def _set(self, number: int, frame: object) -> None:
+        del frame
+        self._stop.set()
+        signal.signal(number, self._before[number])
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)

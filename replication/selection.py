@@ -1,0 +1,166 @@
+"""What is to be replicated of tables, and the names of the files that hold it: a name follows from
+all that the rows in the file depend on, so the same rows have the same name in each run. Pure.
+
+Source: docs/replication.md, "Some tables, columns or rows".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..catalog.data.scan import Projection
+from ..catalog.data.shown import shown
+from ..catalog.data.unify import FileSchema
+from ..catalog.format.names import check_path, escape_name, partition_folder
+from ..catalog.read.file_parts import checked, projected
+from ..catalog.read.row_filter import row_filter
+from ..catalog.read.tombstones import TombstoneTest
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from ..catalog.data.file_part import FilePart
+    from ..catalog.data.shown import Shown
+
+_NAME: Final = re.compile(r"(?:.*/)?replica-[0-9a-f]{40}\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some tables of a database, or some columns and rows of one.
+
+    Attributes:
+        tables: Their names.
+        columns: Names, in the order wanted; None: all.
+        where: Only rows that meet this predicate; None: all.
+    """
+
+    tables: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+
+    def check(self) -> None:
+        """Refuse what no selection can be.
+
+        Raises:
+            UsageError: No table, one twice, or columns and rows of several.
+        """
+        if not self.tables or len(set(self.tables)) < len(self.tables):
+            raise UsageError("Name one table or more, each once")
+        if len(self.tables) > 1 and (self.columns is not None or self.where is not None):
+            raise UsageError(
+                "Columns and rows can be chosen of one table at a time",
+                hint="Replicate the other tables by a run of their own, into another place",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file that the destination is to have.
+
+    Attributes:
+        table, partition: Of which it is.
+        path: Where it is to lie, relative to `<writer>/<database>/`.
+        part: The file at the source that it is made of.
+        projection: What is read of that.
+    """
+
+    table: str
+    partition: str
+    path: str
+    part: FilePart
+    projection: Projection
+
+
+def is_of_a_selection(path: str) -> bool:
+    """Whether a path is one that `wanted_files` makes."""
+    return _NAME.fullmatch(path) is not None
+
+
+def wanted_files(
+    selection: Selection, table: str, parts: dict[str, list[FilePart]]
+) -> Iterator[tuple[str, Wanted]]:
+    """The files that the destination is to have of a table, each with its writer.
+
+    Args:
+        parts: By writer those of the cut.
+    Raises:
+        UsageError, InvalidPredicate: There is no such column, or the predicate doesn't fit.
+        SchemaConflict: Files disagree about the type of a column.
+    """
+    schemas = _schemas(parts)
+    if not schemas:
+        return
+    names = None if selection.columns is None else checked(selection.columns, schemas, table)
+    found = None if selection.where is None else row_filter(selection.where, schemas, table)
+    whole = projected(schemas, table, names, found)
+    had = {part.form: _had(part, whole.read) for own in parts.values() for part in own}
+    nobodys = frozenset(whole.given.names).difference(*had.values())
+    for writer, own in parts.items():
+        for part in own:
+            chosen = had[part.form] | nobodys
+            yield writer, _wanted(selection, table, part, whole, chosen)
+
+
+def _had(part: FilePart, target: pa.Schema) -> frozenset[str]:
+    """The columns of a target that a file has."""
+    found = part.found(target)
+    return frozenset(found.stored) | frozenset(found.defaults)
+
+
+def _schemas(parts: dict[str, list[FilePart]]) -> list[FileSchema]:
+    """The schemas that files show, each once."""
+    forms = {
+        (writer, part.form): FileSchema(_form(part).schema, writer)
+        for writer, own in parts.items()
+        for part in own
+    }
+    return list(forms.values())
+
+
+def _form(part: FilePart) -> Shown:
+    return part.shown or shown(part.schema, None)
+
+
+def _wanted(
+    selection: Selection, table: str, part: FilePart, whole: Projection, chosen: frozenset[str]
+) -> Wanted:
+    """Of the given columns those that the file has, and those that no file has: what it lacks is
+    null at the destination too. A file that has none of them is as long, and all null."""
+    given = whole.given.names
+    names = [name for name in given if name in chosen] or given[:1]
+    projection = Projection(whole.read, whole.keep, names)
+    digest = _digest(selection, part, projection)
+    folder = f"{partition_folder(part.partition)}/{escape_name(table, 'table')}"
+    path = check_path(f"data/{folder}/replica-{digest}.parquet")
+    return Wanted(table, part.partition, path, part, projection)
+
+
+def _digest(selection: Selection, part: FilePart, projection: Projection) -> str:
+    """Of all that the rows of a file depend on."""
+    hidden = part.hidden
+    facts: list[object] = [
+        1, part.key, part.size_bytes, part.row_count, part.footer_digest, part.fingerprint,
+        part.partition, _form(part).definition, _types(projection.given), selection.where,
+        _types(projection.read) if selection.where is not None else (),
+    ]  # fmt: skip
+    if hidden is not None:
+        facts += [_test(test) for test in hidden.tests]
+        facts += [(each.key, each.offset, each.digest) for each in hidden.bitmaps]
+        facts.append(hidden.superseded)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
+
+
+def _types(schema: pa.Schema) -> Sequence[tuple[str, str]]:
+    return [(field.name, str(field.type)) for field in schema]
+
+
+def _test(test: object) -> object:
+    assert isinstance(test, TombstoneTest)
+    return test.tombstone.predicate, test.tombstone.columns

@@ -1,0 +1,26 @@
+"""A replica of any history, read at every cut that was replicated: see `followed.py`."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from followed import Followed
+
+sys.path.append(str(Path(__file__).parents[1] / "running"))
+from seeds import base_seed
+
+
+@pytest.mark.slow("two histories, and what every engine reads of their replicas")
+@pytest.mark.parametrize("number", range(2))
+def test_a_replica_of_any_history_reads_as_its_source(number):
+    seed = random.Random(f"{base_seed()} {number}").randrange(1 << 32)
+    history = Followed(seed)
+    try:
+        history.run(10)
+        history.check_replica()
+    except Exception as error:
+        error.add_note(f"seed {seed}, --steps 10:\n" + "\n".join(history.told))
+        raise

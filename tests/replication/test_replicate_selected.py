@@ -1,0 +1,185 @@
+"""Some tables, columns and rows: the destination reads as a scan of the source's cut does."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from lakelog.errors import (
+    InvalidPredicate,
+    ReplicaDiverged,
+    TableNotFound,
+    UsageError,
+)
+from lakelog.replication import plan_replication, replicate
+from replica_cases import D, Pair
+
+
+@pytest.fixture
+def pair():
+    return Pair()
+
+
+def commit(pair, act, writer="oslo"):
+    pair.clock.now_s += 1
+    with pair.source.writer(writer) as opened, opened.transaction() as tx:
+        act(tx)
+
+
+def rows(low, high, **more):
+    numbers = range(low, high)
+    return pa.table({"id": numbers, "n": [None if n % 5 == 4 else n * 0.5 for n in numbers],
+                     **{k: [v] * len(numbers) for k, v in more.items()}})  # fmt: skip
+
+
+def counted(table):
+    return Counter(map(repr, table.to_pylist()))
+
+
+def check(pair, **options):
+    """Replicate, and compare with the source, now and at each cut that a commit stands for."""
+    wanted = {name: options[name] for name in ("columns", "where") if name in options}
+    report = pair.replicate(tables=["t"], **options)
+    copy = pair.copy.catalog
+    source = pair.source.catalog.snapshot(D)
+    assert report.source_tokens == {D: source.token}
+    now = copy.snapshot(D, report.tokens[D])
+    assert counted(now.to_arrow("t")) == counted(source.to_arrow("t", **wanted))
+    found = now.to_duckdb().sql("FROM t").to_arrow_table()
+    assert counted(found) == counted(source.to_arrow("t", **wanted))
+    again = pair.replicate(tables=["t"], **options)
+    assert not any(log.copied.commits for log in again.logs)
+    return report
+
+
+OPTIONS = [
+    {},
+    {"columns": ["n", "id"]},
+    {"where": "n > 2 OR n IS NULL"},
+    {"columns": ["n"], "where": "id < 7"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_it_reads_as_a_scan_of_the_source(pair, options):
+    with pair.source.writer() as writer, writer.transaction() as tx:
+        first = tx.write("t", rows(0, 6), partition="a/b")[0]
+        tx.write("other", rows(0, 3))
+    check(pair, **options)
+    commit(pair, lambda tx: tx.write("t", rows(6, 12)), "bergen")
+    (log, _) = check(pair, **options).logs
+    assert (log.plan.writer, log.copied.files) == ("bergen", 1)
+    commit(pair, lambda tx: tx.delete("t", "id = 2", mode="rows"))
+    commit(pair, lambda tx: tx.delete("t", "id = 4", mode="predicate"))
+    check(pair, **options)
+    commit(pair, lambda tx: tx.write("t", rows(12, 15, x="new")))
+    check(pair, **options)
+    commit(pair, lambda tx: tx.remove(first))
+    commit(pair, lambda tx: tx.overwrite("t", rows(20, 22), "id = 12", validate=False))
+    check(pair, **options)
+    assert pair.copy.catalog.snapshot(D).tables() == ["t"]
+
+
+def test_columns_that_change_and_keys(pair):
+    for writer in ("oslo", "bergen"):
+        commit(pair, lambda tx: tx.write("t", rows(0, 4)), writer)
+    check(pair)
+    catalog = pair.source.catalog
+    pair.clock.now_s += 1
+    catalog.evolve(D, "t", rename={"n": "m"}, add={"b": pa.int64()}, default={"b": 7})
+    check(pair, columns=["m", "b"], where="b = 7")
+    pair = Pair()
+    for writer in ("oslo", "bergen"):
+        commit(pair, lambda tx: tx.write("t", rows(0, 4)), writer)
+    pair.clock.now_s += 1
+    pair.source.catalog.evolve(D, "t", key=["id"])
+    check(pair)
+    commit(pair, lambda tx: tx.upsert("t", pa.table({"id": [1], "n": [9.0]})))
+    report = check(pair)
+    assert pair.copy.catalog.snapshot(D).to_arrow("t").num_rows == 4
+    assert all(log.copied.commits for log in report.logs), "a row of bergen's was superseded too"
+    pair.clock.now_s += 1
+    pair.source.catalog.evolve(D, "t", drop=["n"], add={"n": pa.string()})
+    check(pair)
+
+
+def test_each_commit_tells_the_cut_that_it_stands_for(pair):
+    wanted = []
+    for low in (0, 5, 10):
+        commit(pair, lambda tx, low=low: tx.write("t", rows(low, low + 5)))
+        pair.replicate(tables=["t"], where="id > 2")
+        wanted.append(pair.source.token)
+    history = pair.copy.catalog.history(D)
+    assert [json.loads(text)["source"] for text in history["summary"].to_pylist()] == wanted
+    for revision, token in enumerate(wanted):
+        source = pair.source.catalog.snapshot(D, token).to_arrow("t", where="id > 2")
+        found = pair.copy.catalog.snapshot(D, {"oslo": revision}).to_arrow("t")
+        assert counted(found) == counted(source)
+
+
+def test_a_plan_tells_and_does_nothing(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    (log,) = plan_replication(pair.source.catalog, pair.copy.catalog, tables=["t"]).logs
+    assert (log.plan.commits, log.plan.files) == (1, 1)
+    assert not pair.objects()
+
+
+def test_a_run_that_was_broken_off_goes_on(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    commit(pair, lambda tx: tx.write("t", rows(5, 9)))
+    made = Pair()
+    made.source = pair.source
+    made.replicate(tables=["t"])
+    (key, _) = made.objects(".parquet")
+    pair.copy.store.put(key, made.copy.store.get(key))
+    (log,) = check(pair).logs
+    assert (log.copied.files, log.copied.files_there) == (1, 1)
+    assert pair.objects(".parquet") == made.objects(".parquet")
+
+
+def test_what_cannot_be_chosen_is_refused(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    ends = pair.source.catalog, pair.copy.catalog
+    for options in (
+        {"columns": ["id"]}, {"where": "id = 1"}, {"tables": []}, {"tables": "t"},
+        {"tables": ["t", "t"]}, {"tables": ["t", "u"], "where": "id = 1"},
+        {"tables": ["t"], "columns": ["nothing"]},
+    ):  # fmt: skip
+        with pytest.raises(UsageError):
+            replicate(*ends, **options)
+    with pytest.raises(InvalidPredicate):
+        replicate(*ends, tables=["t"], where="nothing = 1")
+    with pytest.raises(TableNotFound):
+        replicate(*ends, tables=["nothing"])
+    with pair.source.catalog.writer("oslo", "more") as writer, writer.transaction() as tx:
+        tx.write("t", rows(0, 1))
+    with pytest.raises(UsageError, match="one database"):
+        replicate(*ends, tables=["t"])
+    assert not pair.objects()
+
+
+def test_what_somebody_else_wrote_is_left_alone(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    pair.copy.write(1, table="t")
+    with pytest.raises(ReplicaDiverged):
+        pair.replicate(tables=["t"])
+    pair.copy = pair.world()
+    pair.replicate()
+    with pytest.raises(ReplicaDiverged):
+        pair.replicate(tables=["t"])
+    pair.copy = pair.world()
+    pair.replicate(tables=["t"])
+    with pytest.raises(ReplicaDiverged):
+        pair.replicate()
+    (path,) = pair.copy.catalog.snapshot(D).files("t")["path"].to_pylist()
+    pair.copy.take_out(path)
+    check(pair)
+
+
+def test_another_choice_takes_the_place_of_the_one_before(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    check(pair, where="id > 1")
+    check(pair, where="id > 2")
+    check(pair, where="id > 1")
