@@ -8,7 +8,7 @@ native Parquet reader does the rest: column pruning, row-group push-down, splits
 In the tasks each file is held against the log before it is read (`checked_read_java`).
 
 This needs the JVM of a classic session. Where there is none (Spark Connect), or where a Spark to
-come has changed the internals that the index stands on, `FileIndexUnavailable` is raised and
+come has changed the internals that the index stands on, `SparkUnsupported` is raised and
 `parquet_paths.relation` serves.
 """
 
@@ -21,10 +21,11 @@ import zipfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..catalog.data.parquet import UNKNOWN_DIGEST
-from ..errors import LakelogError
+from ..errors import SparkUnsupported
 from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
 from .file_index_java import FACTORY_CLASS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY
 from .filters_java import FILTERS
+from .janino import compile_texts, first_line, new_instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,10 +49,6 @@ class KnownFile(NamedTuple):
     size_bytes: int
     footer_bytes: int = 0
     footer_digest: bytes = UNKNOWN_DIGEST
-
-
-class FileIndexUnavailable(LakelogError):
-    """This session can't take a file index of ours: no JVM at hand, or another Spark inside."""
 
 
 class _Compiled(NamedTuple):
@@ -98,7 +95,7 @@ def relation(
         A lazy DataFrame with the columns of `schema`, in its order.
 
     Raises:
-        FileIndexUnavailable: The session has no JVM at hand, or its Spark doesn't fit the index.
+        SparkUnsupported: The session has no JVM at hand, or its Spark doesn't fit the index.
 
     Requests: none, now or when planning, but those of the skipper; reading costs what Spark's
         Parquet reader costs.
@@ -108,7 +105,7 @@ def relation(
 
     java_session = getattr(spark, "_jsparkSession", None)
     if java_session is None:
-        raise FileIndexUnavailable("Spark Connect gives no access to the JVM")
+        raise SparkUnsupported("Spark Connect gives no access to the JVM")
     factory = _factory(spark)
     try:
         settings = spark._jvm.java.util.HashMap()
@@ -118,7 +115,7 @@ def relation(
             ensure_callback_server_started(spark.sparkContext._gateway)
         frame = factory.relation(java_session, schema.json(), pack(files), settings, skipper)
     except Exception as error:
-        raise FileIndexUnavailable(f"Spark refused the file index: {_first_line(error)}") from error
+        raise SparkUnsupported(f"Spark refused the file index: {first_line(error)}") from error
     return DataFrame(frame, spark)
 
 
@@ -140,12 +137,12 @@ def files_read(frame: DataFrame) -> FilesRead:
     Args:
         frame: With all that is done to it, of a classic session. What it has cached isn't counted.
     Raises:
-        FileIndexUnavailable: The session has no JVM at hand.
+        SparkUnsupported: The session has no JVM at hand.
     Requests: 1 GET for each piece of statistics of columns that nobody asked for before.
     """
     java_frame = getattr(frame, "_jdf", None)
     if java_frame is None:
-        raise FileIndexUnavailable("Spark Connect gives no access to the JVM")
+        raise SparkUnsupported("Spark Connect gives no access to the JVM")
     return FilesRead(*map(int, _factory(frame.sparkSession).filesRead(java_frame)))
 
 
@@ -171,37 +168,24 @@ def _factory(spark: SparkSession) -> Any:
     try:
         found = next((one for one in _compiled if one.gateway is context._gateway), None)
         if found is None:
-            found = _compile(spark._jvm, context)
+            found = _compile(context)
             _compiled[:] = [found]  # a process has one JVM at a time
         if not any(told is context for told in found.told):
             _send(context, found.task_code)
             found.told[:] = [context]
     except Exception as error:
-        raise FileIndexUnavailable(
-            f"the file index doesn't compile on Spark {spark.version}: {_first_line(error)}"
+        raise SparkUnsupported(
+            f"the file index doesn't compile on Spark {spark.version}: {first_line(error)}"
         ) from error
     return found.factory
 
 
-def _compile(jvm: Any, context: Any) -> _Compiled:
-    # The context class loader, because under spark-submit Spark itself isn't on the system class
-    # path.
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    code = b""
-    # One class at a time: Janino resolves them in this order.
-    for text in (CHECKED_READ, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY):
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(loader)
-        compiler.cook(text)
-        loader = compiler.getClassLoader()
-        if text is CHECKED_READ:
-            code = bytes(compiler.getBytecodes().get(CHECKED_READ_CLASS))
+def _compile(context: Any) -> _Compiled:
+    texts = (CHECKED_READ, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY)
     gateway = context._gateway
-    constructor = loader.loadClass(FACTORY_CLASS).getDeclaredConstructor(
-        gateway.new_array(jvm.java.lang.Class, 0)
-    )
-    factory = constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
-    return _Compiled(gateway, factory, code, [])
+    made = compile_texts(gateway.jvm, texts, keep=[CHECKED_READ_CLASS])
+    factory = new_instance(gateway, made.loader, FACTORY_CLASS)
+    return _Compiled(gateway, factory, made.code[CHECKED_READ_CLASS], [])
 
 
 def _send(context: Any, code: bytes) -> None:
@@ -214,9 +198,3 @@ def _send(context: Any, code: bytes) -> None:
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
         jar.writestr(CHECKED_READ_CLASS.replace(".", "/") + ".class", code)
     context._jsc.addJar(path)
-
-
-def _first_line(error: Exception) -> str:
-    cause = getattr(error, "java_exception", None)
-    text = str(cause.toString()) if cause is not None else str(error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

@@ -2,9 +2,8 @@
 bundles; that of what runs in the tasks is in `checked_read_java`.
 
 It is a string and no jar, so that a wheel needs no build step and no second artefact, and so that
-it compiles against whichever Spark is running. Janino knows no lambdas, no diamond operator and no
-generics inference to speak of: the text keeps to plain Java 5. It touches Spark only through the
-interfaces named in its imports; `tests/spark/test_file_index.py` runs all of them on a real Spark.
+it compiles against whichever Spark is running. It touches Spark only through the interfaces named
+in its imports; `tests/spark/test_spark_file_index.py` runs all of them on a real Spark.
 """
 
 from __future__ import annotations

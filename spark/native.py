@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from ..errors import SparkUnsupported
 from . import file_index, parquet_paths
 from .arrow_casts import convert
 from .arrow_types import any_part, is_direct, read_type, spark_type, storage
@@ -226,7 +227,7 @@ def _scan(
             return file_index.relation(
                 spark, schema=schema, files=files, options=options, skipper=skipper
             )
-        except file_index.FileIndexUnavailable as reason:
+        except SparkUnsupported as reason:
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
     return parquet_paths.relation(
         spark, schema=schema, files=files, options=options, float_bounds=not request.check()

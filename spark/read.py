@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,12 +84,40 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     Requests: those of `Catalog.snapshot` and `Snapshot.files`; planning the query costs none on a
         classic session.
     """
-    catalog = open_catalog(url, storage_options, location_options)
-    snapshot = catalog.snapshot(database, as_of)
+    access = Access.of(url, storage_options, location_options)
+    snapshot = access.catalog.snapshot(database, as_of)
     asked = selection(snapshot, table, columns, where, partition=partition, writer=writer)
-    secrets = {"storageOptions": storage_options, "locationOptions": location_options}
+    return frame_of(spark, access, asked)
+
+
+@dataclass(frozen=True)
+class Access:
+    """A catalog, and what opens its store, which Spark's tasks need too."""
+
+    catalog: Catalog
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    location_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        url: str,
+        storage_options: Mapping[str, Any] | None = None,
+        location_options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Access:
+        """That of a root, opened as `open_catalog` does."""
+        catalog = open_catalog(url, storage_options, location_options)
+        return cls(catalog, storage_options, location_options)
+
+
+def frame_of(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
+    """What is asked for of a snapshot, as a DataFrame.
+
+    Raises, Warns: As `read`.
+    """
+    catalog = access.catalog
     if supports_url(spark, catalog.url):
-        options = hadoop_options(catalog.url, storage_options)
+        options = hadoop_options(catalog.url, access.storage_options)
         parts = asked.file_parts()
         clean = [part for part in parts if part.hidden is None]
         rest = tuple(part.key for part in parts if part.hidden is not None)
@@ -98,11 +126,10 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
                 found = native(spark, catalog, asked, options, parts=clean)
                 if not rest:
                     return found
-                others = replace(asked, keys=rest)
-                return found.union(_by_source(spark, catalog.url, others, secrets))
+                return found.union(_by_source(spark, access, replace(asked, keys=rest)))
         except (InvalidSchema, InvalidPredicate, InvalidUrl) as reason:
             _check_source(spark, asked.given, reason)
-    return _by_source(spark, catalog.url, asked, secrets)
+    return _by_source(spark, access, asked)
 
 
 def native(
@@ -242,20 +269,16 @@ def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) 
     )
 
 
-def _by_source(
-    spark: SparkSession,
-    url: str,
-    asked: Selection,
-    secrets: Mapping[str, Mapping[str, Any] | None],
-) -> DataFrame:
+def _by_source(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
     from .session import register
 
     register(spark)
     reader = spark.read.format("lakelog").options(**asked.options)
-    for name, given in secrets.items():
-        if given:
-            reader = reader.option(name, _json(given))
-    return reader.load(url)
+    if access.storage_options:
+        reader = reader.option("storageOptions", _json(access.storage_options))
+    if access.location_options:
+        reader = reader.option("locationOptions", _json(access.location_options))
+    return reader.load(access.catalog.url)
 
 
 def _json(given: Mapping[str, Any]) -> str:

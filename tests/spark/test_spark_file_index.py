@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from lakelog.errors import SparkUnsupported
 from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
 
@@ -241,7 +242,7 @@ def test_no_files_gives_no_rows(spark):
 def test_a_wrong_index_text_is_reported_as_unavailable(spark, monkeypatch):
     monkeypatch.setattr(file_index, "_compiled", [])
     monkeypatch.setattr(file_index, "FILE_INDEX", "public class Broken implements NoSuchThing {}")
-    with pytest.raises(file_index.FileIndexUnavailable, match="doesn't compile on Spark"):
+    with pytest.raises(SparkUnsupported, match="doesn't compile on Spark"):
         relation(spark, [])
 
 

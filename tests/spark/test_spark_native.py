@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.errors import InvalidPath, InvalidSchema
+from lakelog.errors import InvalidPath, InvalidSchema, SparkUnsupported
 from lakelog.spark import file_index, native
 from lakelog.spark.native import FileGroup, read_files
 
@@ -203,7 +203,7 @@ def test_paths_that_spark_would_leave_out_are_refused(spark, write, no_file_inde
 
 def test_one_warning_when_the_file_index_is_out_of_reach(spark, files, monkeypatch):
     def refuse(*_: Any, **__: Any) -> None:
-        raise file_index.FileIndexUnavailable("no index today")
+        raise SparkUnsupported("no index today")
 
     monkeypatch.setattr(file_index, "relation", refuse)
     monkeypatch.setattr(native, "_warned", set())
