@@ -15,40 +15,26 @@ come has changed the internals that the index stands on, `SparkUnsupported` is r
 from __future__ import annotations
 
 import os
-import struct
 import tempfile
 import zipfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..catalog.data.parquet import UNKNOWN_DIGEST
 from ..errors import SparkUnsupported
 from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
 from .file_index_java import FACTORY_CLASS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY
 from .filters_java import FILTERS
 from .janino import compile_texts, first_line, new_instance
+from .known_files import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from .known_files import KnownFiles
     from .skipping import FileSkipper
-
-
-class KnownFile(NamedTuple):
-    """A file as the log knows it.
-
-    Attributes:
-        path: Path or URL, raw (never percent-encoded).
-        size_bytes: Exact.
-        footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
-    """
-
-    path: str
-    size_bytes: int
-    footer_bytes: int = 0
-    footer_digest: bytes = UNKNOWN_DIGEST
 
 
 class _Compiled(NamedTuple):
@@ -74,7 +60,7 @@ def relation(
     spark: SparkSession,
     *,
     schema: StructType,
-    files: Sequence[KnownFile],
+    files: KnownFiles,
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
 ) -> DataFrame:
@@ -113,10 +99,23 @@ def relation(
             settings.put(name, value)
         if skipper is not None:
             ensure_callback_server_started(spark.sparkContext._gateway)
-        frame = factory.relation(java_session, schema.json(), pack(files), settings, skipper)
+        with _written(spark.sparkContext, pack(files)) as path:
+            frame = factory.relation(java_session, schema.json(), path, settings, skipper)
     except Exception as error:
         raise SparkUnsupported(f"Spark refused the file index: {first_line(error)}") from error
     return DataFrame(frame, spark)
+
+
+@contextmanager
+def _written(context: Any, body: bytes) -> Iterator[str]:
+    """A file for the JVM to read, which is on this machine."""
+    handle, path = tempfile.mkstemp(dir=context._temp_dir, prefix="lakelog-", suffix=".files")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+        yield path
+    finally:
+        os.unlink(path)
 
 
 class FilesRead(NamedTuple):
@@ -144,23 +143,6 @@ def files_read(frame: DataFrame) -> FilesRead:
     if java_frame is None:
         raise SparkUnsupported("Spark Connect gives no access to the JVM")
     return FilesRead(*map(int, _factory(frame.sparkSession).filesRead(java_frame)))
-
-
-def pack(files: Sequence[KnownFile]) -> bytes:
-    """Put the files into one byte string, since each call into the JVM costs as much as a thousand
-    paths.
-
-    Big-endian: the count (4 bytes), the length of each path in bytes (4 each), the sizes (8 each),
-    length and digest of each footer (8 and 8), the paths.
-    """
-    paths = [file.path.encode() for file in files]
-    footers = b"".join(struct.pack(">q", each.footer_bytes) + each.footer_digest for each in files)
-    return (
-        struct.pack(f">i{len(paths)}i", len(paths), *map(len, paths))
-        + struct.pack(f">{len(paths)}q", *(file.size_bytes for file in files))
-        + footers
-        + b"".join(paths)
-    )
 
 
 def _factory(spark: SparkSession) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from lakelog.errors import SparkUnsupported
 from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.known_files import KnownFile, known_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +22,7 @@ SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
 
 
 def relation(spark: Any, files: Any, schema: Any = SCHEMA) -> DataFrame:
-    known = [file_index.KnownFile(*each) for each in files]
+    known = known_files([KnownFile(*each) for each in files])
     return file_index.relation(spark, schema=schema, files=known)
 
 
