@@ -332,7 +332,7 @@ NS = pa.timestamp("ns")
 def test_nothing_but_nulls_survives_a_cast(spark, write, column, target):
     """Spark's `transform` alone fails on lists whose elements are all null in a row group."""
     file = write("n.parquet", pa.table({"c": column}))
-    groups = [FileGroup(pq.read_schema(file[0]), [file])]
+    groups = [FileGroup(pq.read_schema(file[0]), known_files([file]))]
     frame = read_files(spark, groups, pa.schema({"c": target or column.type}))
     want = [as_spark(each, column.type) for each in column.to_pylist()]
     assert [plain(each.c) for each in frame.collect()] == want
