@@ -123,6 +123,11 @@ class OperationNotAllowed(UsageError):
     """The writer was opened for other operations than this one."""
 
 
+class SparkUnsupported(UsageError):
+    """This session of Spark can't do it: it is one of Spark Connect, which gives no access to the
+    JVM, or has another Spark inside than was tried."""
+
+
 class MissingDependency(UsageError):
     """An optional package is needed for this call; the hint names the extra to install."""
 

@@ -28,6 +28,7 @@ import tables
 from lakelog.catalog.data.parquet import footer_digest
 from lakelog.spark import file_index, parquet_paths
 from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.session import session
 
 SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
@@ -35,7 +36,7 @@ LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 SPARKS_OWN = "10000"  # the default of Spark for LISTING
 
 
-def make_files(folder: Path, count: int) -> list[file_index.KnownFile]:
+def make_files(folder: Path, count: int) -> list[KnownFile]:
     first = folder / "first.parquet"
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), first)
     size = first.stat().st_size
@@ -47,7 +48,7 @@ def make_files(folder: Path, count: int) -> list[file_index.KnownFile]:
         path = folder / f"{at % 100:02d}" / f"{at:08d}-3f2b8c1e-0001.parquet"
         path.parent.mkdir(exist_ok=True)
         os.link(first, path)
-        files.append(file_index.KnownFile(f"file://{path}", size, footer_bytes, digest))
+        files.append(KnownFile(f"file://{path}", size, footer_bytes, digest))
     return files
 
 
@@ -65,9 +66,9 @@ def by_paths(spark, files, tasks: str):
 
 def measure(spark, files, repeat: int) -> dict[str, float]:
     ways = {
-        "file index": lambda: file_index.relation(spark, schema=SCHEMA, files=files),
+        "file index": lambda: file_index.relation(spark, schema=SCHEMA, files=known_files(files)),
         "parquet_paths (8 listing tasks)": lambda: parquet_paths.relation(
-            spark, schema=SCHEMA, files=files
+            spark, schema=SCHEMA, files=known_files(files)
         ),
         "spark.read.parquet(*paths)": lambda: by_paths(spark, files, SPARKS_OWN),
     }
@@ -83,9 +84,9 @@ def measure(spark, files, repeat: int) -> dict[str, float]:
 def counting(spark, files, repeat: int) -> dict[str, float]:
     own = by_paths(spark, files, "8")
     frames = {
-        "file index, checked": file_index.relation(spark, schema=SCHEMA, files=files),
+        "file index, checked": file_index.relation(spark, schema=SCHEMA, files=known_files(files)),
         "file index, size alone": file_index.relation(
-            spark, schema=SCHEMA, files=[file_index.KnownFile(*file[:2]) for file in files]
+            spark, schema=SCHEMA, files=known_files([KnownFile(*file[:2]) for file in files])
         ),
         "spark.read.parquet": own,
     }

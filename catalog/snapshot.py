@@ -19,7 +19,7 @@ from .format.columns import numbers, text_scalar
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
-from .read.asked import Asked, asked_groups, asked_rows, by_blooms
+from .read.asked import Asked, asked_groups, asked_rows, by_blooms, held
 from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.diff import Comparing
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from .ambient import Ambient
     from .data.file_part import FilePart
     from .engines.bare import BareFiles
-    from .log.files import Files
     from .log.state import State
     from .read.row_filter import RowFilter
-    from .read.table_facts import TableFacts
 
 
 Where: TypeAlias = Any  # SQL text, or a pyarrow.compute.Expression, which takes long to import
@@ -175,7 +173,7 @@ class Snapshot(EngineReads, Comparing):
         asked = self._asked(table, where, partition, writer)
         parts = []
         for state in self._tables.of_writer(writer):
-            files, facts = self._held(state, asked)
+            files, facts = held(self._tables, state, asked)
             rows = asked_rows(files, asked, facts, whole=details)
             parts.append(self._output(state, rows, details))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
@@ -209,7 +207,7 @@ class Snapshot(EngineReads, Comparing):
         asked = self._asked(table, where, partition, writer)
         parts = []
         for state in self._tables.of_writer(writer):
-            found = explained(self._held(state, asked)[1], asked)
+            found = explained(held(self._tables, state, asked)[1], asked)
             left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
             meets = self._tables.key_files(state, table, keys)
@@ -318,17 +316,18 @@ class Snapshot(EngineReads, Comparing):
             asked = self._asked(table, where, partition, writer, exact=exact)
             return self._scan(asked, columns, exact=exact)
 
-        def held() -> list[pa.Table]:
-            return [asked_rows(self._held(s, whole)[0], whole, None, whole=False) for s in states]
+        def held_rows() -> list[pa.Table]:
+            files = (held(self._tables, state, whole)[0] for state in states)
+            return [asked_rows(each, whole, None, whole=False) for each in files]
 
         def row_count() -> int:
             if touched() or any(self._tables.scopes.hides(state, table) for state in states):
                 return sum(batch.num_rows for batch in scan([], None))
-            return sum(int(numbers(rows.column("row_count")).sum()) for rows in held())
+            return sum(int(numbers(rows.column("row_count")).sum()) for rows in held_rows())
 
         def bare() -> BareFiles | None:
             parts = partial(self._parts, whole)
-            return None if touched() else bare_files(self._store, schemas, schema, held, parts)
+            return None if touched() else bare_files(self._store, schemas, schema, held_rows, parts)
 
         touched = partial(self._tables.touched, table)
         whole, states = self._asked(table, None, partition, writer), self._tables.of_writer(writer)
@@ -357,19 +356,12 @@ class Snapshot(EngineReads, Comparing):
         return self._tables.resolved(self._store, asked.table, found)
 
     def _parts_of(self, state: State, asked: Asked) -> Iterator[FilePart]:
-        files, facts = self._held(state, asked)
+        files, facts = held(self._tables, state, asked)
         rows = by_commit(asked_rows(files, asked, facts, whole=True))
         folder = base_folder(state.writer, self.database)
         shown = partial(self._tables.shown, state, asked.table)
         parts = file_parts(rows, folder, shown, *asked_groups(asked, facts, rows))
         yield from with_deletes(self._tables, state, asked, rows, keyed(parts, folder, state))
-
-    def _held(self, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
-        """The files of a table in one log; and what is known of them, where rows are filtered."""
-        if asked.found is None:
-            return self._tables.table_of(state, asked.table, asked.partition)[0], None
-        facts = self._tables.facts_of(state, asked.table, asked.partition)
-        return facts.files, facts
 
     def _asked(
         self,

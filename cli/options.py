@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import NaiveTime, UsageError
+from ..catalog.points import point_in_time
+from ..errors import UsageError
 from .output import FORMS
 from .parser import URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..catalog.changing import AsOf
+
 ENVIRONMENT: Final = "LAKELOG_STORAGE_OPTIONS"
 LOCATION_ENVIRONMENT: Final = "LAKELOG_LOCATION_OPTIONS"
-_FORMS_OF_TIME: Final = (
-    "Give a time with its zone (2013-06-30T00:00Z), a token (ll1-...), or revisions (EWR=3,JFK=2)"
-)
 
 
 def add_url(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +112,7 @@ def add_as_of(parser: argparse.ArgumentParser) -> None:
 def add_point(parser: argparse._ActionsContainer, name: str, text: str) -> None:
     """A point in time in its place; `now` is the newest."""
 
-    def point(value: str) -> dt.datetime | str | dict[str, int] | None:
+    def point(value: str) -> AsOf:
         return None if value.strip() == "now" else point_in_time(value)
 
     parser.add_argument(name, metavar="CUT", type=point, help=text)
@@ -150,48 +149,6 @@ def positive(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
-
-
-def point_in_time(text: str) -> dt.datetime | str | dict[str, int]:
-    """What `--as-of` names.
-
-    Returns:
-        An aware time, a token (checked when it is used), or revisions by writer.
-
-    Raises:
-        NaiveTime: A time without a zone, or a date alone.
-        UsageError: Nothing of these.
-    """
-    text = text.strip()
-    if text.startswith("ll1-"):
-        return text
-    if "=" in text:
-        return _revisions(text)
-    try:
-        at = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{text[:60]!r} is no point in time", hint=_FORMS_OF_TIME) from None
-    if at.tzinfo is None:
-        day_only = "T" not in text.upper() and " " not in text
-        raise NaiveTime(
-            f"{text} has no time zone",
-            hint=f"Times are never guessed. For UTC write {text}{'T00:00Z' if day_only else 'Z'}",
-        )
-    return at
-
-
-def _revisions(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        writer, _, number = part.strip().partition("=")
-        number = number.strip()
-        writer = writer.strip()
-        if not writer or not number.isascii() or not number.isdigit() or len(number) > 18:
-            raise UsageError(f"{part.strip()[:60]!r} is not WRITER=REVISION", hint=_FORMS_OF_TIME)
-        if writer in found:
-            raise UsageError(f"Writer {writer!r} stands twice in {text!r}", hint=_FORMS_OF_TIME)
-        found[writer] = int(number)
-    return found
 
 
 def location_options(environment: Mapping[str, str] = os.environ) -> dict[str, dict[str, Any]]:
@@ -286,7 +243,7 @@ def add_also(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _named_point(text: str) -> tuple[str, dt.datetime | str | dict[str, int] | None]:
+def _named_point(text: str) -> tuple[str, AsOf]:
     name, equals, point = text.partition("=")
     if not equals:
         raise UsageError(

@@ -1,11 +1,22 @@
-"""lakelog for Spark: `read` gives a DataFrame, `write` commits one, `session` starts Spark,
-`format("lakelog")` is the data source, `files_read` tells what a query skips. pyspark is imported
-only when one of them is called.
+"""lakelog for Spark: `read` gives a DataFrame, `write` commits one, `attach` makes a lake a catalog
+of Spark's SQL, `session` starts Spark, `format("lakelog")` is the data source, `files_read` tells
+what a query skips. pyspark is imported only when one of them is called.
 """
 
 from .file_index import files_read
 from .read import read
 from .session import register, session
+from .sql_catalog import attach, create_views, detach
 from .write import Written, write
 
-__all__ = ["Written", "files_read", "read", "register", "session", "write"]
+__all__ = [
+    "Written",
+    "attach",
+    "create_views",
+    "detach",
+    "files_read",
+    "read",
+    "register",
+    "session",
+    "write",
+]

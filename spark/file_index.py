@@ -8,50 +8,33 @@ native Parquet reader does the rest: column pruning, row-group push-down, splits
 In the tasks each file is held against the log before it is read (`checked_read_java`).
 
 This needs the JVM of a classic session. Where there is none (Spark Connect), or where a Spark to
-come has changed the internals that the index stands on, `FileIndexUnavailable` is raised and
+come has changed the internals that the index stands on, `SparkUnsupported` is raised and
 `parquet_paths.relation` serves.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import tempfile
 import zipfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..catalog.data.parquet import UNKNOWN_DIGEST
-from ..errors import LakelogError
+from ..errors import SparkUnsupported
 from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
 from .file_index_java import FACTORY_CLASS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY
 from .filters_java import FILTERS
+from .janino import compile_texts, first_line, new_instance
+from .known_files import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from .known_files import KnownFiles
     from .skipping import FileSkipper
-
-
-class KnownFile(NamedTuple):
-    """A file as the log knows it.
-
-    Attributes:
-        path: Path or URL, raw (never percent-encoded).
-        size_bytes: Exact.
-        footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
-    """
-
-    path: str
-    size_bytes: int
-    footer_bytes: int = 0
-    footer_digest: bytes = UNKNOWN_DIGEST
-
-
-class FileIndexUnavailable(LakelogError):
-    """This session can't take a file index of ours: no JVM at hand, or another Spark inside."""
 
 
 class _Compiled(NamedTuple):
@@ -77,7 +60,7 @@ def relation(
     spark: SparkSession,
     *,
     schema: StructType,
-    files: Sequence[KnownFile],
+    files: KnownFiles,
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
 ) -> DataFrame:
@@ -98,7 +81,7 @@ def relation(
         A lazy DataFrame with the columns of `schema`, in its order.
 
     Raises:
-        FileIndexUnavailable: The session has no JVM at hand, or its Spark doesn't fit the index.
+        SparkUnsupported: The session has no JVM at hand, or its Spark doesn't fit the index.
 
     Requests: none, now or when planning, but those of the skipper; reading costs what Spark's
         Parquet reader costs.
@@ -108,7 +91,7 @@ def relation(
 
     java_session = getattr(spark, "_jsparkSession", None)
     if java_session is None:
-        raise FileIndexUnavailable("Spark Connect gives no access to the JVM")
+        raise SparkUnsupported("Spark Connect gives no access to the JVM")
     factory = _factory(spark)
     try:
         settings = spark._jvm.java.util.HashMap()
@@ -116,10 +99,23 @@ def relation(
             settings.put(name, value)
         if skipper is not None:
             ensure_callback_server_started(spark.sparkContext._gateway)
-        frame = factory.relation(java_session, schema.json(), pack(files), settings, skipper)
+        with _written(spark.sparkContext, pack(files)) as path:
+            frame = factory.relation(java_session, schema.json(), path, settings, skipper)
     except Exception as error:
-        raise FileIndexUnavailable(f"Spark refused the file index: {_first_line(error)}") from error
+        raise SparkUnsupported(f"Spark refused the file index: {first_line(error)}") from error
     return DataFrame(frame, spark)
+
+
+@contextmanager
+def _written(context: Any, body: bytes) -> Iterator[str]:
+    """A file for the JVM to read, which is on this machine."""
+    handle, path = tempfile.mkstemp(dir=context._temp_dir, prefix="lakelog-", suffix=".files")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+        yield path
+    finally:
+        os.unlink(path)
 
 
 class FilesRead(NamedTuple):
@@ -140,30 +136,13 @@ def files_read(frame: DataFrame) -> FilesRead:
     Args:
         frame: With all that is done to it, of a classic session. What it has cached isn't counted.
     Raises:
-        FileIndexUnavailable: The session has no JVM at hand.
+        SparkUnsupported: The session has no JVM at hand.
     Requests: 1 GET for each piece of statistics of columns that nobody asked for before.
     """
     java_frame = getattr(frame, "_jdf", None)
     if java_frame is None:
-        raise FileIndexUnavailable("Spark Connect gives no access to the JVM")
+        raise SparkUnsupported("Spark Connect gives no access to the JVM")
     return FilesRead(*map(int, _factory(frame.sparkSession).filesRead(java_frame)))
-
-
-def pack(files: Sequence[KnownFile]) -> bytes:
-    """Put the files into one byte string, since each call into the JVM costs as much as a thousand
-    paths.
-
-    Big-endian: the count (4 bytes), the length of each path in bytes (4 each), the sizes (8 each),
-    length and digest of each footer (8 and 8), the paths.
-    """
-    paths = [file.path.encode() for file in files]
-    footers = b"".join(struct.pack(">q", each.footer_bytes) + each.footer_digest for each in files)
-    return (
-        struct.pack(f">i{len(paths)}i", len(paths), *map(len, paths))
-        + struct.pack(f">{len(paths)}q", *(file.size_bytes for file in files))
-        + footers
-        + b"".join(paths)
-    )
 
 
 def _factory(spark: SparkSession) -> Any:
@@ -171,37 +150,24 @@ def _factory(spark: SparkSession) -> Any:
     try:
         found = next((one for one in _compiled if one.gateway is context._gateway), None)
         if found is None:
-            found = _compile(spark._jvm, context)
+            found = _compile(context)
             _compiled[:] = [found]  # a process has one JVM at a time
         if not any(told is context for told in found.told):
             _send(context, found.task_code)
             found.told[:] = [context]
     except Exception as error:
-        raise FileIndexUnavailable(
-            f"the file index doesn't compile on Spark {spark.version}: {_first_line(error)}"
+        raise SparkUnsupported(
+            f"the file index doesn't compile on Spark {spark.version}: {first_line(error)}"
         ) from error
     return found.factory
 
 
-def _compile(jvm: Any, context: Any) -> _Compiled:
-    # The context class loader, because under spark-submit Spark itself isn't on the system class
-    # path.
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    code = b""
-    # One class at a time: Janino resolves them in this order.
-    for text in (CHECKED_READ, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY):
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(loader)
-        compiler.cook(text)
-        loader = compiler.getClassLoader()
-        if text is CHECKED_READ:
-            code = bytes(compiler.getBytecodes().get(CHECKED_READ_CLASS))
+def _compile(context: Any) -> _Compiled:
+    texts = (CHECKED_READ, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY)
     gateway = context._gateway
-    constructor = loader.loadClass(FACTORY_CLASS).getDeclaredConstructor(
-        gateway.new_array(jvm.java.lang.Class, 0)
-    )
-    factory = constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
-    return _Compiled(gateway, factory, code, [])
+    made = compile_texts(gateway.jvm, texts, keep=[CHECKED_READ_CLASS])
+    factory = new_instance(gateway, made.loader, FACTORY_CLASS)
+    return _Compiled(gateway, factory, made.code[CHECKED_READ_CLASS], [])
 
 
 def _send(context: Any, code: bytes) -> None:
@@ -214,9 +180,3 @@ def _send(context: Any, code: bytes) -> None:
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
         jar.writestr(CHECKED_READ_CLASS.replace(".", "/") + ".class", code)
     context._jsc.addJar(path)
-
-
-def _first_line(error: Exception) -> str:
-    cause = getattr(error, "java_exception", None)
-    text = str(cause.toString()) if cause is not None else str(error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

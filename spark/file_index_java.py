@@ -2,9 +2,8 @@
 bundles; that of what runs in the tasks is in `checked_read_java`.
 
 It is a string and no jar, so that a wheel needs no build step and no second artefact, and so that
-it compiles against whichever Spark is running. Janino knows no lambdas, no diamond operator and no
-generics inference to speak of: the text keeps to plain Java 5. It touches Spark only through the
-interfaces named in its imports; `tests/spark/test_file_index.py` runs all of them on a real Spark.
+it compiles against whichever Spark is running. It touches Spark only through the interfaces named
+in its imports; `tests/spark/test_spark_file_index.py` runs all of them on a real Spark.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ FACTORY_CLASS = f"{PACKAGE}.RelationFactory"
 FILE_INDEX = """
 package io.lakelog.spark;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashSet;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -37,45 +36,56 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
 public final class LakelogFileIndex implements FileIndex {
-    private final byte[] paths;
-    private final int[] ends;
-    private final long[] sizes;
-    private final long[] footers;
+    private final byte[] packed;
+    private final ByteBuffer numbers;
+    private final int count;
+    private final int folderCount;
+    private final int[] starts;
     private final long totalBytes;
     private final int hash;
     private final Function skipper;
     private volatile Object[] judged = {null, null};
     private volatile Seq roots;
 
-    public LakelogFileIndex(
-        byte[] paths, int[] ends, long[] sizes, long[] footers, Function skipper) {
-        this.paths = paths;
-        this.ends = ends;
-        this.sizes = sizes;
-        this.footers = footers;
+    public LakelogFileIndex(byte[] packed, Function skipper) {
+        this.packed = packed;
+        this.numbers = ByteBuffer.wrap(packed);
         this.skipper = skipper;
-        this.hash = 31 * Arrays.hashCode(paths) + Arrays.hashCode(footers);
+        this.count = numbers.getInt(0);
+        this.folderCount = numbers.getInt(4);
+        // Of: ends of names, folders of files, sizes, footers, ends of folders, names, folders.
+        int[] widths = {4, 4, 8, 16};
+        this.starts = new int[7];
+        starts[0] = 8;
+        for (int i = 0; i < 4; i++) { starts[i + 1] = starts[i] + widths[i] * count; }
+        starts[5] = starts[4] + 4 * folderCount;
+        starts[6] = starts[5] + (count == 0 ? 0 : numbers.getInt(starts[0] + 4 * (count - 1)));
+        this.hash = Arrays.hashCode(packed);
         long total = 0L;
-        for (int i = 0; i < sizes.length; i++) { total += sizes[i]; }
+        for (int i = 0; i < count; i++) { total += size(i); }
         this.totalBytes = total;
     }
 
+    private long size(int i) { return numbers.getLong(starts[2] + 8 * i); }
+
+    private String text(int ends, int texts, int i) {
+        int start = i == 0 ? 0 : numbers.getInt(ends + 4 * (i - 1));
+        int end = numbers.getInt(ends + 4 * i);
+        return new String(packed, texts + start, end - start, StandardCharsets.UTF_8);
+    }
+
+    private String folder(int i) { return text(starts[4], starts[6], i); }
+
     private String path(int i) {
-        int start = i == 0 ? 0 : ends[i - 1];
-        return new String(paths, start, ends[i] - start, StandardCharsets.UTF_8);
+        int folder = numbers.getInt(starts[1] + 4 * i);
+        return folder(folder) + "/" + text(starts[0], starts[5], i);
     }
 
     public Seq rootPaths() {
         if (roots == null) {
-            LinkedHashSet parents = new LinkedHashSet();
-            String last = null;
-            for (int i = 0; i < sizes.length; i++) {
-                String path = path(i);
-                String parent = path.substring(0, path.lastIndexOf('/') + 1);
-                if (!parent.equals(last)) { parents.add(new Path(path).getParent()); }
-                last = parent;
-            }
-            roots = ArraySeq.unsafeWrapArray(parents.toArray(new Path[0]));
+            Path[] found = new Path[folderCount];
+            for (int i = 0; i < folderCount; i++) { found[i] = new Path(folder(i) + "/"); }
+            roots = ArraySeq.unsafeWrapArray(found);
         }
         return roots;
     }
@@ -83,10 +93,11 @@ public final class LakelogFileIndex implements FileIndex {
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
         byte[] mask = mask(dataFilters);
         ArrayList files = new ArrayList();
-        for (int i = 0; i < sizes.length; i++) {
+        for (int i = 0; i < count; i++) {
             if (!isKept(mask, i)) { continue; }
-            FileStatus status = new FileStatus(sizes[i], false, 1, 0L, 0L, new Path(path(i)));
-            long[] footer = new long[] {footers[2 * i], footers[2 * i + 1]};
+            FileStatus status = new FileStatus(size(i), false, 1, 0L, 0L, new Path(path(i)));
+            int at = starts[3] + 16 * i;
+            long[] footer = new long[] {numbers.getLong(at), numbers.getLong(at + 8)};
             Map more = new Map.Map1(CheckedRead.FOOTER, footer);
             files.add(new FileStatusWithMetadata(status, more));
         }
@@ -99,8 +110,8 @@ public final class LakelogFileIndex implements FileIndex {
     public long[] count(Seq dataFilters) {
         byte[] mask = mask(dataFilters);
         long kept = 0L;
-        for (int i = 0; i < sizes.length; i++) { if (isKept(mask, i)) { kept++; } }
-        return new long[] {kept, sizes.length};
+        for (int i = 0; i < count; i++) { if (isKept(mask, i)) { kept++; } }
+        return new long[] {kept, count};
     }
 
     private static boolean isKept(byte[] mask, int i) {
@@ -115,7 +126,7 @@ public final class LakelogFileIndex implements FileIndex {
             Object[] last = judged;
             if (text.equals(last[0])) { return (byte[]) last[1]; }
             byte[] mask = (byte[]) skipper.apply(text);
-            if (mask == null || mask.length != (sizes.length + 7) / 8) { return null; }
+            if (mask == null || mask.length != (count + 7) / 8) { return null; }
             judged = new Object[] {text, mask};
             return mask;
         } catch (Throwable error) {
@@ -126,8 +137,8 @@ public final class LakelogFileIndex implements FileIndex {
     }
 
     public String[] inputFiles() {
-        String[] uris = new String[sizes.length];
-        for (int i = 0; i < sizes.length; i++) {
+        String[] uris = new String[count];
+        for (int i = 0; i < count; i++) {
             uris[i] = new Path(path(i)).toUri().toString();
         }
         return uris;
@@ -148,12 +159,10 @@ public final class LakelogFileIndex implements FileIndex {
     public boolean equals(Object other) {
         if (!(other instanceof LakelogFileIndex)) { return false; }
         LakelogFileIndex that = (LakelogFileIndex) other;
-        return hash == that.hash && Arrays.equals(sizes, that.sizes)
-            && Arrays.equals(footers, that.footers) && Arrays.equals(ends, that.ends)
-            && Arrays.equals(paths, that.paths);
+        return hash == that.hash && Arrays.equals(packed, that.packed);
     }
 
-    public String toString() { return "LakelogFileIndex(" + sizes.length + " files)"; }
+    public String toString() { return "LakelogFileIndex(" + count + " files)"; }
 }
 """
 
@@ -219,14 +228,15 @@ public final class LakelogParquet extends ParquetFileFormat {
 }
 """
 
-# `packed` is what `file_index.pack` makes: count, byte lengths, sizes, lengths and digests of
-# footers in turn, then all paths in UTF-8, big-endian. `asNullable`, because a file may lack any
-# column, and Spark would optimise a promised "not null" into wrong rows.
+# `packed` names a file with what `known_files.pack` makes: calls into the JVM are slow with bytes.
+# `asNullable`, because a file may lack any column, and Spark would optimise a promised "not null"
+# into wrong rows.
 RELATION_FACTORY = """
 package io.lakelog.spark;
 
-import java.nio.ByteBuffer;
-import java.util.Arrays;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.function.Function;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -242,22 +252,12 @@ import scala.jdk.javaapi.CollectionConverters;
 
 public final class RelationFactory {
     public Dataset relation(
-        SparkSession session, String schemaJson, byte[] packed, java.util.Map options,
-        Function skipper) {
-        ByteBuffer buffer = ByteBuffer.wrap(packed);
-        int count = buffer.getInt();
-        int[] ends = new int[count];
-        for (int i = 0; i < count; i++) {
-            ends[i] = (i == 0 ? 0 : ends[i - 1]) + buffer.getInt();
-        }
-        long[] sizes = new long[count];
-        for (int i = 0; i < count; i++) { sizes[i] = buffer.getLong(); }
-        long[] footers = new long[2 * count];
-        for (int i = 0; i < 2 * count; i++) { footers[i] = buffer.getLong(); }
-        byte[] paths = Arrays.copyOfRange(packed, buffer.position(), packed.length);
+        SparkSession session, String schemaJson, String packed, java.util.Map options,
+        Function skipper) throws IOException {
+        byte[] files = Files.readAllBytes(Paths.get(packed, new String[0]));
         StructType schema = ((StructType) DataType.fromJson(schemaJson)).asNullable();
         HadoopFsRelation relation = new HadoopFsRelation(
-            new LakelogFileIndex(paths, ends, sizes, footers, skipper), new StructType(), schema,
+            new LakelogFileIndex(files, skipper), new StructType(), schema,
             scala.Option.empty(), new LakelogParquet(),
             Map$.MODULE$.from(CollectionConverters.asScala(options)), session);
         return session.baseRelationToDataFrame(relation);

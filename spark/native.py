@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from ..errors import SparkUnsupported
 from . import file_index, parquet_paths
 from .arrow_casts import convert
 from .arrow_types import any_part, is_direct, read_type, spark_type, storage
 from .column_names import check_names, check_times, is_case_sensitive, is_there
+from .known_files import hadoop_files
 from .skipping import FileSkipper
-from .urls import hadoop_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-    from .file_index import KnownFile
+    from .file_groups import FileGroup
+    from .known_files import KnownFiles
     from .skipping import Judge
 
 FILE_INDEX_SWITCH = "LAKELOG_SPARK_FILE_INDEX"
@@ -48,30 +51,6 @@ _warned: set[str] = set()
 
 
 @dataclass(frozen=True)
-class FileGroup:
-    """Files of one physical schema that are to be treated alike.
-
-    Attributes:
-        schema: The Arrow schema as it stands in the files' footers (`pyarrow.parquet.read_schema`),
-            not as it was in the writer's memory: Parquet stores some types as others.
-        files: As the log knows them.
-        hidden: Columns that are in the files but mean something else there (an older generation of
-            the name).
-        numbers: What `judge` of `read_files` calls them, where it is given.
-        values: Texts of columns that the files lack, told by the name of their partition, or
-            defaults; None is null.
-        renamed: By column what the files call it, where that is something else.
-    """
-
-    schema: pa.Schema
-    files: Sequence[KnownFile]
-    hidden: frozenset[str] = frozenset()
-    numbers: Sequence[int] = ()
-    values: Mapping[str, str | None] = field(default_factory=dict)
-    renamed: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class _ColumnPlan:
     """How a column comes about: `read`, under the name `stored`, and, if `physical` is set, cast
     from that; else filled, with `text` cast."""
@@ -86,15 +65,24 @@ class _ColumnPlan:
 _Plan = tuple[_ColumnPlan, ...]
 
 
-class _Files(NamedTuple):
+class _Files:
     """Those of a branch."""
 
-    known: list[KnownFile]
-    numbers: list[int]
+    def __init__(self) -> None:
+        self._known: list[KnownFiles] = []
+        self._numbers: list[np.ndarray] = []
 
     def take(self, group: FileGroup) -> None:
-        self.known.extend(group.files)
-        self.numbers.extend(group.numbers)
+        self._known.append(group.files)
+        self._numbers.append(group.numbers)
+
+    @property
+    def known(self) -> KnownFiles:
+        return pa.concat_tables(self._known)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.concatenate(self._numbers)
 
 
 @dataclass(frozen=True)
@@ -142,9 +130,9 @@ def read_files(
     check_times(spark, target)
     branches: dict[_Plan, _Files] = {}
     for group in groups:
-        if group.files:
+        if group.files.num_rows:
             plan = _plan(group, request, exact_case=exact_case)
-            branches.setdefault(plan, _Files([], [])).take(group)
+            branches.setdefault(plan, _Files()).take(group)
     frames = [_branch(spark, request, plan, files) for plan, files in branches.items()]
     return _union(frames) if frames else _empty(spark, request)
 
@@ -216,7 +204,7 @@ def _column(plan: _ColumnPlan, request: _Request) -> Column:
 def _scan(
     spark: SparkSession,
     schema: StructType,
-    files: Sequence[KnownFile],
+    files: KnownFiles,
     request: _Request,
     skipper: FileSkipper | None,
 ) -> DataFrame:
@@ -226,7 +214,7 @@ def _scan(
             return file_index.relation(
                 spark, schema=schema, files=files, options=options, skipper=skipper
             )
-        except file_index.FileIndexUnavailable as reason:
+        except SparkUnsupported as reason:
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
     return parquet_paths.relation(
         spark, schema=schema, files=files, options=options, float_bounds=not request.check()

@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidPath
+from .known_files import paths_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from .file_index import KnownFile
+    from .known_files import KnownFiles
 
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 # Spark makes a task of each path, up to this number. Ten thousand tasks cost twenty times the
@@ -44,7 +45,7 @@ def relation(
     spark: SparkSession,
     *,
     schema: StructType,
-    files: Sequence[KnownFile],
+    files: KnownFiles,
     options: Mapping[str, str] | None = None,
     float_bounds: bool = True,
 ) -> DataFrame:
@@ -64,7 +65,8 @@ def relation(
 
     Requests: one HEAD and one LIST for each file, now (Connect may repeat them).
     """
-    for path, *_ in files:
+    paths = paths_of(files)
+    for path in paths:
         if path.rpartition("/")[2].startswith(("_", ".")):
             raise InvalidPath(
                 "Spark leaves out files whose names start with '_' or '.', without a word",
@@ -77,7 +79,7 @@ def relation(
         settings |= _EXACT_FLOATS | (_WITHOUT_BOUNDS if float_bounds else {})
     with _few_listing_tasks(spark):
         reader = spark.read.schema(schema).options(**settings)
-        frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path, *_ in files))
+        frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path in paths))
         _ = frame.schema  # Connect looks the files up only when asked, and then keeps the answer
         return frame
 

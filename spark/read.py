@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.catalog import Catalog, open_catalog
 from ..catalog.data.footers.known import check_file
-from ..catalog.data.partition_values import texts_by_partition
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
-from ..catalog.format.schema import partition_columns
 from ..catalog.parallel import parallel
 from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, UsageError
 from ..store.places import is_url, split
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
-from .constants import text_of
-from .file_index import KnownFile
+from .file_groups import file_groups
 from .hadoop_options import bucket_options, hadoop_options
-from .native import FileGroup, read_files
+from .native import read_files
 from .selection import Selection, selection
 from .urls import supports_url
-
-MAX_GROUPS: Final = 200  # relations in one union; planning takes a few ms for each
-_Form = tuple[bytes, bytes]  # of files: see `FilePart.form`
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +36,7 @@ if TYPE_CHECKING:
 
     from ..catalog.changing import AsOf
     from ..catalog.data.file_part import FilePart
+    from ..catalog.read.file_list import FileList
 
 
 def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFrame.where` are called
@@ -84,43 +79,68 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     Requests: those of `Catalog.snapshot` and `Snapshot.files`; planning the query costs none on a
         classic session.
     """
-    catalog = open_catalog(url, storage_options, location_options)
-    snapshot = catalog.snapshot(database, as_of)
+    access = Access.of(url, storage_options, location_options)
+    snapshot = access.catalog.snapshot(database, as_of)
     asked = selection(snapshot, table, columns, where, partition=partition, writer=writer)
-    secrets = {"storageOptions": storage_options, "locationOptions": location_options}
+    return frame_of(spark, access, asked)
+
+
+@dataclass(frozen=True)
+class Access:
+    """A catalog, and what opens its store, which Spark's tasks need too."""
+
+    catalog: Catalog
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    location_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        url: str,
+        storage_options: Mapping[str, Any] | None = None,
+        location_options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Access:
+        """That of a root, opened as `open_catalog` does."""
+        catalog = open_catalog(url, storage_options, location_options)
+        return cls(catalog, storage_options, location_options)
+
+
+def frame_of(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
+    """What is asked for of a snapshot, as a DataFrame.
+
+    Raises, Warns: As `read`.
+    """
+    catalog = access.catalog
     if supports_url(spark, catalog.url):
-        options = hadoop_options(catalog.url, storage_options)
-        parts = asked.file_parts()
-        clean = [part for part in parts if part.hidden is None]
-        rest = tuple(part.key for part in parts if part.hidden is not None)
+        options = hadoop_options(catalog.url, access.storage_options)
+        files = asked.file_list()
+        rest = tuple(files.hidden)
         try:
-            if clean or not rest:
-                found = native(spark, catalog, asked, options, parts=clean)
+            if files.rows.num_rows or not rest:
+                found = native(spark, catalog, asked, files, options)
                 if not rest:
                     return found
-                others = replace(asked, keys=rest)
-                return found.union(_by_source(spark, catalog.url, others, secrets))
+                return found.union(_by_source(spark, access, replace(asked, keys=rest)))
         except (InvalidSchema, InvalidPredicate, InvalidUrl) as reason:
             _check_source(spark, asked.given, reason)
-    return _by_source(spark, catalog.url, asked, secrets)
+    return _by_source(spark, access, asked)
 
 
 def native(
     spark: SparkSession,
     catalog: Catalog,
     asked: Selection,
+    files: FileList,
     options: Mapping[str, str] | None = None,
-    *,
-    parts: Sequence[FilePart] | None = None,
 ) -> DataFrame:
     """What is asked for, read by Spark's own Parquet reader, which knows nothing of deleted rows.
 
     Args:
         asked: What of which table.
-        parts: Of which files; None: of all.
+        files: Of which files.
         options: Hadoop settings for this read alone; see `hadoop_options`.
     Raises:
-        InvalidSchema: A column that this reader can't take; or rows of a file were deleted.
+        InvalidSchema: A column that this reader can't take.
         InvalidPredicate: A type or a value of `where` that Spark doesn't have.
         InvalidUrl: Files lie where Spark has no connector for.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
@@ -128,28 +148,7 @@ def native(
     Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
     """
     target = asked.schema
-    groups: dict[tuple[_Form, str], FileGroup] = {}
-    files: dict[tuple[_Form, str], list[KnownFile]] = {}
-    numbers: dict[tuple[_Form, str], list[int]] = {}
-    parts = asked.file_parts() if parts is None else parts
-    if any(part.hidden is not None for part in parts):
-        raise InvalidSchema(
-            f"Rows of files of table {asked.table!r} were deleted, of which Spark's own reader "
-            "doesn't know",
-            hint="Use `lakelog.spark.read`, or format('lakelog')",
-        )
-    options = {**(options or {}), **_of_locations(spark, catalog, parts)}
-    told = _told_columns(parts, target)
-    for number, part in enumerate(parts):
-        kind = part.form, part.partition if told[part.form] else ""
-        if kind not in groups:
-            files[kind], numbers[kind] = [], []
-            groups[kind] = _group(part, target, told[part.form], files[kind], numbers[kind])
-        url = catalog.wide.object_url(part.key)
-        file = KnownFile(url, part.size_bytes, part.footer_bytes, part.footer_digest)
-        files[kind].append(file)
-        numbers[kind].append(number)
-    _check_groups(len(groups), told)
+    options = {**(options or {}), **_of_locations(spark, catalog, files)}
 
     @cache
     def check() -> bool:
@@ -161,66 +160,26 @@ def native(
             is_ours = not is_url(part.key) and parse_data_file(part.key) is not None
             return is_ours and WITHOUT_FLOATS in footer
 
-        return all(parallel(is_without, parts))
+        return all(parallel(is_without, list(files.parts())))
 
-    judge = asked.judged(parts).may_hold
-    found = read_files(
-        spark, list(groups.values()), target, options=options, check=check, judge=judge
-    )
+    judge = asked.judged(files).may_hold
+    groups = file_groups(files, target)
+    found = read_files(spark, groups, target, options=options, check=check, judge=judge)
     return asked.of(found)
 
 
-def _group(
-    part: FilePart,
-    target: pa.Schema,
-    told: set[str],
-    files: list[KnownFile],
-    numbers: list[int],
-) -> FileGroup:
-    """How files of the form of one are read."""
-    stored, defaults = part.found(target)
-    as_named = {name for name, own in stored.items() if own == name}
-    hidden = frozenset(set(part.schema.names) & set(target.names)) - as_named
-    texts = texts_by_partition(part.schema, part.partition, told)
-    values = {name: texts[own] for name, own in stored.items() if own in told}
-    values |= {name: text_of(value, name) for name, value in defaults.items()}
-    renamed = {name: own for name, own in stored.items() if own != name}
-    return FileGroup(part.schema, files, hidden, numbers, values, renamed)
-
-
-def _told_columns(parts: Sequence[FilePart], target: pa.Schema) -> dict[_Form, set[str]]:
-    """By form the columns that are wanted and that only the names of partitions tell, as files call
-    them."""
-    return {
-        form: set(partition_columns(part.schema)).intersection(part.found(target).stored.values())
-        for form, part in {part.form: part for part in parts}.items()
-    }
-
-
-def _check_groups(count: int, told: Mapping[_Form, set[str]]) -> None:
-    """Refuse a union of so many partitions that Spark would plan for long.
-
-    Raises:
-        InvalidSchema: There are too many.
-    """
-    if count > MAX_GROUPS and any(told.values()):
-        raise InvalidSchema(
-            f"Columns that only the names of {count:,} partitions tell are too many for Spark's "
-            "own reader",
-            hint=f"Ask for less by where=, at most {MAX_GROUPS} partitions, or leave them out",
-        )
-
-
-def _of_locations(
-    spark: SparkSession, catalog: Catalog, parts: Sequence[FilePart]
-) -> dict[str, str]:
+def _of_locations(spark: SparkSession, catalog: Catalog, files: FileList) -> dict[str, str]:
     """Hadoop settings for the places where files lie that are not the catalog's own.
 
     Raises:
         InvalidUrl: Spark has no connector for one.
     """
     found: dict[str, str] = {}
-    for root in sorted({split(part.key).root for part in parts if is_url(part.key)}):
+    import pyarrow.compute as pc
+
+    keys = files.rows.column("key")
+    elsewhere = keys.filter(pc.match_substring(keys, "://")).to_pylist()
+    for root in sorted({split(key).root for key in elsewhere if is_url(key)}):
         if not supports_url(spark, root):
             raise InvalidUrl(f"Spark has no connector for {root}", key=root)
         found |= bucket_options(root, catalog.wide.options_of(root))
@@ -242,20 +201,16 @@ def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) 
     )
 
 
-def _by_source(
-    spark: SparkSession,
-    url: str,
-    asked: Selection,
-    secrets: Mapping[str, Mapping[str, Any] | None],
-) -> DataFrame:
+def _by_source(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
     from .session import register
 
     register(spark)
     reader = spark.read.format("lakelog").options(**asked.options)
-    for name, given in secrets.items():
-        if given:
-            reader = reader.option(name, _json(given))
-    return reader.load(url)
+    if access.storage_options:
+        reader = reader.option("storageOptions", _json(access.storage_options))
+    if access.location_options:
+        reader = reader.option("locationOptions", _json(access.location_options))
+    return reader.load(access.catalog.url)
 
 
 def _json(given: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ..catalog.data.file_part import FilePart
+    from ..catalog.read.file_list import FileList
     from ..catalog.read.judged import JudgedFiles
     from ..catalog.read.row_filter import RowFilter
     from ..catalog.snapshot import Snapshot
@@ -72,9 +73,18 @@ class Selection:
             )
         return found
 
-    def judged(self, parts: Sequence[FilePart]) -> JudgedFiles:
-        """The same files, to be judged by the filters of a query."""
-        keys = [part.key for part in parts]
+    def file_list(self) -> FileList:
+        """The same files as columns, whatever `keys` says.
+
+        Requests: those of `Snapshot.file_list`.
+        """
+        return self.snapshot.file_list(
+            self.table, where=self.where, partition=self.partition, writer=self.writer
+        )
+
+    def judged(self, files: FileList) -> JudgedFiles:
+        """Files of such a list, to be judged by the filters of a query."""
+        keys = files.rows.column("key")
         return self.snapshot.judged(self.table, keys, partition=self.partition, writer=self.writer)
 
     def of(self, frame: DataFrame) -> DataFrame:

@@ -41,10 +41,10 @@ class FileSkipper:
     """
 
     def __init__(
-        self, judge: Judge, numbers: Sequence[int], read: Sequence[StructField], target: pa.Schema
+        self, judge: Judge, numbers: np.ndarray, read: Sequence[StructField], target: pa.Schema
     ) -> None:
         self._judge = judge
-        self._numbers = np.array(numbers, np.int64)
+        self._numbers = numbers
         self._columns = {
             field.name: (field.dataType.simpleString(), target.field(field.name)) for field in read
         }

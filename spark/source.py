@@ -10,12 +10,12 @@ one on the same DataFrame. The option `where` is: by it files are skipped, and r
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ..catalog.points import point_in_time
 from ..errors import UsageError
 from .arrow_batches import as_spark
 from .selection import Selection, selection
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ..catalog.catalog import Catalog
+    from ..catalog.changing import AsOf
     from ..catalog.data.file_part import FilePart
     from ..catalog.data.scan import Projection
     from ..catalog.data.shown import Shown
@@ -47,7 +48,8 @@ _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
 class LakelogDataSource(DataSource):
     """The data source `lakelog`.
 
-    Options: `database`, `table`; `asOf`, also `as_of` (a token, or an ISO time with its zone);
+    Options: `database`, `table`; `asOf`, also `as_of` (a token, an ISO time with its zone, or
+    revisions: `EWR=3,JFK=2`);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
     `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `storageOptions`,
     `locationOptions` (JSON). The path is the catalog's URL. Other options are refused. Those for
@@ -117,7 +119,7 @@ def _selection(options: Any, snapshot: Snapshot) -> Selection:
     return found if files is None else replace(found, keys=tuple(names(files, "files")))
 
 
-def _point(options: Any) -> dt.datetime | str | None:
+def _point(options: Any) -> AsOf:
     """The point in time that the options name."""
     given = {str(options[name]) for name in ("asOf", _AS_OF) if options.get(name) is not None}
     if not given:
@@ -128,17 +130,7 @@ def _point(options: Any) -> dt.datetime | str | None:
             key="asOf",
             hint="Give one of them",
         )
-    text = given.pop()
-    if text.startswith("ll1-"):
-        return str(text)
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(
-            f"{text[:60]!r} is no point in time",
-            key="asOf",
-            hint="Give a token (ll1-...) or a time with its zone: 2013-07-01T00:00:00Z",
-        ) from error
+    return point_in_time(given.pop())
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import SparkSession
-
-    from .file_index import KnownFile
 
 _HADOOP_NAMES = {
     "local": ("file",),
@@ -47,18 +43,6 @@ def hadoop_scheme(spark: SparkSession, scheme: str) -> str | None:
         if _has_connector(spark, name):
             return name
     return None
-
-
-def hadoop_files(spark: SparkSession, files: Iterable[KnownFile]) -> list[KnownFile]:
-    """Spell URLs as Hadoop does; a scheme without a connector stays, for Spark to complain of."""
-    names: dict[str, str] = {}
-    known = []
-    for file in files:
-        scheme, rest = split_scheme(file.path)
-        if scheme not in names:
-            names[scheme] = hadoop_scheme(spark, scheme) or scheme
-        known.append(file._replace(path=f"{names[scheme]}://{rest}"))
-    return known
 
 
 def split_scheme(url: str) -> tuple[str, str]:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset
 
+    from ...store import Store
     from ..data.file_part import FilePart
     from ..log.state import State
     from ..read.asked import Asked
     from ..read.cut_tables import CutTables
+    from ..read.file_list import FileList
     from ..read.judged import JudgedFiles
     from .source import Source
 
@@ -29,6 +31,7 @@ class EngineReads(ABC):
     """Tables of a cut, whole and for other engines."""
 
     _tables: CutTables
+    _store: Store
 
     @abstractmethod
     def tables(self) -> list[str]:
@@ -49,6 +52,22 @@ class EngineReads(ABC):
     @abstractmethod
     def _parts_of(self, state: State, asked: Asked) -> Iterator[FilePart]:
         """The files of one log that are asked for."""
+
+    @abstractmethod
+    def _parts(self, asked: Asked) -> list[FilePart]:
+        """The files that are asked for, each with what hides rows of it."""
+
+    @abstractmethod
+    def _asked(
+        self,
+        table: str,
+        where: Any | None,
+        partition: str | None,
+        writer: str | None,
+        *,
+        exact: bool = True,
+    ) -> Asked:
+        """What is asked for, checked."""
 
     @abstractmethod
     def _source(
@@ -94,15 +113,35 @@ class EngineReads(ABC):
             part for state in self._tables.of_writer(None) for part in self._parts_of(state, asked)
         ]
 
+    def file_list(
+        self,
+        table: str,
+        *,
+        where: Any | None = None,
+        partition: str | None = None,
+        writer: str | None = None,
+    ) -> FileList:
+        """The live files as columns: for engines that read Parquet themselves, and many files.
+
+        Args:
+            where, partition, writer: As for `files`.
+        Raises: As for `files`.
+        Requests: those of `files` with details; where a row may be hidden those of `file_parts`.
+        """
+        from ..read.file_list import list_files
+
+        asked = self._asked(table, where, partition, writer)
+        return list_files(self._store, self._tables, asked, lambda: self._parts(asked))
+
     def judged(
         self,
         table: str,
-        keys: Sequence[str],
+        keys: pa.ChunkedArray,
         *,
         partition: str | None = None,
         writer: str | None = None,
     ) -> JudgedFiles:
-        """Files that `file_parts` gave, to be judged by further predicates.
+        """Files that `file_list` gave, to be judged by further predicates.
 
         Args:
             keys: Of their objects.

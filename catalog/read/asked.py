@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..data.file_part import BloomPlace, FilePart
     from ..log.files import Files
+    from ..log.state import State
+    from .cut_tables import CutTables
     from .row_filter import RowFilter
     from .table_facts import TableFacts
 
@@ -28,6 +30,14 @@ class Asked(NamedTuple):
     found: RowFilter | None
     partition: str | None
     writer: str | None
+
+
+def held(tables: CutTables, state: State, asked: Asked) -> tuple[Files, TableFacts | None]:
+    """The files of a table in one log; and what is known of them, where rows are filtered."""
+    if asked.found is None:
+        return tables.table_of(state, asked.table, asked.partition)[0], None
+    facts = tables.facts_of(state, asked.table, asked.partition)
+    return facts.files, facts
 
 
 def asked_rows(files: Files, asked: Asked, facts: TableFacts | None, *, whole: bool) -> pa.Table:

@@ -18,7 +18,7 @@ from ..log.state import SMALL_BYTES
 from ..parallel import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ...store import Store
     from ..data.file_part import FilePart
@@ -55,6 +55,11 @@ def keys_of(paths: pa.ChunkedArray, folder: str, state: State) -> list[str]:
     ]
 
 
+def key_column(paths: pa.ChunkedArray, folder: str, state: State) -> pa.ChunkedArray:
+    """`keys_of`, as a column."""
+    return _resolved(paths, folder, state, lambda location: location)
+
+
 def urls_of(paths: pa.ChunkedArray, folder: str, state: State, store: Store) -> pa.ChunkedArray:
     """URLs of files, from their paths in a log.
 
@@ -64,7 +69,20 @@ def urls_of(paths: pa.ChunkedArray, folder: str, state: State, store: Store) -> 
     Raises:
         CorruptObject: The log doesn't say where a file lies.
     """
-    urls = _behind(store.object_url(folder + "x")[:-1], paths)
+    prefix = store.object_url(folder + "x")[:-1]
+    return _resolved(paths, prefix, state, lambda each: store.object_url(f"{each}/x")[:-2])
+
+
+def _resolved(
+    paths: pa.ChunkedArray, folder: str, state: State, named: Callable[[str], str]
+) -> pa.ChunkedArray:
+    """Paths behind that of their folder.
+
+    Args:
+        folder: Of the log.
+        named: A location, as it is named here.
+    """
+    urls = _behind(folder, paths)
     elsewhere = pc.starts_with(paths, IN_PLACE)
     if not pc.any(elsewhere).as_py():
         return urls
@@ -74,7 +92,7 @@ def urls_of(paths: pa.ChunkedArray, folder: str, state: State, store: Store) -> 
     rests = pc.utf8_slice_codeunits(found, HEAD_CHARS)
     right = rests
     for head in pc.unique(heads).to_pylist():
-        prefix = store.object_url(f"{places.location(head)}/x")[:-1]
+        prefix = named(places.location(head)) + "/"
         whole = pc.binary_join_element_wise(_text(prefix), rests, _text(""))
         right = pc.if_else(pc.equal(heads, _text(head)), whole, right)
     return pc.replace_with_mask(urls.combine_chunks(), _one(elsewhere), _one(right))

@@ -12,13 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from ..format import compute as pc
-from ..format.columns import column, is_null, numbers
+from ..format.columns import column, is_null, numbers, one_chunk
 from ..format.names import base_folder
 from .skipping import kept_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..log.state import State
     from .cut_tables import CutTables
     from .row_filter import RowFilter
@@ -37,7 +35,7 @@ class JudgedFiles:
         self,
         tables: CutTables,
         table: str,
-        keys: Sequence[str],
+        keys: pa.ChunkedArray,
         *,
         partition: str | None = None,
         writer: str | None = None,
@@ -56,21 +54,22 @@ class JudgedFiles:
         Requests: as `TableFacts.of_files`.
         """
         if self._logs is None:
-            keys = column(self._keys, pa.string())
             self._logs = [
-                self._places(state, keys) for state in self._tables.of_writer(self._of[1])
+                self._places(state, self._keys) for state in self._tables.of_writer(self._of[1])
             ]
         kept = np.ones(len(self._keys), np.bool_)  # a file that no log knows is unknown
         for facts, found, places in self._logs:
             kept[found] = kept_files(facts, wanted)[places]
         return kept
 
-    def _places(self, state: State, keys: pa.Array) -> tuple[TableFacts, np.ndarray, np.ndarray]:
+    def _places(
+        self, state: State, keys: pa.ChunkedArray
+    ) -> tuple[TableFacts, np.ndarray, np.ndarray]:
         """What one log knows of its files; which of the keys are of these, and which of these."""
         facts = self._tables.facts_of(state, self._table, self._of[0])
         folder, nothing = column([base_folder(state.writer, state.database), ""], pa.string())
         paths = facts.files.table(self._table).column("path")
         own = pc.binary_join_element_wise(folder, paths, nothing)
-        places = pc.index_in(keys, own)
+        places = one_chunk(pc.index_in(keys, own))
         known = np.flatnonzero(~is_null(places))
         return facts, known, numbers(places)[known].astype(np.int64)

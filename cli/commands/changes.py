@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...catalog.points import point_in_time
 from .. import options
 from ..batches import print_batches
 from ..opening import open_catalog
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             name,
             metavar="POINT",
-            type=options.point_in_time,
+            type=point_in_time,
             required=name == "--since",
             help=f"{text} point in time, as for --as-of: a time with its zone, a token, or a "
             f"revision for each writer{'' if name == '--since' else '. Default: the newest'}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...catalog.points import point_in_time
 from .. import options
 from ..change_plans import add_writers, print_plan
 from ..opening import open_catalog
@@ -43,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         metavar="POINT",
-        type=options.point_in_time,
+        type=point_in_time,
         required=True,
         help="the point in time, as for --as-of: a time with its zone (2013-06-30T00:00Z), a token "
         "(ll1-...), or a revision for each writer (EWR=3,JFK=2)",

@@ -6,6 +6,7 @@ import argparse
 import datetime as dt
 
 import pytest
+from lakelog.catalog.points import point_in_time
 from lakelog.cli import options
 from lakelog.errors import NaiveTime, UsageError
 
@@ -22,7 +23,7 @@ from lakelog.errors import NaiveTime, UsageError
     ],
 )
 def test_points_in_time(text, wanted):
-    assert options.point_in_time(text) == wanted
+    assert point_in_time(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,9 @@ def test_points_in_time(text, wanted):
 )
 def test_a_time_without_a_zone_is_refused_and_the_hint_is_one_that_works(text, hint):
     with pytest.raises(NaiveTime) as error:
-        options.point_in_time(text)
+        point_in_time(text)
     assert hint in error.value.hint
-    assert options.point_in_time(hint).tzinfo is not None
+    assert point_in_time(hint).tzinfo is not None
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_a_time_without_a_zone_is_refused_and_the_hint_is_one_that_works(text, h
 )
 def test_what_is_no_point_in_time(text):
     with pytest.raises(UsageError) as error:
-        options.point_in_time(text)
+        point_in_time(text)
     assert "ll1-" in error.value.hint
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from lakelog.spark.file_index import KnownFile
+    from lakelog.spark.known_files import KnownFile
     from pyspark.sql import SparkSession
 
 
@@ -44,7 +44,7 @@ def settings(spark: SparkSession) -> Iterator[Callable[[str, object], None]]:
 def write(tmp_path: Path) -> Callable[..., KnownFile]:
     """`write(name, table)` writes a Parquet file under the test folder: its path and its size."""
 
-    from lakelog.spark.file_index import KnownFile
+    from lakelog.spark.known_files import KnownFile
 
     def write_file(name: str, table: pa.Table, **options: object) -> KnownFile:
         path = tmp_path / name

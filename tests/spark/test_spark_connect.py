@@ -21,14 +21,15 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 import pyarrow as pa, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from lakelog.errors import InvalidSchema
-from lakelog.spark.file_index import KnownFile
-from lakelog.spark.native import FileGroup, read_files
+from lakelog.spark.known_files import KnownFile, known_files
+from lakelog.spark.file_groups import FileGroup
+from lakelog.spark.native import read_files
 from lakelog.spark.urls import supports_url
 
 spark = SparkSession.builder.remote("local[1]").getOrCreate()
 paths = sys.argv[1:]
 files = [KnownFile(path, os.path.getsize(path)) for path in paths]
-groups = [FileGroup(pq.read_schema(file.path), [file]) for file in files]
+groups = [FileGroup(pq.read_schema(file.path), known_files([file])) for file in files]
 target = pa.schema({"id": pa.int64(), "value": pa.float64(), "time": pa.timestamp("us")})
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", RuntimeWarning)

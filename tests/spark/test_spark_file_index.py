@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from lakelog.errors import SparkUnsupported
 from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.known_files import KnownFile, known_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +22,7 @@ SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
 
 
 def relation(spark: Any, files: Any, schema: Any = SCHEMA) -> DataFrame:
-    known = [file_index.KnownFile(*each) for each in files]
+    known = known_files([KnownFile(*each) for each in files])
     return file_index.relation(spark, schema=schema, files=known)
 
 
@@ -241,7 +243,7 @@ def test_no_files_gives_no_rows(spark):
 def test_a_wrong_index_text_is_reported_as_unavailable(spark, monkeypatch):
     monkeypatch.setattr(file_index, "_compiled", [])
     monkeypatch.setattr(file_index, "FILE_INDEX", "public class Broken implements NoSuchThing {}")
-    with pytest.raises(file_index.FileIndexUnavailable, match="doesn't compile on Spark"):
+    with pytest.raises(SparkUnsupported, match="doesn't compile on Spark"):
         relation(spark, [])
 
 

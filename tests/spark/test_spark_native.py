@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.errors import InvalidPath, InvalidSchema
+from lakelog.errors import InvalidPath, InvalidSchema, SparkUnsupported
 from lakelog.spark import file_index, native
-from lakelog.spark.native import FileGroup, read_files
+from lakelog.spark.file_groups import FileGroup
+from lakelog.spark.known_files import known_files
+from lakelog.spark.native import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +30,7 @@ def way(request, monkeypatch) -> str:
 
 
 def group(*files: Any, **more: Any) -> FileGroup:
-    return FileGroup(pq.read_schema(files[0][0]), files, **more)
+    return FileGroup(pq.read_schema(files[0][0]), known_files(files), **more)
 
 
 def tuples(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -96,7 +98,7 @@ def test_filters_and_columns_reach_every_branch(spark, files):
 
 def test_no_files_give_an_empty_frame_of_the_target(spark, way):
     target = pa.schema({**{each.name: each.type for each in TARGET}, "nothing": pa.null()})
-    for groups in ([], [FileGroup(TARGET, [])]):
+    for groups in ([], [FileGroup(TARGET, known_files([]))]):
         frame = read_files(spark, groups, target)
         assert frame.columns == ["id", "name", "value", "nothing"]
         assert frame.schema["id"].dataType.simpleString() == "bigint"
@@ -203,7 +205,7 @@ def test_paths_that_spark_would_leave_out_are_refused(spark, write, no_file_inde
 
 def test_one_warning_when_the_file_index_is_out_of_reach(spark, files, monkeypatch):
     def refuse(*_: Any, **__: Any) -> None:
-        raise file_index.FileIndexUnavailable("no index today")
+        raise SparkUnsupported("no index today")
 
     monkeypatch.setattr(file_index, "relation", refuse)
     monkeypatch.setattr(native, "_warned", set())

@@ -85,7 +85,7 @@ def test_columns_that_are_not_wanted_part_nothing(spark, lake):
 
 
 def test_more_partitions_than_a_union_bears_are_read_by_the_data_source(spark, lake, monkeypatch):
-    monkeypatch.setattr(sys.modules["lakelog.spark.read"], "MAX_GROUPS", 2)
+    monkeypatch.setattr(sys.modules["lakelog.spark.file_groups"], "MAX_GROUPS", 2)
     with pytest.warns(RuntimeWarning, match="3 partitions"):
         frame = lakelog.spark.read(spark, lake, "db", "told")
     assert by_number(frame.select("n", "i")) == [(0, 2026), (1, None), (2, -1)]

@@ -275,7 +275,8 @@ def test_hadoop_settings_are_in_no_plan(spark, local, canary, monkeypatch):
     for switch in ("on", "off"):
         monkeypatch.setenv("LAKELOG_SPARK_FILE_INDEX", switch)
         options = {"fs.s3a.access.key": canary, "fs.s3a.secret.key": canary}
-        frame = native(spark, catalog, selection(catalog.snapshot("mixed"), "t"), options)
+        asked = selection(catalog.snapshot("mixed"), "t")
+        frame = native(spark, catalog, asked, asked.file_list(), options)
         assert "FileScan parquet" in _explained(frame)
         assert canary not in _explained(frame) + repr(frame)
 

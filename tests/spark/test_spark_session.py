@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from lakelog.spark.file_index import KnownFile
+from lakelog.spark.known_files import KnownFile, hadoop_files, known_files, paths_of
 from lakelog.spark.session import session
-from lakelog.spark.urls import hadoop_files, hadoop_scheme, supports_url
+from lakelog.spark.urls import hadoop_scheme, supports_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,9 +108,10 @@ def test_supported_urls(spark, url, expected):
 
 def spelled(spark, *paths):
     files = [KnownFile(path, at, 9, b"digest 8") for at, path in enumerate(paths)]
-    found = hadoop_files(spark, files)
-    assert [each[1:] for each in found] == [each[1:] for each in files]
-    return [each.path for each in found]
+    found = hadoop_files(spark, known_files(files))
+    same = ["size_bytes", "footer_bytes", "footer_digest"]
+    assert found.select(same) == known_files(files).select(same)
+    return paths_of(found)
 
 
 def test_s3_is_supported_where_its_connector_is(spark, monkeypatch):

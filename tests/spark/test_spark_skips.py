@@ -17,6 +17,7 @@ from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.errors import LakelogError
 from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.known_files import known_files
 from lakelog.spark.skipping import FileSkipper
 
 pytestmark = pytest.mark.spark
@@ -204,7 +205,7 @@ class Broken:
 
 @pytest.mark.parametrize("answer", [LakelogError("the store is gone"), b"", bytes(9), None, "no"])
 def test_no_answer_skips_nothing(spark, write, answer):
-    files = [write(f"{at}.parquet", pa.table({"n": [at]})) for at in range(3)]
+    files = known_files([write(f"{at}.parquet", pa.table({"n": [at]})) for at in range(3)])
     schema = spark_schema(pa.schema({"n": pa.int64()}))
     frame = file_index.relation(spark, schema=schema, files=files, skipper=Broken(answer))
     assert [row.n for row in frame.where("n > 1").collect()] == [2]

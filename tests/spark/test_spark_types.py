@@ -15,8 +15,9 @@ import pytest
 from lakelog.errors import InvalidSchema
 from lakelog.spark.arrow_casts import keeps_values
 from lakelog.spark.arrow_types import is_direct, read_type, spark_schema, spark_type, storage
-from lakelog.spark.file_index import KnownFile
-from lakelog.spark.native import FileGroup, read_files
+from lakelog.spark.file_groups import FileGroup
+from lakelog.spark.known_files import KnownFile, known_files
+from lakelog.spark.native import read_files
 
 pytestmark = pytest.mark.spark
 D = decimal.Decimal
@@ -171,7 +172,7 @@ def test_every_type_against_every_target(spark, files, settings, name, vectorize
     settings("spark.sql.parquet.enableVectorizedReader", vectorized)
     schema, path, size = files[name]
     if name in ("list<half>", "list<ns>") and not vectorized:
-        groups = [FileGroup(schema, [KnownFile(path, size)])]
+        groups = [FileGroup(schema, known_files([KnownFile(path, size)]))]
         with pytest.raises(Exception, match="PARQUET_TYPE_ILLEGAL"):  # loud, and that is enough
             read_files(spark, groups, schema).collect()
         return
@@ -182,7 +183,9 @@ def test_every_type_against_every_target(spark, files, settings, name, vectorize
             continue  # casts don't depend on the reader
         try:
             frame = read_files(
-                spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target})
+                spark,
+                [FileGroup(schema, known_files([KnownFile(path, size)]))],
+                pa.schema({"c": target}),
             )
         except InvalidSchema as error:
             assert "'c" in str(error)  # noqa: PT017
@@ -235,7 +238,9 @@ def test_float_to_narrower_or_text_to_number_is_refused(spark, files):
         schema, path, size = files[name]
         with pytest.raises(InvalidSchema, match="no safe cast leads to"):
             read_files(
-                spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": target})
+                spark,
+                [FileGroup(schema, known_files([KnownFile(path, size)]))],
+                pa.schema({"c": target}),
             )
 
 
@@ -249,7 +254,7 @@ def test_nanoseconds_are_cut_towards_the_past(spark, write):
     )
     file = write("ns.parquet", table)
     target = pa.schema({"n": pa.timestamp("us"), "z": pa.timestamp("us", "UTC")})
-    frame = read_files(spark, [FileGroup(table.schema, [file])], target)
+    frame = read_files(spark, [FileGroup(table.schema, known_files([file]))], target)
     found = frame.selectExpr("unix_micros(z) z", "unix_micros(cast(n as timestamp)) n").collect()
     want = [None if each is None else each // 1000 for each in ticks]
     assert [each.z for each in found] == want
@@ -260,7 +265,9 @@ def test_timestamps_without_zone_do_not_move_with_the_session(spark, files, sett
     settings("spark.sql.session.timeZone", "America/New_York")
     schema, path, size = files["timestamp ns None"]
     frame = read_files(
-        spark, [FileGroup(schema, [KnownFile(path, size)])], pa.schema({"c": pa.timestamp("us")})
+        spark,
+        [FileGroup(schema, known_files([KnownFile(path, size)]))],
+        pa.schema({"c": pa.timestamp("us")}),
     )
     assert [each.c for each in frame.collect()] == [*TIMES, None]
 
@@ -275,7 +282,7 @@ def test_times_of_day_need_spark_to_allow_them(spark, write, settings):
         }
     )
     file = write("t.parquet", table)
-    groups = [FileGroup(table.schema, [file])]
+    groups = [FileGroup(table.schema, known_files([file]))]
     with pytest.raises(InvalidSchema, match=r"timeType\.enabled=true"):
         read_files(spark, groups, table.schema)
     settings("spark.sql.timeType.enabled", True)
@@ -299,7 +306,7 @@ def test_int96_fails_and_does_not_mislead(spark, write):
     table = pa.table({"c": pa.array(TIMES, pa.timestamp("ns"))})
     file = write("int96.parquet", table, use_deprecated_int96_timestamps=True)
     frame = read_files(
-        spark, [FileGroup(table.schema, [file])], pa.schema({"c": pa.timestamp("us")})
+        spark, [FileGroup(table.schema, known_files([file]))], pa.schema({"c": pa.timestamp("us")})
     )
     with pytest.raises(Exception, match=r"DATA_TYPE_MISMATCH"):
         frame.collect()
@@ -325,7 +332,7 @@ NS = pa.timestamp("ns")
 def test_nothing_but_nulls_survives_a_cast(spark, write, column, target):
     """Spark's `transform` alone fails on lists whose elements are all null in a row group."""
     file = write("n.parquet", pa.table({"c": column}))
-    groups = [FileGroup(pq.read_schema(file[0]), [file])]
+    groups = [FileGroup(pq.read_schema(file[0]), known_files([file]))]
     frame = read_files(spark, groups, pa.schema({"c": target or column.type}))
     want = [as_spark(each, column.type) for each in column.to_pylist()]
     assert [plain(each.c) for each in frame.collect()] == want
@@ -354,7 +361,7 @@ def test_filters_on_widened_columns_skip_no_row(spark, write):
         }
     )
     file = write("w.parquet", table, row_group_size=1)
-    frame = read_files(spark, [FileGroup(table.schema, [file])], target)
+    frame = read_files(spark, [FileGroup(table.schema, known_files([file]))], target)
     kept = spark.createDataFrame(frame.collect(), frame.schema)
     filters = [
         *("i > 3000000000", "i < 3000000000", "i = 4294967297", "i in (1, 4294967297)"),

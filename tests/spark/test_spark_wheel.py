@@ -27,13 +27,14 @@ import os, sys
 import lakelog
 import pyarrow as pa, pyarrow.parquet as pq
 from lakelog.spark.arrow_types import spark_schema
-from lakelog.spark.file_index import KnownFile, relation
+from lakelog.spark.file_index import relation
+from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.session import session
 assert lakelog.__file__.startswith(sys.argv[2]), lakelog.__file__
 
 table = pa.table({"a": list(range(6))})
 pq.write_table(table, "a.parquet")
-files = [KnownFile(os.path.abspath("a.parquet"), os.path.getsize("a.parquet"))]
+files = known_files([KnownFile(os.path.abspath("a.parquet"), os.path.getsize("a.parquet"))])
 for master in ("local[1]", "local[2]"):
     spark = session(app_name="quiet", master=master, **{"spark.sql.shuffle.partitions": 3})
     assert spark.sparkContext.appName == "quiet", spark.sparkContext.appName

@@ -23,7 +23,7 @@ def test_judged_as_listed(tmp_path):
     snapshot = catalog.snapshot(database)
     keys = [part.key for part in snapshot.file_parts("t")]
     random_.shuffle(keys)
-    judged = snapshot.judged("t", [*keys, "w0/db/data/of/nobody.parquet"])
+    judged = snapshot.judged("t", pa.chunked_array([[*keys, "w0/db/data/of/nobody.parquet"]]))
     for _ in range(CASES):
         text = predicate(random_)
         left = {part.key for part in snapshot.file_parts("t", where=text)}
@@ -44,6 +44,6 @@ def test_of_a_writer_and_a_partition(tmp_path):
     for given in ({}, {"writer": "b"}, {"partition": "p1"}, {"writer": "a", "partition": "p0"}):
         keys = [part.key for part in snapshot.file_parts("t", **given)]
         left = {part.key for part in snapshot.file_parts("t", where="n >= 2", **given)}
-        mask = snapshot.judged("t", keys, **given).may_hold(wanted)
+        mask = snapshot.judged("t", pa.chunked_array([keys], pa.string()), **given).may_hold(wanted)
         assert {key for key, kept in zip(keys, mask) if kept} == left
         assert np.count_nonzero(mask) == len(keys) // 2

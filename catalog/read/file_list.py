@@ -1,0 +1,139 @@
+"""The live files of a table as columns, for engines that open many files by themselves: a million
+of them is an array operation.
+
+Source: docs/format.md, section 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ..data.file_part import FilePart
+from ..data.shown import shown
+from ..format.columns import array, column, empty_table, numbers, one_chunk
+from ..format.names import base_folder
+from .asked import asked_rows, held
+from .hidden import has_deletes
+from .in_place import key_column, urls_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ...store import Store
+    from ..data.shown import Shown
+    from ..log.state import State
+    from .asked import Asked
+    from .cut_tables import CutTables
+
+LISTED: Final = pa.schema(
+    {
+        "key": pa.string(),
+        "url": pa.string(),
+        "size_bytes": pa.int64(),
+        "row_count": pa.int64(),
+        "footer_bytes": pa.int64(),
+        "footer_digest": pa.binary(8),
+        "partition": pa.string(),
+        "form": pa.int32(),
+    }
+)
+_AS_HELD: Final = ("size_bytes", "row_count", "footer_bytes", "footer_digest", "partition")
+
+
+@dataclass(frozen=True)
+class FileList:
+    """Files of which no row is hidden, in no order.
+
+    Attributes:
+        rows: The columns of `LISTED`: the object's key; its URL as an engine opens it; exact size
+            and number of rows; length and digest of the footer (0 and zeros: unknown); partition;
+            number of its form.
+        forms: What files show, by that number.
+        hidden: Keys of the table's other files, of which rows may be hidden.
+    """
+
+    rows: pa.Table
+    forms: Sequence[Shown]
+    hidden: Sequence[str] = ()
+
+    def parts(self) -> Iterator[FilePart]:
+        """The same files one by one."""
+        names = ("key", "size_bytes", "row_count", "footer_bytes", "footer_digest", "partition")
+        columns = (self.rows.column(name).to_pylist() for name in names)
+        for *known, partition, form in zip(*columns, self.rows.column("form").to_pylist()):
+            key, size, count, footer_bytes, digest = known
+            what = self.forms[form]
+            yield FilePart(
+                key, size, count, what.own, b"", footer_bytes, digest,
+                partition=partition, shown=what,
+            )  # fmt: skip
+
+
+def list_files(
+    store: Store, tables: CutTables, asked: Asked, parts: Callable[[], Sequence[FilePart]]
+) -> FileList:
+    """The files of a table that are asked for.
+
+    Args:
+        store: A `WideStore`.
+        parts: The same files with what hides rows of them, each resolved: called only where a
+            delete or a key may hide some.
+    Raises, Requests: As `Snapshot.files`.
+    """
+    states = tables.of_writer(asked.writer)
+    if any(has_deletes(state, asked.table) for state in states) or tables.touched(asked.table):
+        return _of_parts(store, parts())
+    forms: dict[tuple[str, bytes], int] = {}
+    kinds: list[Shown] = []
+    rows = [empty_table(LISTED)]
+    for state in states:
+        files, facts = held(tables, state, asked)
+        found = asked_rows(files, asked, facts, whole=True)
+
+        def number(fingerprint: bytes, state: State = state) -> int:
+            key = state.writer, fingerprint
+            if key not in forms:
+                forms[key] = len(kinds)
+                kinds.append(tables.shown(state, asked.table, fingerprint))
+            return forms[key]
+
+        rows.append(_listed(store, state, found, number))
+    return FileList(pa.concat_tables(rows), kinds)
+
+
+def _listed(store: Store, state: State, rows: pa.Table, number: Callable[[bytes], int]) -> pa.Table:
+    folder = base_folder(state.writer, state.database)
+    paths = rows.column("path")
+    seen = one_chunk(rows.column("schema_fingerprint")).dictionary_encode()
+    by_place = np.array([number(each) for each in seen.dictionary.to_pylist()], np.int32)
+    form = array(by_place[numbers(seen.indices)] if len(seen) else np.empty(0, np.int32))
+    known = [rows.column(name) for name in _AS_HELD]
+    columns = [key_column(paths, folder, state), urls_of(paths, folder, state, store), *known, form]
+    return pa.Table.from_arrays(columns, names=LISTED.names).cast(LISTED)
+
+
+def _of_parts(store: Store, parts: Sequence[FilePart]) -> FileList:
+    clean = [part for part in parts if part.hidden is None]
+    forms: dict[tuple[bytes, bytes], int] = {}
+    kinds: list[Shown] = []
+    for part in clean:
+        if part.form not in forms:
+            forms[part.form] = len(kinds)
+            kinds.append(part.shown or shown(part.schema, None))
+    columns: dict[str, list[Any]] = {
+        "key": [part.key for part in clean],
+        "url": [store.object_url(part.key) for part in clean],
+        "size_bytes": [part.size_bytes for part in clean],
+        "row_count": [part.row_count for part in clean],
+        "footer_bytes": [part.footer_bytes for part in clean],
+        "footer_digest": [part.footer_digest for part in clean],
+        "partition": [part.partition for part in clean],
+        "form": [forms[part.form] for part in clean],
+    }
+    arrays = [column(columns[field.name], field.type) for field in LISTED]
+    rows = pa.Table.from_arrays(arrays, schema=LISTED)
+    return FileList(rows, kinds, [part.key for part in parts if part.hidden is not None])

@@ -1,0 +1,132 @@
+"""Parquet files as the log knows them, to be handed to Spark: as columns, for there may be millions
+of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..catalog.data.parquet import UNKNOWN_DIGEST
+from ..catalog.format.columns import column, numbers, one_chunk, text_scalar
+from .urls import hadoop_scheme, split_scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from ..catalog.read.file_list import FileList
+
+KnownFiles: TypeAlias = pa.Table
+KNOWN: Final = pa.schema(
+    {
+        "path": pa.string(),
+        "size_bytes": pa.int64(),
+        "footer_bytes": pa.int64(),
+        "footer_digest": pa.binary(8),
+    }
+)
+_HEAD_CHARS: Final = 16  # that hold the scheme of any URL
+
+
+class KnownFile(NamedTuple):
+    """A file as the log knows it.
+
+    Attributes:
+        path: Path or URL, raw (never percent-encoded).
+        size_bytes: Exact.
+        footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.
+    """
+
+    path: str
+    size_bytes: int
+    footer_bytes: int = 0
+    footer_digest: bytes = UNKNOWN_DIGEST
+
+
+def known_files(files: Sequence[KnownFile]) -> KnownFiles:
+    """Some files as columns: those of `KNOWN`."""
+    columns = zip(*files, strict=True) if files else ((),) * len(KNOWN)
+    arrays = [column(list(values), f.type) for values, f in zip(columns, KNOWN, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=KNOWN)
+
+
+def of_list(files: FileList) -> KnownFiles:
+    """Files of a table."""
+    rows = files.rows.select(["url", *KNOWN.names[1:]]).rename_columns(KNOWN.names)
+    return rows.cast(KNOWN)
+
+
+def paths_of(files: KnownFiles) -> list[str]:
+    """Their paths."""
+    found: list[str] = files.column("path").to_pylist()
+    return found
+
+
+def hadoop_files(spark: SparkSession, files: KnownFiles) -> KnownFiles:
+    """Spell URLs as Hadoop does; a scheme without a connector stays, for Spark to complain of."""
+    paths = files.column("path")
+    heads = pc.utf8_slice_codeunits(paths, 0, _HEAD_CHARS)
+    schemes = {split_scheme(head)[0] if "://" in head else "" for head in _distinct(heads)}
+    for scheme in sorted(schemes):
+        name = hadoop_scheme(spark, scheme or "file") or scheme
+        if scheme == name:
+            continue
+        if not scheme:
+            plain = pc.invert(pc.match_substring(heads, "://"))
+            paths = pc.if_else(plain, _behind(f"{name}://", paths), paths)
+            continue
+        same = pc.starts_with(pc.utf8_lower(heads), f"{scheme}://")
+        rest = pc.utf8_slice_codeunits(paths, len(scheme), 1 << 30)
+        paths = pc.if_else(same, _behind(name, rest), paths)
+    return files.set_column(0, KNOWN.field(0), paths)
+
+
+def _distinct(values: pa.ChunkedArray) -> list[str]:
+    found: list[str] = pc.unique(values).to_pylist()
+    return found
+
+
+def _behind(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    before = text_scalar(prefix)
+    return pc.binary_join_element_wise(before, paths, text_scalar(""))
+
+
+def pack(files: KnownFiles) -> bytes:
+    """Put the files into one byte string, as the file index keeps them.
+
+    Big-endian: their number n, that of their folders (4 bytes each); where each name ends (4 each,
+    from the first name on), the number of each folder (4 each), the sizes (8 each), length and
+    digest of each footer (8 and 8); where each folder ends (4 each); the names, the folders.
+    """
+    paths = one_chunk(files.column("path"))
+    parts = pc.split_pattern(paths, pattern="/", max_splits=1, reverse=True)
+    folders = pc.list_element(parts, 0).dictionary_encode()
+    names, name_ends = _bytes_of(pc.list_element(parts, 1))
+    texts, folder_ends = _bytes_of(folders.dictionary)
+    footers = np.empty((len(paths), 2), ">i8")
+    footers[:, 0] = numbers(files.column("footer_bytes"))
+    digests = one_chunk(files.column("footer_digest"))
+    known = np.frombuffer(digests.buffers()[1] or b"", ">i8")
+    footers[:, 1] = known[digests.offset : digests.offset + len(paths)]
+    found = (
+        np.array([len(paths), len(folders.dictionary)], ">i4"),
+        name_ends,
+        numbers(folders.indices).astype(">i4"),
+        numbers(files.column("size_bytes")).astype(">i8"),
+        footers,
+        folder_ends,
+    )
+    return b"".join([*(part.tobytes() for part in found), names, texts])
+
+
+def _bytes_of(texts: pa.StringArray) -> tuple[memoryview | bytes, np.ndarray]:
+    """Texts one behind the other, and where each ends."""
+    if not len(texts):
+        return b"", np.empty(0, ">i4")
+    _, offsets, body = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return memoryview(body or b"")[ends[0] : ends[-1]], (ends[1:] - ends[0]).astype(">i4")

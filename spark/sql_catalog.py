@@ -1,0 +1,238 @@
+"""A lake in Spark's SQL: `attach` makes it a catalog of the session, with its databases, tables and
+time travel, and `create_views` makes views at one cut, on Spark Connect as well.
+
+The catalog holds no rows and no files: it asks here, by py4j's callbacks, and each table that a
+query names is the DataFrame that `lakelog.spark.read` makes of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from ..catalog.points import point_in_time
+from ..errors import (
+    DatabaseNotFound,
+    InvalidName,
+    LakelogError,
+    SparkUnsupported,
+    TableNotFound,
+    UsageError,
+)
+from .janino import compile_texts, first_line, new_instance
+from .read import Access, frame_of
+from .selection import selection
+from .sql_catalog_java import CATALOG, INSTALLER, INSTALLER_CLASS, RULE, SWAP, TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from ..catalog.catalog import Catalog
+    from ..catalog.changing import AsOf
+    from ..catalog.snapshot import Snapshot
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SPARKS_OWN: Final = ("spark_catalog", "system", "session", "builtin")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_QUERIES: Final = 16  # that may be looked at at once, in threads of one session
+
+_installers: list[tuple[Any, Any]] = []  # of a gateway; a process has one JVM at a time
+
+
+def attach(
+    spark: SparkSession,
+    name: str,
+    url: str,
+    *,
+    as_of: AsOf = None,
+    storage_options: Mapping[str, Any] | None = None,
+    location_options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Make a lake a catalog of the session: `SELECT ... FROM name.database.table`.
+
+    All tables of one query are of one cut of each database; the next query sees what was committed
+    since. `VERSION AS OF '<token>'` and `TIMESTAMP AS OF` read a table at another point in time.
+
+    Args:
+        spark: A classic session.
+        name: As SQL shall call the lake. One that is attached already is replaced.
+        url: The catalog's root, as `lakelog.open_catalog` takes it.
+        as_of: The point in time that the tables are read at unless a query says another one, as
+            `Catalog.snapshot` takes it; None: the newest.
+        storage_options, location_options: As for `lakelog.spark.read`.
+    Raises:
+        InvalidName: Not a plain name, or one that Spark has a catalog of another kind for.
+        SparkUnsupported: Spark Connect, or a Spark that keeps its catalogs otherwise.
+        As `lakelog.open_catalog`.
+    Requests: none, but those of opening the catalog; a query makes those of `Catalog.snapshot` for
+        each database, and those of `Snapshot.files` for each table.
+    """
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    if not _NAME.fullmatch(name) or name.lower() in _SPARKS_OWN:
+        raise InvalidName(
+            f"{name!r} can't be a catalog's name", key=name, hint="Give a plain name, like lake"
+        )
+    access = Access.of(url, storage_options, location_options)
+    installer, session = _installer(spark)
+    if not installer.isFree(session, name):
+        raise InvalidName(
+            f"Spark has another catalog {name!r}", key=name, hint="Give the lake another name"
+        )
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    installer.attach(session, name, _Answers(spark, access, as_of))
+
+
+def detach(spark: SparkSession, name: str) -> bool:
+    """Forget a lake that was attached.
+
+    Returns:
+        Whether there was one.
+    Raises:
+        SparkUnsupported: As `attach`.
+    """
+    installer, session = _installer(spark)
+    return bool(installer.detach(session, name))
+
+
+def create_views(
+    spark: SparkSession,
+    url: str,
+    database: str,
+    as_of: AsOf = None,
+    *,
+    prefix: str = "",
+    storage_options: Mapping[str, Any] | None = None,
+    location_options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
+    """Make a temporary view of each table of a database, all at one cut.
+
+    Args:
+        spark: Any session, classic or Connect.
+        prefix: What the views' names begin with, before those of the tables.
+    Returns:
+        The token of the cut.
+    Raises:
+        As `lakelog.spark.read`.
+    Requests: Those of `Catalog.snapshot`, and of `Snapshot.files` for each table.
+    """
+    access = Access.of(url, storage_options, location_options)
+    snapshot = access.catalog.snapshot(database, as_of)
+    for table in snapshot.tables():
+        frame = frame_of(spark, access, selection(snapshot, table))
+        frame.createOrReplaceTempView(f"`{(prefix + table).replace('`', '``')}`")
+    return snapshot.token
+
+
+def _installer(spark: SparkSession) -> tuple[Any, Any]:
+    """What was compiled for the session's JVM, and the session there.
+
+    Raises:
+        SparkUnsupported: There is no JVM at hand, or another Spark inside.
+    """
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        raise SparkUnsupported(
+            "Spark Connect gives no access to its catalogs",
+            hint="Make views of the tables with lakelog.spark.create_views",
+        )
+    gateway = spark.sparkContext._gateway
+    found = next((made for known, made in _installers if known is gateway), None)
+    if found is None:
+        try:
+            loader = compile_texts(gateway.jvm, (TABLE, CATALOG, SWAP, RULE, INSTALLER)).loader
+            found = new_instance(gateway, loader, INSTALLER_CLASS)
+        except Exception as error:
+            raise SparkUnsupported(
+                f"The catalog doesn't compile on Spark {spark.version}: {first_line(error)}",
+                hint="Make views of the tables with lakelog.spark.create_views",
+            ) from error
+        _installers[:] = [(gateway, found)]
+    return found, session
+
+
+class _Answers:
+    """What the catalog in the JVM asks for."""
+
+    def __init__(self, spark: SparkSession, access: Access, as_of: AsOf) -> None:
+        self._spark = spark
+        self._access = access
+        self._as_of = as_of
+        self._lock = Lock()
+        self._cuts: dict[tuple[str, str, str, str], Snapshot] = {}
+
+    def apply(self, question: str) -> Any:
+        """The answer to a question: a Java list of how it went and of what was found."""
+        word, *given = json.loads(question)
+        try:
+            answer = self._table(*given) if word == "table" else self._names(word, *given)
+        except TableNotFound:
+            answer = ("no table",)
+        except DatabaseNotFound:
+            answer = ("no namespace",)
+        except LakelogError as error:
+            answer = ("refused", f"{type(error).__name__}: {error}")
+        found = self._spark._jvm.java.util.ArrayList()
+        for item in answer:
+            found.add(item)
+        return found
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self._access.catalog
+
+    def _names(self, word: str, *namespace: str) -> tuple[Any, ...]:
+        if word == "databases":
+            return "names", json.dumps(self._catalog.databases())
+        if len(namespace) != 1 or namespace[0] not in self._catalog.databases():
+            return ("no namespace",)
+        return "names", json.dumps(self._catalog.snapshot(namespace[0], self._as_of).tables())
+
+    def _table(
+        self, database: str, table: str, kind: str, when: str, query: str
+    ) -> tuple[Any, ...]:
+        if database not in self._catalog.databases():
+            return ("no namespace",)
+        snapshot = self._cut(database, kind, when, query)
+        frame = frame_of(self._spark, self._access, selection(snapshot, table))
+        return "rows", snapshot.token, frame._jdf
+
+    def _cut(self, database: str, kind: str, when: str, query: str) -> Snapshot:
+        """The same for all tables of a query."""
+        key = (query, database, kind, when)
+        with self._lock:
+            found = self._cuts.get(key) if query else None
+            if found is None:
+                found = self._catalog.snapshot(database, self._point(database, kind, when))
+                if query:
+                    self._cuts[key] = found
+                while len(self._cuts) > _QUERIES:
+                    del self._cuts[next(iter(self._cuts))]
+            return found
+
+    def _point(self, database: str, kind: str, when: str) -> AsOf:
+        if kind == "now":
+            return self._as_of
+        if kind == "micros":
+            return _EPOCH + dt.timedelta(microseconds=int(when))
+        if when.isascii() and when.isdigit():
+            writers = self._catalog.writers(database)
+            if len(writers) != 1:
+                raise UsageError(
+                    f"A number is no version of {database!r}: it has {len(writers)} writers, each "
+                    "with revisions of its own",
+                    key=database,
+                    hint="Give a token (VERSION AS OF 'll1-...'), or revisions ('EWR=3,JFK=2')",
+                )
+            return {writers[0]: int(when)}
+        return point_in_time(when)
+
+    class Java:
+        """What this is for py4j."""
+
+        implements = ("java.util.function.Function",)

@@ -1,0 +1,216 @@
+"""A lake as a catalog of Spark's SQL: what it shows, at which cut, and what it leaves out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "where"))
+
+import lakelog
+import lakelog.spark
+import pyarrow as pa
+import pytest
+from lakelog.errors import InvalidName, LakelogError
+from lakelog.spark import sql_catalog
+from lakes import build
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(spark, tmp_path):
+    """Two writers with two tables, of which one drifts; attached as `lake`."""
+    catalog = lakelog.open_catalog(str(tmp_path))
+    for writer, place in (("oslo", 0), ("rome", 10)):
+        with catalog.writer(writer, "weather") as opened:
+            for month in range(3):
+                hour = pa.array([place + month], pa.int32() if month else pa.int64())
+                rows = pa.table({"hour": hour, "temp": [float(place + month)]})
+                with opened.transaction() as tx:
+                    tx.write("hourly", rows)
+                    tx.write("sites", pa.table({"hour": hour, "site": [f"{writer}{month}"]}))
+    lakelog.spark.attach(spark, "lake", catalog.url)
+    yield catalog
+    spark.sql("USE spark_catalog.default")
+    assert lakelog.spark.detach(spark, "lake")
+    assert not lakelog.spark.detach(spark, "lake")
+
+
+def rows_of(spark, text):
+    return [tuple(row) for row in spark.sql(text).collect()]
+
+
+def commit(catalog, rows, table="hourly", writer="oslo"):
+    with catalog.writer(writer, "weather") as opened, opened.transaction() as tx:
+        tx.write(table, pa.table(rows))
+
+
+def test_what_there_is(spark, lake):
+    assert rows_of(spark, "SHOW NAMESPACES IN lake") == [("weather",)]
+    shown = rows_of(spark, "SHOW TABLES IN lake.weather")
+    assert [row[1] for row in shown] == ["hourly", "sites"]
+    columns = rows_of(spark, "DESCRIBE TABLE lake.weather.hourly")
+    assert [row[:2] for row in columns] == [("hour", "bigint"), ("temp", "double")]
+    assert ("lake",) in rows_of(spark, "SHOW CATALOGS")
+    assert spark.catalog.tableExists("lake.weather.hourly")
+    assert not spark.catalog.tableExists("lake.weather.nothing")
+    spark.sql("USE lake.weather")
+    assert spark.table("hourly").count() == 6
+
+
+def test_points_in_time(spark, lake):
+    token = lake.snapshot("weather").token
+    half = lake.snapshot("weather", {"oslo": 1}).token
+    commit(lake, {"hour": [99], "temp": [9.5]})
+    count = "SELECT count(*) FROM lake.weather.hourly"
+    now = dt.datetime.now(dt.UTC).isoformat()
+    wanted = {
+        "": 7,
+        f"VERSION AS OF '{token}'": 6,
+        f"VERSION AS OF '{half}'": 2,
+        "VERSION AS OF 'oslo=3,rome=0'": 5,
+        f"TIMESTAMP AS OF '{now}'": 7,
+        f"VERSION AS OF '{now}'": 7,
+    }
+    assert {each: rows_of(spark, f"{count} {each}")[0][0] for each in wanted} == wanted
+    both = f"SELECT now.hour FROM lake.weather.hourly now LEFT ANTI JOIN lake.weather.hourly \
+        VERSION AS OF '{token}' AS before ON now.hour = before.hour"
+    assert rows_of(spark, both) == [(99,)]
+    lakelog.spark.attach(spark, "lake", lake.url, as_of=half)  # in the place of the other one
+    assert rows_of(spark, count) == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "says"),
+    [
+        ("SELECT * FROM lake.weather.nothing", "AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT * FROM lake.nothing.hourly", "AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT * FROM lake.a.b.hourly", "AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SHOW TABLES IN lake.nothing", "AnalysisException", "SCHEMA_NOT_FOUND"),
+        ("SELECT * FROM lake.weather.hourly VERSION AS OF 1", "", "2 writers"),
+        ("SELECT * FROM lake.weather.hourly VERSION AS OF 'x'", "", "no point in time"),
+        ("SELECT * FROM lake.weather.hourly VERSION AS OF 'ronda=1'", "", "ronda"),
+        ("SELECT * FROM lake.weather.hourly TIMESTAMP AS OF '1999-01-01'", "", "lakelog log"),
+        ("DROP TABLE lake.weather.hourly", "UnsupportedOperationException", "lakelog drop"),
+        ("CREATE TABLE lake.weather.t (a int)", "UnsupportedOperationException", "first commit"),
+        ("ALTER TABLE lake.weather.hourly ADD COLUMN a int", "", "lakelog schema --evolve"),
+        ("CREATE NAMESPACE lake.other", "UnsupportedOperationException", "first writer"),
+    ],
+)
+def test_errors_say_what_to_do(spark, lake, text, name, says):
+    with pytest.raises(Exception, match=says) as error:
+        spark.sql(text).collect()
+    assert type(error.value).__name__ == (name or type(error.value).__name__)
+    assert "Traceback" not in str(error.value)
+
+
+def test_a_query_is_of_one_cut(spark, lake, monkeypatch):
+    """Another commits after the query has looked up its first table."""
+    looked_up = sql_catalog._Answers._table
+
+    def then_commit(self, database, table, *rest):
+        found = looked_up(self, database, table, *rest)
+        number = 50 + len(lake.history("weather"))
+        commit(lake, {"hour": [number], "temp": [0.0]})
+        commit(lake, {"hour": [number], "site": ["new"]}, "sites")
+        return found
+
+    monkeypatch.setattr(sql_catalog._Answers, "_table", then_commit)
+    joined = "SELECT count(*) FROM lake.weather.{} JOIN lake.weather.{} USING (hour)"
+    assert rows_of(spark, joined.format("hourly", "sites")) == [(6,)]
+    assert rows_of(spark, joined.format("sites", "hourly")) == [(8,)]  # but the next one sees more
+    nested = "SELECT * FROM lake.weather.sites WHERE hour IN (SELECT hour FROM lake.weather.hourly)"
+    assert rows_of(spark, f"WITH a AS ({nested}) SELECT count(*) FROM a") == [(10,)]
+
+
+def test_a_frame_stays_where_it_was_made(spark, lake):
+    frame = spark.table("lake.weather.hourly")
+    assert frame.count() == 6
+    commit(lake, {"hour": [99], "temp": [9.5]})
+    assert frame.count() == 6
+    assert spark.table("lake.weather.hourly").count() == 7
+
+
+def test_what_is_cached_is_of_its_cut(spark, lake):
+    count = "SELECT count(*) FROM lake.weather.hourly"
+    spark.sql("CACHE TABLE lake.weather.hourly")
+    commit(lake, {"hour": [99], "temp": [9.5]})
+    spark.sql("REFRESH TABLE lake.weather.hourly")
+    assert rows_of(spark, count) == [(7,)]
+    spark.sql("UNCACHE TABLE lake.weather.hourly")
+    assert rows_of(spark, count) == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("SELECT * FROM lake.weather.hourly WHERE temp > 11.5", 1),
+        ("SELECT * FROM (SELECT hour + 1 AS h, temp AS t FROM lake.weather.hourly) WHERE t < 1", 1),
+        ("SELECT hour FROM lake.weather.hourly VERSION AS OF 'oslo=1' WHERE hour = 1", 1),
+        ("SELECT a.hour FROM lake.weather.hourly a JOIN lake.weather.hourly b USING (hour) "
+         "WHERE a.hour = 12", 2),
+        ("SELECT hour FROM lake.weather.hourly WHERE hour = 1 UNION ALL "
+         "SELECT hour FROM lake.weather.sites WHERE hour > 11", 2),
+        ("SELECT site FROM lake.weather.sites s WHERE EXISTS "
+         "(SELECT * FROM lake.weather.hourly h WHERE h.hour = s.hour AND h.temp = 2) "
+         "AND s.hour = 2", 2),
+    ],
+)  # fmt: skip
+def test_files_are_skipped(spark, lake, text, read):
+    frame = spark.sql(text)
+    assert lakelog.spark.files_read(frame).read == read
+    assert frame.count() == (2 if "UNION" in text else 1)
+
+
+def test_only_the_columns_asked_for_are_read(spark, lake):
+    frame = spark.sql("SELECT max(site) FROM lake.weather.sites")
+    (scan,) = [line for line in _plan(frame).splitlines() if "ReadSchema" in line]
+    assert scan.endswith("ReadSchema: struct<site:string>")
+
+
+def _plan(frame):
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_rows_are_those_of_read(spark, tmp_path, settings):
+    """Over tables whose types drift, with files that only the data source can read."""
+    settings("spark.sql.session.timeZone", "UTC")
+    draw = random.Random(7)
+    catalog, database = build(str(tmp_path), draw, 6)
+    with catalog.writer("w0", database) as writer, writer.transaction() as tx:
+        tx.delete("t", "i < 5", mode="rows")
+    lakelog.spark.attach(spark, "drawn", catalog.url)
+    columns = lakelog.spark.read(spark, catalog.url, database, "t").columns
+    for condition in ["true", "row % 3 = 0", "i > 10 OR f IS NULL", "s LIKE 'key%' AND n < 20"]:
+        if any(name in condition and name not in columns for name in ("i", "f", "n", "s")):
+            continue
+        wanted = lakelog.spark.read(spark, catalog.url, database, "t").where(condition)
+        found = spark.sql(f"SELECT * FROM drawn.{database}.t WHERE {condition}")
+        assert found.schema == wanted.schema
+        assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect())), condition
+    lakelog.spark.detach(spark, "drawn")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "spark_catalog", "taken", "system"])
+def test_names_that_are_refused(spark, lake, settings, name):
+    settings_key = "spark.sql.catalog.taken"
+    spark.conf.set(settings_key, "org.example.Missing")
+    try:
+        with pytest.raises(InvalidName):
+            lakelog.spark.attach(spark, name, lake.url)
+    finally:
+        spark.conf.unset(settings_key)
+
+
+def test_views_at_one_cut(spark, lake):
+    token = lakelog.spark.create_views(spark, lake.url, "weather", prefix="now_")
+    assert token == lake.snapshot("weather").token
+    commit(lake, {"hour": [99], "temp": [9.5]})
+    assert rows_of(spark, "SELECT count(*) FROM now_hourly JOIN now_sites USING (hour)") == [(6,)]
+    lakelog.spark.create_views(spark, lake.url, "weather", {"oslo": 0}, prefix="early_")
+    assert rows_of(spark, "SELECT hour, temp FROM early_hourly") == [(0, 0.0)]
+    with pytest.raises(LakelogError, match="nothing"):
+        lakelog.spark.create_views(spark, lake.url, "nothing")
