@@ -22,6 +22,7 @@ import plants_rebuild
 import plants_rows
 import plants_spark
 import plants_store
+import plants_taken_back
 import plants_where
 from planting import PLANTS
 
@@ -41,6 +42,7 @@ PARTS = (
     plants_rows,
     plants_spark,
     plants_store,
+    plants_taken_back,
     plants_where,
 )
 
