@@ -133,6 +133,23 @@ def test_a_column_alone_is_no_change_and_rows_are_told_by_the_later_ones(world):
     ]
 
 
+def test_a_table_made_again_has_other_columns_of_the_same_names(world):
+    """It has no definition, and its b begins anew; that of before had begun anew once already."""
+    commit(world, lambda tx: tx.write("hourly", pa.table({"n": [1], "b": [5]})))
+    commit(world, lambda tx: tx.evolve("hourly", drop=["b"]))
+    commit(world, lambda tx: tx.evolve("hourly", add={"b": pa.int64()}))
+    commit(world, lambda tx: tx.write("hourly", pa.table({"n": [2], "b": [6]})))
+    before = world.token
+    world.catalog.drop("weather", "hourly", execute=True)
+    commit(world, lambda tx: tx.write("hourly", pa.table({"n": [3], "b": [7]})))
+    found = world.catalog.changes("weather", "hourly", before).read_all().to_pylist()
+    assert [(row["_change"], row["n"], row["b"]) for row in found] == [
+        ("delete", 1, 5),
+        ("delete", 2, None),
+        ("insert", 3, 7),
+    ]
+
+
 def test_a_file_that_comes_back_elsewhere_reads_otherwise(world):
     """In another partition, which tells a column of it."""
     path, body = "data/own.parquet", pa.BufferOutputStream()

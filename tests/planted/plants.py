@@ -24,6 +24,7 @@ import plants_replication
 import plants_rows
 import plants_spark
 import plants_store
+import plants_taken_back
 import plants_where
 from planting import PLANTS
 
@@ -45,6 +46,7 @@ PARTS = (
     plants_rows,
     plants_spark,
     plants_store,
+    plants_taken_back,
     plants_where,
 )
 

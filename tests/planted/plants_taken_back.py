@@ -1,0 +1,118 @@
+"""Going back across deletes, columns and keys, and their changes row by row: each of these loses
+rows, or shows others."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from planting import plant
+
+RESTORE = "tests/changing/test_restore_rows.py"
+CHANGES = "tests/changing/test_row_changes.py"
+
+
+@plant(RESTORE + "::test_deleted_rows_come_back_and_go_again")
+def restored_rows_stay_deleted() -> Any:
+    """Files of which rows come back are not added again."""
+    from lakelog.catalog.commit.change_plan import WriterChange
+
+    return mock.patch.object(WriterChange, "coming_or_going", WriterChange.of)
+
+
+@plant(RESTORE + "::test_the_rows_deleted_then_stay_deleted_while_others_come_back")
+def restored_files_lose_the_deletes_of_then() -> Any:
+    """All rows of a file come back, those too that were deleted at the point gone back to."""
+    from lakelog.catalog.commit.execute_change import Execution
+
+    return mock.patch.object(Execution, "_delete_rows", return_value=None)
+
+
+@plant(RESTORE + "::test_files_that_come_back_have_the_rows_that_they_had")
+def deletes_of_files_that_are_not_live_are_forgotten() -> Any:
+    """Only files that stay have their deletes of then."""
+    from lakelog.catalog.commit import restored_rows
+
+    real = restored_rows._differing
+
+    def fewer(*args: Any) -> Any:
+        return [file for file in real(*args) if file.is_live]
+
+    return mock.patch.object(restored_rows, "_differing", fewer)
+
+
+@plant(RESTORE + "::test_every_definition_comes_back_and_none_of_another_column")
+def restored_columns_stay_as_they_are() -> Any:
+    """The columns of now stay, with the files of then."""
+    from lakelog.catalog.commit import plan_change
+
+    return mock.patch.object(plan_change, "restored_columns", return_value=[])
+
+
+@plant(RESTORE + "::test_two_keys_for_one_table_are_refused")
+def restore_gives_a_table_two_keys() -> Any:
+    """Nobody looks at the keys of the other logs."""
+    from lakelog.catalog.commit import restored_columns
+
+    return mock.patch.object(restored_columns, "refuse_two_keys", return_value=None)
+
+
+@plant(RESTORE + "::test_files_of_one_clock_keep_their_order_or_stay")
+def restore_turns_the_order_of_one_clock() -> Any:
+    """An older row is the newest of its key, as its file was added again."""
+    from lakelog.catalog.commit import restored_order
+
+    return mock.patch.object(restored_order, "refuse_turned_order", return_value=None)
+
+
+@plant(RESTORE + "::test_rows_that_came_back_are_not_written_away")
+def rewrites_take_rows_that_came_back() -> Any:
+    """Who read a file while rows of it were deleted replaces it though they are back."""
+    from lakelog.catalog.log import conflicts
+
+    return mock.patch.object(conflicts, "_refuse_again", return_value=None)
+
+
+@plant(CHANGES + "::test_deleted_rows_with_their_commits")
+def changes_forget_tombstones() -> Any:
+    """Rows that a predicate deleted are no changes."""
+    from lakelog.catalog.log.touched import Touched
+
+    return mock.patch.object(Touched, "_met", return_value=())
+
+
+@plant(CHANGES + "::test_a_file_with_deleted_rows_comes_and_goes_without_them")
+def changes_show_rows_deleted_before() -> Any:
+    """A file that goes takes rows with it that were deleted long before."""
+    from lakelog.catalog.read.commits_between import _Known
+
+    return mock.patch.object(_Known, "views", {})
+
+
+@plant(CHANGES + "::test_rows_that_a_restore_gives_back_in_a_file_that_stays")
+def changes_do_not_cancel_row_by_row() -> Any:
+    """Rows that went and came back are told twice."""
+    from lakelog.catalog.read.step_rows import _StepRows
+
+    real = _StepRows._resolved
+
+    def apart(self: Any, part: Any, steps: Any) -> Any:
+        return [real(self, part, [pair])[0] for pair in steps]
+
+    return mock.patch.object(_StepRows, "_resolved", apart)
+
+
+@plant(CHANGES + "::test_a_table_made_again_has_other_columns_of_the_same_names")
+def changes_take_another_column_of_the_name() -> Any:
+    """Values of a column that was dropped are those of the next one of its name."""
+    from lakelog.catalog.read import changes
+
+    return mock.patch.object(changes, "generation", return_value=0)
+
+
+@plant(CHANGES + "::test_newer_rows_take_the_place_of_older_ones")
+def changes_do_not_resolve_keys() -> Any:
+    """Rows of a table with a key come and go with their files alone."""
+    from lakelog.catalog.read import changes
+
+    return mock.patch.object(changes, "has_key", return_value=False)
