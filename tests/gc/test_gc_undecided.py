@@ -32,12 +32,21 @@ def adopt(lake, *names):
 
 def undecided(plan):
     kept = [kept for kept in plan.kept if "undecided" in kept.reason]
-    return {name.removeprefix(BASE) for one in kept for name in one.names}
+    names = {name.removeprefix(BASE) for one in kept for name in one.names}
+    return {name for name in names if not name.endswith(".actions")}
+
+
+def test_objects_of_actions_prove_that_there_was_a_log(lake):
+    adopt(lake, "a", "b")
+    lose_log(lake)
+    with pytest.raises(LogLost, match=r"\.actions"):
+        lake.writer()
 
 
 def test_adopted_files_of_a_lost_log_stay(lake):
     adopted = adopt(lake, "a", "b")
     lose_log(lake)
+    lake.store.delete([i.key for i in lake.store.list(BASE) if i.key.endswith(".actions")])
     lake.pass_time(1)
     take_over(lake)
     late = lake.put_foreign("late.parquet")
