@@ -69,7 +69,7 @@ def test_removals_and_versions_of_a_lost_log_come_back(catalog, store, fake, wri
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("what", ["remove", "delete", "evolve"])
 def test_what_was_never_committed(catalog, store, fake, writer, lost, what) -> None:
-    """A log that can be read disproves it, and it is kept. Else it is named, and can be left out."""
+    """A log that can be read disproves it, and it is kept. Else it is named, for exclude."""
     path, _ = commit(writer, 1, 2)
     tx = writer.transaction()
     if what == "remove":
