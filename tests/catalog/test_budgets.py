@@ -238,13 +238,12 @@ def test_what_no_footer_tells_costs_a_put_more(counting, filled, fake):
     paths = [next(iter(tx._added)) for tx in (first, second)]
     with Spent(counting, put=1 + 1), writer.transaction() as tx:
         tx.remove(paths[0])
-    # The head added no file, so nothing tells the name after it: 1 LIST more.
-    with Spent(counting, put=1 + 1, list=1), writer.transaction() as tx:
+    with Spent(counting, put=1 + 1), writer.transaction() as tx:
         tx.remove(paths[1])  # and the footer of the new file says so
         tx.write("t", ROWS)
     with Spent(counting, put=1 + 1), writer.transaction() as tx:
         tx.evolve("t", add={"b": pa.int64()})
-    with Spent(counting, put=1 + 1, list=1), writer.transaction(app_id="x", app_version=1):
+    with Spent(counting, put=1 + 1), writer.transaction(app_id="x", app_version=1):
         pass
     with Spent(counting), writer.transaction(app_id="x", app_version=1):
         pass

@@ -300,7 +300,6 @@ def test_doctor_misses_an_object(lake) -> None:
     path = the_object(lake)
     body = path.read_bytes()
     path.unlink()
-    (file,) = lake.snapshot("db").files("t", where="n = 10")["path"].to_pylist()
     for damaged, said in (
         (None, "which rows of files were deleted, is not there"),
         (body[:-1], "bytes"),
@@ -311,7 +310,7 @@ def test_doctor_misses_an_object(lake) -> None:
         assert not health.sound
         (what,) = [finding.what for finding in health.findings if path.name in finding.what]
         assert said in what
-        assert f"{file} (table 't') 1 rows are deleted" in what
+        assert ".parquet (table 't') 1 rows are deleted" in what
 
 
 def test_one_object_is_read_once(lake) -> None:

@@ -152,7 +152,13 @@ def test_footers_alone_dont_know_them(lake: Catalog) -> None:
 def test_objects_of_actions_know_them(lake: Catalog) -> None:
     want = facts(lake)
     shutil.rmtree(Path(lake.url) / "w/db/transactions")
-    execute_rebuild(lake, plan_rebuild(lake, W, D))
+    paths = {row["path"] for row in want}
+    never = [
+        item.transaction_id
+        for item in plan_rebuild(lake, W, D).unproven
+        if not paths.issuperset(file.path for file in item.files)
+    ]
+    execute_rebuild(lake, plan_rebuild(lake, W, D, exclude=never))
     assert facts(lake) == want
 
 
