@@ -1,10 +1,10 @@
 """Which objects of actions are still needed: those of retained revisions, and those that say what
 nothing else below `data/` says of the log as it is now. A rebuild of a log that is lost reads them.
 
-What a definition, tombstone or schema says is needed while the log says it; what a removal says
-while the file is there and not live; what adds a file while it is live; the version of an
-application while it is the newest; and what forgets a table while anything else lies in its folder
-that would bring it back.
+What a definition, tombstone, schema or location says is needed while the log says it; what a
+removal says while the file is there and not live; what adds a file while it is live; the version of
+an application while it is the newest; and what forgets a table while anything else lies in its
+folder that would bring it back.
 
 Source: docs/format.md, sections 8.1 and 10.5.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..catalog.log.state import State
     from ..catalog.wire import lakelog_actions_pb2 as wire
+    from ..catalog.wire import lakelog_transaction_pb2 as transaction_wire
     from ..store import ObjectInfo
     from .context import MaintenanceContext
 
@@ -106,28 +107,43 @@ def _is_needed(message: wire.ActionsObject, state: State, there: Collection[str]
     versions = state.applications.versions()
     if message.app_id and versions.get(message.app_id) == message.app_version:
         return True
-    files: list[tuple[str, str, bool]] = []
-    for action in message.actions:
-        kind = action.WhichOneof("kind")
-        if kind == "definition":
-            entry = state.definitions.entries.get(message.table)
-            said = action.definition.SerializeToString(deterministic=True)
-            if entry is not None and entry.message == said:
-                return True
-        elif kind == "schema":
-            if (message.table, action.schema.fingerprint) in state.schemas:
-                return True
-        elif kind == "tombstone":
-            columns = action.tombstone.columns.SerializeToString(deterministic=True)
-            said_now = {(t.predicate, t.columns) for t in state.deletes.of_table(message.table)}
-            if (action.tombstone.predicate, columns) in said_now:
-                return True
-        elif kind in ("add", "remove"):
-            files.append((message.table, getattr(action, kind).path, kind == "add"))
-    live = files_with(state, [path for _, path, _ in files]) if files else None
+    return any(_counts(action, state) for action in message.actions) or _tells_of_files(
+        message, state, there
+    )
+
+
+def _counts(action: transaction_wire.Action, state: State) -> bool:
+    """Whether the log says the same as an action that is about no single file."""
+    kind = action.WhichOneof("kind")
+    if kind == "definition":
+        entry = state.definitions.entries.get(action.definition.table)
+        said = action.definition.SerializeToString(deterministic=True)
+        return entry is not None and entry.message == said
+    if kind == "schema":
+        return (action.schema.table, action.schema.fingerprint) in state.schemas
+    if kind == "location":
+        return action.location.url in state.locations
+    if kind == "tombstone":
+        columns = action.tombstone.columns.SerializeToString(deterministic=True)
+        said_now = state.deletes.of_table(action.tombstone.table)
+        wanted = (action.tombstone.predicate, columns)
+        return any((item.predicate, item.columns) == wanted for item in said_now)
+    return False
+
+
+def _tells_of_files(message: wire.ActionsObject, state: State, there: Collection[str]) -> bool:
+    """Whether a file is live that it adds, or there and not live that it takes out."""
+    files = [
+        (getattr(action, kind).path, kind == "add")
+        for action in message.actions
+        if (kind := action.WhichOneof("kind")) in ("add", "remove")
+    ]
+    live = files_with(state, [path for path, _ in files]) if files else None
     return live is not None and any(
-        live.is_live(table, path) if adds else path in there and not live.is_live(table, path)
-        for table, path, adds in files
+        live.is_live(message.table, path)
+        if adds
+        else path in there and not live.is_live(message.table, path)
+        for path, adds in files
     )
 
 

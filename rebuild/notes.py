@@ -39,7 +39,7 @@ def notes(
     Args:
         lost: Paths that are live in the old log and can't be taken over.
         known: What could be read of the old log.
-        doubts: Deletes of rows that may have held of files, in words.
+        doubts: Deletes of rows that may have held of files, or can't be read, in words.
         damaged: Objects of row deletes and of actions that can't be read, each with the reason.
     """
     is_whole = known is not None and known.is_whole
@@ -51,7 +51,7 @@ def notes(
         )
     found += _cant_be_taken_over(lost)
     found += _damaged(damaged)
-    found += _first(list(doubts), "more such doubts of deletes")
+    found += _first(list(doubts), "more notes on deletes")
     if not is_whole:
         found += _lost_revisions(transactions, evidence)
         found += _gone(transactions, assembled)
@@ -81,16 +81,14 @@ def back_note(incarnation: int) -> str:
 def _not_taken_over(known: KnownLog | None) -> str:
     if known is not None and known.is_whole:
         return (
-            "Not taken over from the old log: summaries, and what transactions that left no file "
-            "did in between (the live files, schemas and application versions at the end are "
-            "those of the old log)"
+            "Not taken over from the old log: summaries, and what transactions did in between of "
+            "which nothing below data/ tells any more (what is live, deleted and defined at the "
+            "end, and application versions, are those of the old log)"
         )
     lost = (
-        "Not in any footer, and so lost: removals that no new file replaces (such files are live "
-        "again), deleted rows (they are back), undone removals, application versions that no file "
-        "carries, summaries, keys and sort orders, files that were added where they lie, outside "
-        "of the writer's prefix (add them again), and exact commit times (the clock of the last "
-        "file stands for it)"
+        "Nothing below data/ tells, so these are lost: summaries, sort orders, that applications "
+        "were forgotten, exact commit times (the clock of the last file stands for them), and what "
+        "objects of actions or of row deletes said that are gone or damaged"
     )
     if known is None:
         return lost

@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from .evidence import of_kind
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from .evidence import Evidence, FoundTransaction, TransactionId
+    from .values import FileName
 
 Place = tuple[int, int, int, bytes]
 
@@ -135,7 +138,40 @@ def _constraints(
         names = item.replaces | item.touches
         before[transaction_id].update(owners[name] for name in names if name in owners)
         before[transaction_id].discard(transaction_id)
+    for first_id, second_id in _removed_again(kept, evidence):
+        before[second_id].add(first_id)
     for items in _known_by_epoch(kept, evidence).values():
         for first, second in pairwise(items):
             before[second.transaction_id].add(first.transaction_id)
     return before
+
+
+def _removed_again(
+    kept: Mapping[TransactionId, FoundTransaction], evidence: Evidence
+) -> Iterator[tuple[TransactionId, TransactionId]]:
+    """Pairs of transactions of which the first makes a file live again that the second takes out:
+    for another one, which stood below the second, had taken it out before."""
+    adders: dict[FileName, list[FoundTransaction]] = defaultdict(list)
+    for item in kept.values():
+        for add in of_kind(item.actions, "add"):
+            adders[add.table, add.path].append(item)
+    removers: dict[FileName, list[FoundTransaction]] = defaultdict(list)
+    for item in kept.values() if adders else ():
+        for name in item.replaces & adders.keys():
+            removers[name].append(item)
+    revisions = evidence.revisions
+    for name, items in removers.items():
+        for item in items:
+            below = [
+                revisions[one.transaction_id]
+                for one in items
+                if revisions.get(one.transaction_id, item.head_revision + 1) <= item.head_revision
+            ]
+            after = max(below, default=-1)
+            between = [
+                one
+                for one in adders[name]
+                if one is not item and revisions.get(one.transaction_id, after + 1) > after
+            ]
+            if below and len(between) == 1:
+                yield between[0].transaction_id, item.transaction_id

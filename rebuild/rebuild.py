@@ -31,6 +31,7 @@ from .carried import carry_over
 from .elsewhere import locations_of_all, read_elsewhere
 from .evidence import Evidence, FoundTransaction, group, prove
 from .known_log import KnownLog, known_log, live_paths, read_whole
+from .lost_bitmaps import lost_bitmaps
 from .moments import Moments
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
@@ -208,6 +209,8 @@ def _weigh(
     if assembled.transactions:  # else there is nothing to rebuild
         carry_over(moments, scan.schemas, rebuild_id)
         doubts = place_deletes(moments, rebuild_id)
+        there = {info.key[len(folder) :] for info in scan.objects} - scan.damaged.keys()
+        doubts = lost_bitmaps(assembled, there) + doubts
     found = [*scan.left_out, *tried, *disagreeing, *assembled.left_out]
     found += _ruled_out(transactions, evidence, excluded)
     live = {path for _, path in assembled.live}

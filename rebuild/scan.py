@@ -230,7 +230,8 @@ def _misplaced(path: str, meta: FooterMetadata) -> str:
     if problem:
         return f"its lakelog metadata can't be true: {problem}"
     try:
-        own = _own_path(meta) if parse_data_file(path) is not None else own_path(meta, path)
+        is_object = parse_deletes_file(path) or parse_actions_file(path)
+        own = own_path(meta, path) if is_object else _own_path(meta)
     except (InvalidName, InvalidPath) as error:
         return f"its lakelog metadata can't be true: {error.message}"
     if path == own:

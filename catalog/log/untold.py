@@ -29,6 +29,7 @@ def untold(intent: Intent) -> dict[str, list[wire.Action]]:
     file is said once, behind all else: live, or not.
     """
     found: dict[str, list[wire.Action]] = {}
+    locations: list[wire.Action] = []
     own_schemas = _schemas_of_own_files(intent)
     for action in intent.actions:
         kind = action.WhichOneof("kind")
@@ -38,14 +39,16 @@ def untold(intent: Intent) -> dict[str, list[wire.Action]]:
             continue
         if kind == "forget":
             _put_forget(found, action.forget)
-            continue
-        tables = tables_of(action)
-        if tables is not None:
-            for table in tables or (_NO_TABLE,):
+        elif kind == "location":
+            locations.append(action)
+        else:
+            for table in tables_of(action) or ():
                 found.setdefault(table, []).append(action)
     for action in _fates(intent):
         item = getattr(action, str(action.WhichOneof("kind")))
         found.setdefault(item.table, []).append(action)
+    if locations:  # beside the files that lie there
+        found.setdefault(min(found, default=_NO_TABLE), [])[:0] = locations
     return found
 
 

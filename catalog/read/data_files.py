@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ...errors import CorruptError, LakelogError, ObjectNotFound
 from ..format.names import IN_PLACE, base_folder
 from ..parallel import parallel
+from .deletes_objects import examine_deletes_objects
 from .findings import Finding
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def examine_data_files(
     store: Store, state: State, infos: Iterable[ObjectInfo], *, deep: bool
 ) -> list[Finding]:
     """Live files that are not there, or not as long as the log says: problems, one for each table;
-    and objects of row deletes that are not there.
+    and objects of row deletes that are not there, or damaged.
 
     Args:
         store: A `WideStore`, where files lie elsewhere.
@@ -42,7 +43,7 @@ def examine_data_files(
         deep: However many there are; else only up to 100,000, and of those that lie elsewhere up to
             1,000 a table.
     Requests: 1 HEAD for each file that the listing doesn't show, or shows with another size, up to
-        1,000, and for each that lies elsewhere.
+        1,000, and for each that lies elsewhere; those of `examine_deletes_objects`.
     """
     try:
         tables = _sound_tables(state)
@@ -55,7 +56,7 @@ def examine_data_files(
         folder = base_folder(state.writer, state.database)
         there = _listed(infos, len(folder))
         found = _look(store, folder, tables, there, state.places, deep=deep)
-        return found + _without_objects(store, folder, state, there)
+        return found + examine_deletes_objects(store, folder, state, deep=deep)
     except LakelogError as error:
         return [Finding("problem", error.message, error.key, error.hint)]
 
@@ -90,19 +91,6 @@ def _look(
             to_do = "Restore them from a copy; else remove them from the table: their rows are lost"
             found.append(Finding("problem", what, wrong[0][0], to_do))
     return found
-
-
-def _without_objects(store: Store, folder: str, state: State, there: pa.Table) -> list[Finding]:
-    """Objects of row deletes that are not there: without them rows are refused."""
-    wanted = {path for paths in state.deletes.objects() for path in paths.to_pylist()}
-    left = sorted(wanted.difference(there.column("path").to_pylist()) if wanted else ())
-    gone = [path for path in left[:_ASKED] if _size(store, folder + path) is None]
-    if not gone:
-        return []
-    more = f", and {len(gone) - 1:,} more" if len(gone) > 1 else ""
-    what = f"{folder}{gone[0]}{more}, which says which rows of files were deleted, is not there"
-    to_do = "Restore it from a copy: rows of these files can't be read; else remove the files"
-    return [Finding("problem", what, folder + gone[0], to_do)]
 
 
 def _listed(infos: Iterable[ObjectInfo], prefix: int) -> pa.Table:

@@ -17,7 +17,6 @@ from ..data.shown import shown
 from ..format.columns import array, column, empty_table, numbers, one_chunk
 from ..format.names import base_folder
 from .asked import asked_rows, held
-from .hidden import has_deletes
 from .in_place import key_column, urls_of
 
 if TYPE_CHECKING:
@@ -85,7 +84,9 @@ def list_files(
     Raises, Requests: As `Snapshot.files`.
     """
     states = tables.of_writer(asked.writer)
-    if any(has_deletes(state, asked.table) for state in states) or tables.touched(asked.table):
+    if any(tables.scopes.hides(each, asked.table) for each in states) or tables.touched(
+        asked.table
+    ):
         return _of_parts(store, parts())
     forms: dict[tuple[str, bytes], int] = {}
     kinds: list[Shown] = []

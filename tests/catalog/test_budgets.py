@@ -219,10 +219,9 @@ def test_a_transaction_costs_its_files_and_one_put(counting, filled, fake):
     with Spent(counting):
         tx = writer.transaction()
     with Spent(counting, put=2):
-        (first,) = tx.write("t", ROWS)
+        tx.write("t", ROWS)
         tx.write("u", ROWS)
     with Spent(counting):
-        tx.remove(first)
         writer.transaction().discard()
     with Spent(counting, put=1):
         tx.commit()
@@ -230,6 +229,24 @@ def test_a_transaction_costs_its_files_and_one_put(counting, filled, fake):
         tx.commit()
     with Spent(counting):
         writer.transaction().commit()
+
+
+def test_what_no_footer_tells_costs_a_put_more(counting, filled, fake):
+    """1 PUT for each table whose actions are untold; 1 for a transaction that left no file."""
+    writer = Catalog(counting, ambient=fake.ambient).writer("A", "db")
+    first, second = write(writer), write(writer)
+    paths = [next(iter(tx._added)) for tx in (first, second)]
+    with Spent(counting, put=1 + 1), writer.transaction() as tx:
+        tx.remove(paths[0])
+    with Spent(counting, put=1 + 1), writer.transaction() as tx:
+        tx.remove(paths[1])  # and the footer of the new file says so
+        tx.write("t", ROWS)
+    with Spent(counting, put=1 + 1), writer.transaction() as tx:
+        tx.evolve("t", add={"b": pa.int64()})
+    with Spent(counting, put=1 + 1), writer.transaction(app_id="x", app_version=1):
+        pass
+    with Spent(counting), writer.transaction(app_id="x", app_version=1):
+        pass
 
 
 def test_many_files_in_one_commit_cost_one_put_more(counting, filled, fake):

@@ -298,11 +298,19 @@ def test_doctor_misses_an_object(lake) -> None:
     delete(lake, "n = 10", mode="rows")
     assert examine_log(lake.store, "w", "db").sound
     path = the_object(lake)
+    body = path.read_bytes()
     path.unlink()
-    health = examine_log(lake.store, "w", "db")
-    assert not health.sound
-    (what,) = [finding.what for finding in health.findings if path.name in finding.what]
-    assert "which rows of files were deleted" in what
+    for damaged, said in (
+        (None, "which rows of files were deleted, is not there"),
+        (body[:-1], "bytes"),
+    ):
+        if damaged is not None:
+            path.write_bytes(damaged)
+        health = examine_log(lake.store, "w", "db")
+        assert not health.sound
+        (what,) = [finding.what for finding in health.findings if path.name in finding.what]
+        assert said in what
+        assert ".parquet (table 't') 1 rows are deleted" in what
 
 
 def test_one_object_is_read_once(lake) -> None:

@@ -30,14 +30,28 @@ def adopt(lake, *names):
     return set(paths)
 
 
+def lose_objects(lake):
+    """What tells of adopted files beside the log."""
+    lake.store.delete([i.key for i in lake.store.list(BASE) if i.key.endswith(".actions")])
+
+
 def undecided(plan):
     kept = [kept for kept in plan.kept if "undecided" in kept.reason]
-    return {name.removeprefix(BASE) for one in kept for name in one.names}
+    names = {name.removeprefix(BASE) for one in kept for name in one.names}
+    return {name for name in names if not name.endswith(".actions")}
+
+
+def test_objects_of_actions_prove_that_there_was_a_log(lake):
+    adopt(lake, "a", "b")
+    lose_log(lake)
+    with pytest.raises(LogLost, match=r"\.actions"):
+        lake.writer()
 
 
 def test_adopted_files_of_a_lost_log_stay(lake):
     adopted = adopt(lake, "a", "b")
     lose_log(lake)
+    lose_objects(lake)
     lake.pass_time(1)
     take_over(lake)
     late = lake.put_foreign("late.parquet")
@@ -117,6 +131,8 @@ def test_adopted_files_left_out_by_a_rebuild_stay(lake):
     take_over(lake)
     adopted = adopt(lake, "a", "b")
     lose_log(lake)
+    assert adopted <= plan_rebuild(lake.catalog, W, D).live.keys()
+    lose_objects(lake)
     lake.pass_time(30 * DAY_S)
     plan = plan_rebuild(lake.catalog, W, D)
     assert adopted <= {item.path for item in plan.left_out}

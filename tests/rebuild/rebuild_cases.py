@@ -49,6 +49,11 @@ def lose_the_log(store, folder: str = BASE) -> None:
     store.delete([info.key for info in store.list(f"{folder}segments/")])
 
 
+def lose_objects(store) -> None:
+    """What no footer tells is lost with the log then."""
+    store.delete([info.key for info in store.list("") if info.key.endswith(".actions")])
+
+
 def kinds(plan) -> dict[str, str]:
     return {item.path: item.kind for item in plan.left_out}
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from lakelog.errors import InvalidPath
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
-from rebuild_cases import lose_the_log
+from rebuild_cases import lose_objects, lose_the_log
 
 
 @pytest.fixture
@@ -66,9 +66,17 @@ def test_a_definition_that_was_forgotten_stays_forgotten(evolved, store, fake):
     assert evolved.snapshot("weather")._states[0].definitions.entries == {}
 
 
+def test_of_a_lost_log_definitions_come_back(evolved, store, fake):
+    before = rows(evolved)
+    lose_the_log(store)
+    rebuild(store, fake)
+    assert rows(evolved) == before
+
+
 def test_from_footers_alone_generations_are_known_and_no_more(evolved, store, fake):
     """As docs/changing.md says: no value of the dropped `b` is taken for one of the new."""
     lose_the_log(store)
+    lose_objects(store)
     rebuild(store, fake)
     assert rows(evolved) == [
         {"a": "x", "b": None, "c": None}, {"a": None, "b": 5, "c": "y"},

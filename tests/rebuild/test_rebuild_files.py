@@ -16,6 +16,7 @@ from rebuild_cases import (
     commit,
     described,
     kinds,
+    lose_objects,
     lose_the_log,
     parquet,
     reasons,
@@ -152,16 +153,18 @@ def test_a_foreign_file_that_was_replaced_is_not_taken_in(catalog, store, plan_o
 # --- What is kept, and what can't be --------------------------------------------------------------
 
 
-def test_a_removal_without_replacement_is_lost_and_said(catalog, plan_of):
+def test_a_removal_of_which_nothing_is_left_is_lost_and_said(catalog, store, plan_of):
     with catalog.writer("EWR", "weather") as writer:
         gone, _ = commit(writer, 1)
         with writer.transaction() as tx:
             tx.remove(gone)
         commit(writer, 2)
+    assert gone not in plan_of().live
+    lose_objects(store)
     plan = plan_of()
     assert gone in plan.live
     assert any("revisions up to 1" in note for note in plan.notes)
-    assert any("live again" in note for note in plan.notes)
+    assert any("objects of actions" in note for note in plan.notes)
 
 
 def test_files_that_gc_took_are_counted_and_warned_of(catalog, store, plan_of):

@@ -138,13 +138,28 @@ def test_the_end_of_a_broken_log_keeps_them(lake: Catalog, out: Path) -> None:
 def test_footers_alone_dont_know_them(lake: Catalog) -> None:
     owned = len(facts(lake)) == 4
     shutil.rmtree(Path(lake.url) / "w/db/transactions")
+    for told in Path(lake.url).rglob("*.actions"):
+        told.unlink()
     if not owned:
         with pytest.raises(NotFoundError):
             plan_rebuild(lake, W, D)
         return
     plan = plan_rebuild(lake, W, D)
     assert not any(path.startswith("at/") for path in plan.live)
-    assert any("added where they lie" in note for note in plan.notes)
+    assert any("objects of actions" in note for note in plan.notes)
+
+
+def test_objects_of_actions_know_them(lake: Catalog) -> None:
+    want = facts(lake)
+    shutil.rmtree(Path(lake.url) / "w/db/transactions")
+    paths = {row["path"] for row in want}
+    never = [
+        item.transaction_id
+        for item in plan_rebuild(lake, W, D).unproven
+        if not paths.issuperset(file.path for file in item.files)
+    ]
+    execute_rebuild(lake, plan_rebuild(lake, W, D, exclude=never))
+    assert facts(lake) == want
 
 
 def test_a_saved_plan_names_no_place_that_cant_be(lake: Catalog) -> None:

@@ -16,6 +16,7 @@ from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import ForeignLog
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
+from rebuild_cases import lose_objects
 
 LOG = "EWR/weather/transactions/"
 
@@ -114,6 +115,7 @@ def test_many_applications_and_schemas_take_several_transactions(writer, store, 
     path = commit(writer, 1)
     for number in range(5):
         name_schema(writer, f"t{number}", app=(f"app {number}", number), column=f"c{number}")
+    lose_objects(store)
     plan = rebuild(store, fake)
     assert [(len(t.schemas), len(t.applications)) for t in plan.transactions] == [
         (0, 0), (2, 0), (2, 0), (1, 0), (0, 2), (0, 2), (0, 1),
@@ -229,6 +231,7 @@ def test_transactions_that_contradict_each_other_end_what_counts(store, fake, br
         commit(other.writer("EWR", "weather", checkpoint_every=0), 9)
         fill(store, other.store)
     spoil(store, 0)
+    lose_objects(store)
     rebuild(store, fake)
     assert (first in live(store)) == branched
 
@@ -245,6 +248,7 @@ def test_of_what_single_transactions_say_nothing_counts_where_nobody_knows_whose
     first = commit(writer, 1)
     remove(writer, first)
     spoil(store, 0)
+    lose_objects(store)
     rebuild(store, fake)
     assert live(store) == {first}
 

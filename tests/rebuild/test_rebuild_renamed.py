@@ -70,7 +70,7 @@ def test_a_lost_log_that_was_renamed_comes_back_whole(store, fake, renamed):
 def test_a_readable_log_that_was_renamed_keeps_its_history(store, fake, renamed):
     plan = plan_rebuild(store, "JFK", "weather", ambient=fake.ambient)
     assert kinds(plan) == {}
-    assert [item.original_revision for item in plan.transactions] == [0, 1, 2, 4, 5]
+    assert [item.original_revision for item in plan.transactions] == [0, 1, 2, 3, 4, 5]
     assert {item.proof for item in plan.transactions} == {"proven"}
     execute_rebuild(store, plan, ambient=fake.ambient)
     assert live(store, fake) == [2, 3, 4, 10]
@@ -142,7 +142,7 @@ def test_what_the_log_that_was_copied_wrote_since_is_not_the_copys(
         theirs = [commit(writer, value) for value in range(100, 108)]
     with catalog.writer("JFK", "weather") as writer:
         removed = commit(writer, 3)
-        with writer.transaction() as tx:  # no footer tells of this head: only what stands on it
+        with writer.transaction() as tx:  # no file tells of this head: only what stands on it
             tx.remove(removed)
         for value in (4, 5, 6):
             commit(writer, value)
@@ -153,4 +153,4 @@ def test_what_the_log_that_was_copied_wrote_since_is_not_the_copys(
     plan = plan_rebuild(store, "JFK", "weather", ambient=fake.ambient)
     assert kinds(plan) == dict.fromkeys(theirs[first:], "quarantined")
     execute_rebuild(store, plan, ambient=fake.ambient)
-    assert live(store, fake) == [1, 2, *([3] if lost else []), 4, 5, 6]
+    assert live(store, fake) == [1, 2, 4, 5, 6]

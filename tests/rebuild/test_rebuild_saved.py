@@ -62,6 +62,7 @@ def test_the_format_of_a_saved_plan(saved):
         "revision", "transaction_id", "proof", "original_revision", "base_revision", "epoch",
         "operation", "committed_at_us", "app_id", "app_version", "files", "why",
         "removed", "schemas", "applications", "forgotten", "definitions", "deletes",
+        "tables",
     ]  # fmt: skip
     assert list(data["transactions"][0]["files"][0]) == [
         "path", "table", "size_bytes", "row_count", "fingerprint", "add", "removes",

@@ -15,6 +15,7 @@ from rebuild_cases import (
     commit,
     item_of,
     kinds,
+    lose_objects,
     lose_the_log,
     parquet,
     reasons,
@@ -129,6 +130,8 @@ def test_an_undo_of_a_lost_log_leaves_what_it_brought_back_and_names_it(
         tx.add("hourly", first, "p")
     commit(writer, 3)
     lose_the_log(store)
+    assert first in plan_rebuild(store, "EWR", "weather", ambient=fake.ambient).live
+    lose_objects(store)
     plan = rebuild(store, fake)
     assert set(plan.undecided) == {first}
     assert any(first in note for note in plan.notes)
@@ -266,6 +269,10 @@ def test_files_of_foreign_names_of_a_lost_log_are_named(catalog, writer, store, 
     with writer.transaction() as tx:
         tx.add("hourly", copied)
     lose_the_log(store)
+    told = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
+    assert {*paths, copied} <= told.live.keys()
+    assert not told.undecided
+    lose_objects(store)
     plan = rebuild(store, fake)
     assert set(plan.undecided) == {*paths, copied}
     assert all(any(path in note for note in plan.notes) for path in plan.undecided)
@@ -278,6 +285,7 @@ def test_versions_of_applications_that_may_run_twice_are_named(catalog, writer, 
     late = writer.transaction(app_id="job", app_version=9)
     late.write("hourly", rows(9))
     lose_the_log(store)
+    lose_objects(store)
     plan = plan_rebuild(
         store, "EWR", "weather", ambient=fake.ambient, exclude=[late.transaction_id]
     )
