@@ -113,6 +113,8 @@ def bitmap_rows(data: bytes) -> np.ndarray:
 def _bitmap(data: bytes) -> Any:
     from pyroaring import BitMap
 
+    if not data:
+        raise ValueError("it is empty")
     return BitMap.deserialize(data)
 
 
