@@ -142,8 +142,8 @@ def common_struct(kinds: Sequence[pa.StructType]) -> pa.StructType | None:
     if any(len({f.name for f in side}) < len(side) for side in sides):
         return None
     types: dict[str, list[pa.DataType]] = {}
-    for field in itertools.chain(*sides):
-        types.setdefault(field.name, []).append(field.type)
+    for item in itertools.chain(*sides):
+        types.setdefault(item.name, []).append(item.type)
     fields = [(name, common_of(own)) for name, own in types.items()]
     return None if any(kind is None for _, kind in fields) else pa.struct(fields)
 
