@@ -121,7 +121,7 @@ def decode_bitmap(
         raise damaged(key, f"holds a bitmap that can't be read: {error}") from error
     if found.serialize() != data:
         raise damaged(key, "holds a bitmap with bytes that mean nothing")
-    if len(found) != cardinality:
+    if not 0 < len(found) == cardinality:
         raise damaged(key, f"names {len(found)} rows, the log says {cardinality}")
     if found.max() >= below:
         raise damaged(key, f"names row {found.max()} of a file of {below}")
@@ -140,6 +140,8 @@ def bitmap_rows(data: bytes) -> np.ndarray:
 def _bitmap(data: bytes) -> Any:
     from pyroaring import BitMap
 
+    if not data:
+        raise ValueError("it is empty")
     return BitMap.deserialize(data)
 
 

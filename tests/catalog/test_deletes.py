@@ -284,8 +284,9 @@ def test_rows_are_refused_without_their_bitmap(lake) -> None:
     path = the_object(lake)
     body = path.read_bytes()
     path.unlink()
-    with pytest.raises(ObjectNotFound, match="deletes"):
+    with pytest.raises(ObjectNotFound, match="deletes") as gone:
         rows(lake)
+    assert "which rows of files were deleted" in gone.value.hint
     for damaged in (body[:-1], body[:90] + b"x" + body[91:], b""):
         path.write_bytes(damaged)
         with pytest.raises(CorruptObject):

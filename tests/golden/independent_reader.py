@@ -42,6 +42,13 @@ def read_folder(root: Path, writer: str, database: str) -> tuple[Objects, Object
     return found[0], found[1]
 
 
+def read_deletes(root: Path, writer: str, database: str) -> Objects:
+    """The objects of row deletes of a log, by path."""
+    folder = root / writer / database
+    found = sorted((folder / "data").rglob("*.deletes"))
+    return {item.relative_to(folder).as_posix(): item.read_bytes() for item in found}
+
+
 def read_log(root: Path, writer: str, database: str, target: int | None = None) -> State:
     """The state of a log at a revision; None for the head."""
     return Log(*read_folder(root, writer, database)).read(target)
@@ -103,7 +110,8 @@ def main(root: str, writer: str, database: str, revision: str | None = None) -> 
     """Print what a log says at a revision."""
     goal = None if revision is None else int(revision)
     try:
-        told = describe(read_log(Path(root), writer, database, goal))
+        state = read_log(Path(root), writer, database, goal)
+        told = describe(state, read_deletes(Path(root), writer, database))
     except Refusal as error:
         told = {"verdict": error.kind, "why": str(error)}
     print(json.dumps(told, indent=1, ensure_ascii=False))

@@ -6,11 +6,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from independent_hidden import hidden_rows
 from independent_ipc import decode_schema, storage
 from independent_shown import Column, shown, value_of
 from independent_wire import need
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from independent_content import File, Schema
+    from independent_content import Entry, File, Schema
     from independent_state import State
     from independent_wire import Message
 
@@ -141,8 +142,8 @@ def common_struct(kinds: Sequence[pa.StructType]) -> pa.StructType | None:
     if any(len({f.name for f in side}) < len(side) for side in sides):
         return None
     types: dict[str, list[pa.DataType]] = {}
-    for field in itertools.chain(*sides):
-        types.setdefault(field.name, []).append(field.type)
+    for item in itertools.chain(*sides):
+        types.setdefault(item.name, []).append(item.type)
     fields = [(name, common_of(own)) for name, own in types.items()]
     return None if any(kind is None for _, kind in fields) else pa.struct(fields)
 
@@ -156,24 +157,34 @@ class Part:
     files: Mapping[str, File]
     schemas: Mapping[bytes, Schema]
     definition: Message | None = None
+    tombstones: Sequence[Entry] = ()
+    struck: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
 
 
 def part_of(state: State, writer: str, folder: Path, table: str) -> Part:
     """What a state says of a table; `folder` is that of the writer and database."""
     found = state.table(table)
     definition, _ = state.definitions().get(table, (None, 0))
-    return Part(writer, folder, found.files, found.schemas, definition)
+    deletes = state.deletes()
+    struck = {path: entries for (own, path), entries in deletes.rows.items() if own == table}
+    tombstones = deletes.tombstones.get(table, ())
+    return Part(writer, folder, found.files, found.schemas, definition, tombstones, struck)
 
 
 def columns_of(part: Part, fingerprint: bytes) -> list[Column]:
     """What files of a schema show."""
+    own = own_columns(part, fingerprint)
+    return own if part.definition is None else shown(own, part.definition, common)
+
+
+def own_columns(part: Part, fingerprint: bytes) -> list[Column]:
+    """What files of a schema have."""
     schema = part.schemas[fingerprint]
     generations = dict(schema.generations)
-    own = [
+    return [
         Column(item.name, storage(item.type), generations.get(item.name, 0), item.name)
         for item in decode_schema(schema.arrow_schema)
     ]
-    return own if part.definition is None else shown(own, part.definition, common)
 
 
 def used_schemas(parts: Sequence[Part]) -> list[list[Column]]:
@@ -224,7 +235,7 @@ def rows(parts: Sequence[Part]) -> pa.Table:
         for path, file in sorted(part.files.items(), key=place):
             own = columns_of(part, file.facts["schema_fingerprint"])
             here = {c.name: c for c in own if c.generation == newest[c.name]}
-            data = read_file(part.folder / path, file)
+            data = visible(part, path, file)
             columns = []
             for item in schema:
                 found = here.get(item.name)
@@ -236,6 +247,17 @@ def rows(parts: Sequence[Part]) -> pa.Table:
                 columns.append(column.cast(item.type))
             tables.append(pa.table(columns, schema=schema))
     return pa.concat_tables(tables)
+
+
+def visible(part: Part, path: str, file: File) -> pa.Table:
+    """The rows of a file that no delete hides."""
+    data = read_file(part.folder / path, file)
+    struck = part.struck.get(path, ())
+    named = {entry.facts["object"] for entry in struck}
+    objects = {name: (part.folder / name).read_bytes() for name in named}
+    own = own_columns(part, file.facts["schema_fingerprint"])
+    hidden = hidden_rows(file, part.tombstones, struck, objects, own, data)
+    return data.take([row for row in range(data.num_rows) if row not in hidden])
 
 
 def place(item: tuple[str, File]) -> tuple[int, int, int, bytes]:

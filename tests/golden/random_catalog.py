@@ -129,6 +129,18 @@ def random_commit(rng: random.Random, writer: Any, live: list[tuple[str, str]]) 
         live += added
 
 
+def random_delete(rng: random.Random, writer: Any) -> None:
+    """Rows of a table go, in any mode; whole files too."""
+    where = rng.choice(["a >= 3", "a < 2", "a = 0", "c = ''", "c >= 'x'", "c < 'x'"])
+    with suppress(SchemaConflict, UsageError, TableNotFound), writer.transaction() as tx:
+        tx.delete("safe", where, mode=rng.choice(["auto", "predicate", "rows", "rows"]))
+
+
+def live_paths(catalog: Catalog) -> set[str]:
+    snapshot = catalog.snapshot(DATABASE)
+    return {path for t in snapshot.tables() for path in snapshot.files(t)["path"].to_pylist()}
+
+
 def random_catalog(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     """A catalog of one or two writers with some ten commits each."""
     rng = random.Random(seed)
@@ -146,6 +158,10 @@ def random_catalog(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> Ca
         with catalog.writer(name, DATABASE, shared=shared, checkpoint_every=every) as writer:
             for _ in range(rng.randint(1, 4)):
                 random_commit(rng, writer, live.setdefault(name, []))
+                if rng.random() < 0.4:
+                    random_delete(rng, writer)
+                    left = live_paths(catalog)
+                    live[name] = [path for path in live[name] if path in left]
                 fake.move(rng.choice([0, 0.5, 60]))
             if rng.random() < 0.3:
                 writer.checkpoint()

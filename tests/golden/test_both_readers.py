@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from independent_log import read_name
-from independent_reader import read_folder
+from independent_reader import read_deletes, read_folder
 from seeds import base_seed
 from three_readers import GoReader, Tally, compare, verdicts
 
@@ -61,7 +61,8 @@ def golden_deletes() -> dict[str, bytes]:
 def check_golden(go: GoReader | None) -> None:
     tally = Tally()
     for name, root, writer, database in golden_logs():
-        tally.add(name, "", verdicts(*read_folder(root, writer, database), go))
+        data = read_deletes(root, writer, database)
+        tally.add(name, "", verdicts(*read_folder(root, writer, database), go, data))
         assert set(tally.classes) == {"ok"}, name
     for folder in golden_objects():
         items = {path.name: path.read_bytes() for path in folder.iterdir()}

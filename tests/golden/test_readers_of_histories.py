@@ -64,15 +64,16 @@ def said(read: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
 def assert_logs_agree(root: Path, writer: str) -> list[int]:
     """Both read the same at every revision and one more, or refuse alike; those that can be
     read."""
-    reader = LogReader(open_store(str(root)), writer, DATABASE, FakeAmbient().ambient)
+    store = open_store(str(root))
+    reader = LogReader(store, writer, DATABASE, FakeAmbient().ambient)
     transactions, segments = theirs.read_folder(root, writer, DATABASE)
-    log = Log(transactions, segments)
+    log, objects = Log(transactions, segments), theirs.read_deletes(root, writer, DATABASE)
     read = []
     for revision in range(log.head + 2):
-        expected = said(lambda revision=revision: describe(log.read(revision)))
+        expected = said(lambda revision=revision: describe(log.read(revision), objects))
 
         def ours(revision: int = revision) -> dict[str, Any]:
-            return package_verdict.describe(reader.load(revision))
+            return package_verdict.describe(reader.load(revision), store)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CheckpointWarning)

@@ -7,6 +7,7 @@ import hashlib
 import random
 from typing import TYPE_CHECKING, Any
 
+import package_verdict
 import pytest
 from checkpoint_lies import ALL_BAD, outcome
 from checkpoint_lies import trial as checkpointed
@@ -24,6 +25,9 @@ from independent_messages import (
     TOMBSTONES,
 )
 from independent_verdict import deleted_lines
+from lakelog.catalog.ambient import Ambient
+from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.read.log_reader import LogReader
 from rule_outcome import put_in, told_by_all
 from test_rules_of_both import trial
 from test_rules_of_definitions import defined
@@ -244,17 +248,22 @@ def test_what_a_reference_says(case: str, kind: int, maybe_go: GoReader | None) 
 
 def in_a_checkpoint(segments: Segments, go: GoReader | None, **said: Any) -> str:
     """What becomes of a log whose checkpoint has these segments, of which references say this."""
+    # Whether bitmaps can be used is asked elsewhere: their objects are not there.
+    return outcome(checkpoint_of(segments, **said), go)
+
+
+def checkpoint_of(segments: Segments, **said: Any) -> Small:
     log = checkpointed()
 
     def message(what: str, found: Tree) -> Tree:
-        put_in(CHECKPOINT, "required_reader_features", ["row_deletes", "tombstones"])(found)
+        if what == "checkpoint":
+            put_in(CHECKPOINT, "required_reader_features", ["row_deletes", "tombstones"])(found)
         return found
 
     log.log.hooks.message = message  # type: ignore[method-assign]
     made = [Made(kind, make_table(kind, rows), dict(said)) for kind, rows in segments]
     write(log.log, [*sound(log.log), *made])
-    # Whether bitmaps can be used is asked elsewhere: their objects are not there.
-    return outcome(log, go)
+    return log
 
 
 # --- What holds of which file ---------------------------------------------------------------------
@@ -334,18 +343,17 @@ def test_row_deletes_hold_until_they_are_covered_or_their_file_goes(
 
 
 def test_a_bitmap_of_very_many_rows(maybe_go: GoReader | None) -> None:
-    """4 million in 1 KiB; and 2^32 of them, which would take 16 GiB, are counted before they are
-    listed."""
-    log = files()
-    log.commit(put_rows(log, full_bitmap(64), cardinality=1 << 22, path="data/c"))
-    assert deleted(log, maybe_go) == {"data/c": f"|0-{(1 << 22) - 1}"}
-    whole = full_bitmap(1 << 16)
-    log = files()
-    log.commit(put_rows(log, whole, cardinality=1 << 31, path="data/c"))
-    assert deleted(log, maybe_go) == {"data/c": "|damaged"}
-    log = files()
-    log.commit(put_rows(log, whole, cardinality=1 << 32))
-    assert deleted(log, maybe_go) == {"data/a": "|damaged"}
+    """4 million in 1 KiB. What lists them before it counts them: `tests/hostile/bombs.py`."""
+    many, data = 1 << 22, full_bitmap(64)
+    for rows, count, expected in (
+        (1 << 33, many, f"|0-{many - 1}"),
+        (many, many, f"|0-{many - 1}"),
+        (many - 1, many, "|damaged"),
+        (1 << 33, many - 1, "|damaged"),
+    ):
+        log = Small().schema().commit(add("data/a", row_count=rows))
+        log.commit(put_rows(log, data, cardinality=count))
+        assert deleted(log, maybe_go) == {"data/a": expected}
 
 
 def full_bitmap(count: int) -> bytes:
@@ -432,3 +440,20 @@ def test_deletes_come_from_a_lower_base(maybe_go: GoReader | None) -> None:
         pieces = [Made(each, make_table(each, own)) for each, own in rows.items()]
         write(log.log, [*sound(log.log)[1:], *pieces], count=0)
         assert (log.told()["deletes"], told_by_all(log, maybe_go)) == (expected, OK)
+
+
+@pytest.mark.parametrize("case", ["segments out of order", "segments of row deletes out of order"])
+def test_a_checkpoint_of_a_checkpoint_is_in_order(case: str) -> None:
+    """What lakelog writes anew of another writer's segments keeps the rules."""
+    log = checkpoint_of(SEGMENTS[case][0])
+    log.commit({"tombstone": tombstone()})
+    objects = log.log.transactions, log.log.segments, log.log.data
+    store = package_verdict.store_of(*objects, "w/d")
+    state = LogReader(store, "w", "d", Ambient()).load()
+    made = encode_state(state)
+    log.log.transactions[made.name] = made.body
+    log.log.segments |= dict(made.segments)
+    before = log.told()["deletes"]
+    log.drop(*range(state.revision + 1))
+    log.drop(*range(state.revision), kind="checkpoint")
+    assert (told_by_all(log), log.told()["deletes"]) == (OK, before)

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from lakelog.catalog.format.deletes import decode_bitmap
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.objects import (
     decode_checkpoint,
@@ -34,6 +35,7 @@ from lakelog.catalog.wire import lakelog_segment_pb2 as segment_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import LakelogError
 from lakelog.testing.logs import LogBuilder, add_action, schema_action
+from pyroaring import BitMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -325,7 +327,21 @@ STATES = {
     ),
 }
 
-BOMBS: dict[str, Callable[[], Callable[[], Any]]] = ZSTD | MESSAGES | ARROW | STATES
+
+def bitmap(count: int, below: int) -> Callable[[], Any]:
+    """A bitmap of 2^28 rows in 60 KiB, of which the log says that they are so many."""
+    rows = BitMap(range(1 << 28))
+    rows.run_optimize()
+    data = rows.serialize()
+    return lambda: decode_bitmap(data, hashlib.sha256(data).digest(), count, "k", below=below)
+
+
+BITMAPS = {
+    "a bitmap of 2^28 rows of a file of nine": lambda: bitmap(1 << 28, 9),
+    "a bitmap of 2^28 rows instead of one": lambda: bitmap(1, 1 << 32),
+}
+
+BOMBS: dict[str, Callable[[], Callable[[], Any]]] = ZSTD | MESSAGES | ARROW | STATES | BITMAPS
 
 
 def status(name: str) -> int:

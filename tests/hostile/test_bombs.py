@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bombs import ARROW, BOMBS, MESSAGES, STATES, ZSTD
+from bombs import ARROW, BITMAPS, BOMBS, MESSAGES, STATES, ZSTD
 from sample import EVERY, some
 
 SCRIPT = Path(__file__).with_name("bombs.py")
@@ -29,6 +29,7 @@ LIMITS = {
     "a million schemas": (256, 5.0),
     "a schema of 40,000 columns": (64, 3.0),
     **dict.fromkeys(STATES, (64, 8.0)),
+    **dict.fromkeys(BITMAPS, AT_ONCE),
 }
 ACCEPTED = {
     "a million files in order", "300,000 tables", "a type 60 deep", "a schema of 40,000 columns",
