@@ -48,7 +48,8 @@ def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = 
     world = World(seed, trace=trace)
     stage: Cast | Upheaval
     if seed % UPHEAVAL_EACH == AT and not goes_back:
-        stage = begin_upheaval(world)
+        changes = seed // UPHEAVAL_EACH % CHANGING_EACH == CHANGES_AT
+        stage = begin_upheaval(world, changes=changes)
     else:
         changes = seed % CHANGING_EACH == CHANGES_AT and not goes_back
         stage = begin_log(
