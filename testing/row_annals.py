@@ -47,6 +47,11 @@ class RowAnnals:
         """One more object; what it does to the rows though nobody asked for it."""
         message = found.message
         before = self.shown.get(message.previous_digest)
+        kinds = ((action, action.WhichOneof("kind") or "") for action in message.actions)
+        tables = {getattr(getattr(action, kind), "table", "") for action, kind in kinds}
+        if CHANGED not in tables:  # a process may change it, and its double something else
+            self.meant[found.digest], self.shown[found.digest] = [], before
+            return ""
         asked = self.asked.get(message.commit.members[0].transaction_id, [Asked()])
         results = [(one, *outcome(before, found, CHANGED, one, body_of)) for one in asked]
         good = [(one, after) for one, after, problem in results if not problem]
