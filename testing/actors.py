@@ -98,7 +98,7 @@ class Actors:
         """One transaction: files go, come, come back, or are written and given up; or rows and
         columns of another table change."""
         if self.changes is not None and self.world.chance(0.5):
-            self._change(writer, self.changes)
+            self.change(writer, self.changes)
             return
         random, annals = self.world.random, self.annals
         app = ("job", random.randint(1, 4)) if random.random() < 0.3 else (None, None)
@@ -128,7 +128,8 @@ class Actors:
         self._commit(tx, meant)
         self.removed += removes
 
-    def _change(self, writer: Writer, changes: Changes) -> None:
+    def change(self, writer: Writer, changes: Changes) -> None:
+        """One transaction that changes rows and columns of the table beside."""
         tx = writer.transaction()
         base = tx._base[:2]
         asked = changes.change(tx)

@@ -83,19 +83,13 @@ class Upheaval(Actors):
     def afterwards(self) -> None:
         """Without faults, one after the other: whatever can still happen, and the end."""
         random, store = self.world.random, self.world.bare()
+        acts = [self._commits, self._commits, self._zombie, self._keeps, self._keeps]
+        acts += [self._loses, self._reads]
+        if self.changes is not None and not self.world.plain:
+            acts += [self._changes, self._changes, self._rebuilds, self._rebuilds]
         for _ in range(random.randint(2, 6)):
             self.world.now_us += int(random.choice((1.0, 1.0, LONG_S)) * 1e6)
-            act = random.choice(
-                (
-                    self._commits,
-                    self._commits,
-                    self._zombie,
-                    self._keeps,
-                    self._keeps,
-                    self._loses,
-                    self._reads,
-                )
-            )
+            act = random.choice(acts)
             try:
                 act(store)
             except LakelogError as error:
@@ -104,6 +98,16 @@ class Upheaval(Actors):
 
     def _commits(self, store: Store) -> None:
         self.transaction(self._open(store))
+
+    def _changes(self, store: Store) -> None:
+        writer = self._open(store)
+        assert self.changes is not None
+        for _ in range(2):
+            self.change(writer, self.changes)
+
+    def _rebuilds(self, store: Store) -> None:
+        self.plan_rebuild(store)
+        self.plans[-1][0](store, self.plans[-1][1], ambient=self.world.ambient())
 
     def _zombie(self, _: Store) -> None:
         if self.handles:
