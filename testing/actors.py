@@ -22,12 +22,16 @@ from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
 from ..rebuild import execute_rebuild, plan_rebuild
 from .annals import DATABASE, FOLDER, WRITER, Annals, Meant
 from .cast import MARGINS
+from .row_annals import CHANGED
+from .shown_rows import Shown
+from .truth import hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..catalog.log.state import State
     from ..store.base import Store
+    from .changes import Changes
     from .simulation import SimulatedStore, World
 
 TABLE = "t"
@@ -45,6 +49,7 @@ class Actors:
         handles: Writers that were opened, with their stores: zombies to be.
         plans: Of gc, prune and rebuild, to be executed by somebody, some time.
         removed: Paths that were taken out, and may be added again.
+        changes: What transactions change of a table beside, if they do.
     """
 
     world: World
@@ -53,6 +58,7 @@ class Actors:
     handles: list[Writer] = field(default_factory=list)
     plans: list[tuple[Callable[..., Any], Any]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    changes: Changes | None = None
 
     def rest(self) -> None:
         """Do nothing for a while; others go on."""
@@ -89,12 +95,17 @@ class Actors:
         return writer
 
     def transaction(self, writer: Writer) -> None:
-        """One transaction: files go, come, come back, or are written and given up."""
+        """One transaction: files go, come, come back, or are written and given up; or rows and
+        columns of another table change."""
+        if self.changes is not None and self.world.chance(0.5):
+            self.change(writer, self.changes)
+            return
         random, annals = self.world.random, self.annals
         app = ("job", random.randint(1, 4)) if random.random() < 0.3 else (None, None)
         tx = writer.transaction(*app)
         base = tx._base[:2]
         live = annals.live_at(writer._session._committer.state.digest)
+        live = [path for path in live if f"/{CHANGED}/" not in path]
         removes, adds = set(), set()
         if live and random.random() < 0.5:
             removes.add(random.choice(live))
@@ -116,6 +127,28 @@ class Actors:
         meant = Meant(frozenset(adds), frozenset(removes))
         self._commit(tx, meant)
         self.removed += removes
+
+    def change(self, writer: Writer, changes: Changes) -> None:
+        """One transaction that changes rows and columns of the table beside."""
+        tx = writer.transaction()
+        base = tx._base[:2]
+        asked = changes.change(tx)
+        if asked is None or self.annals.rows is None:
+            return
+        for action in tx._intent.actions:
+            path = action.add.path or action.row_deletes.object
+            if path:
+                self.annals.bases.setdefault(self.annals.fold(path), base)
+        if self.world.chance(0.15):
+            tx.discard()
+            return  # its files are left over
+        self.annals.rows.asked.setdefault(tx._intent.transaction_id, []).append(asked)
+        self._commit(tx, Meant(frozenset(asked.writes), frozenset(asked.drops), asked))
+
+    def shown(self, tx: Any) -> Shown:
+        """The table beside as a transaction has last seen it."""
+        digest = tx._session._committer.state.digest
+        return (self.annals.rows and self.annals.rows.shown.get(digest)) or Shown()
 
     def _commit(self, tx: Any, meant: Meant) -> None:
         for _ in range(3):
@@ -160,6 +193,9 @@ class Actors:
                 is_older = is_fresh and store.missed > missed
                 self.annals.read(newer, None if is_older else state, is_fresh=is_fresh)
                 state = newer
+                if self.annals.rows is not None and not self.annals.is_lossy:
+                    problem = self.annals.rows.unlike(store, state, self.world.ambient())
+                    hold(not problem, problem)
                 if state.revision > 0 and random.random() < 0.3:
                     self.annals.read(log.load(random.randint(0, state.revision)), is_fresh=True)
             except (RevisionNotFound, SnapshotPruned):

@@ -20,7 +20,7 @@ On a store without put-if-absent two may commit one revision. There, instead of 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..catalog.format.folding import fold
 from ..catalog.format.frame import FrameKind, decode_frame
@@ -35,10 +35,14 @@ from .truth import hold
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..catalog.format.frame import Frame
     from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.format.seals import StandingSeal
     from ..catalog.log.outcome import CommitInfo
     from ..catalog.log.state import State
     from ..rebuild import RebuildPlan
+    from .row_annals import RowAnnals
+    from .shown_rows import Asked
     from .simulation import World
 
 WRITER, DATABASE = "w", "db"
@@ -68,10 +72,12 @@ class Entry(NamedTuple):
 
 
 class Meant(NamedTuple):
-    """What a committer wants with one transaction: files that come, and files that go."""
+    """What a committer wants with one transaction: files that come, files that go, and what it
+    asked for of the table whose rows are looked at."""
 
     adds: frozenset[str]
     removes: frozenset[str]
+    asked: Asked | None = None
 
 
 def live_files(state: State) -> frozenset[str]:
@@ -94,6 +100,7 @@ class Annals:
         folds: Whether the store takes several spellings of a name for one.
         is_plain: Whether it ignores put-if-absent.
         changes: How many writing requests took effect.
+        rows: What a table shows whose rows are changed, if there is one.
         sealed: Incarnations that were sealed once. Where a seal is lost, a process that has the log
             open may still commit in one, and a rebuild that is under way doesn't see that: such
             files are not owed (docs/reliability.md, "What is not covered").
@@ -110,6 +117,7 @@ class Annals:
     folds: bool = False
     is_plain: bool = False
     changes: int = 0
+    rows: RowAnnals | None = None
     sealed: set[int] = field(default_factory=set)
     _objects: dict[str, bytes] = field(default_factory=dict)
     _standing: dict[tuple[int, int], bytes] = field(default_factory=dict)
@@ -150,38 +158,26 @@ class Annals:
         hold(path not in self.owed, f"U1 {key} is deleted: committed, and never removed")
         self._objects.pop(path, None)
         self.bases.pop(path, None)
-        for entry in self._retained():
-            named = {self.fold(one) for one in entry.live or ()}
+        for digest, entry in self._retained():
+            objects = self.rows.objects(digest) if self.rows is not None else ()
+            named = {self.fold(one) for one in (*(entry.live or ()), *objects)}
             hold(path not in named, f"U1 {key} is deleted: revision {entry.revision} needs it")
 
-    def _retained(self) -> list[Entry]:
+    def _retained(self) -> list[tuple[bytes, Entry]]:
         if self.is_lossy:
             return []  # then the log itself is in doubt, and `owed` tells all that counts
         names = LogReader(self.world.store, WRITER, DATABASE).names(self.current)
         oldest = names.oldest_readable()
         return [
-            entry
-            for entry in self.entries.values()
+            (digest, entry)
+            for digest, entry in self.entries.items()
             if entry.incarnation == self.current and entry.revision >= oldest
         ]
 
     def _landed(self, body: bytes, key: str) -> None:
         seal = read_seal(body, key)
         if seal is not None:  # it may lie where no chain leads to
-            frame = decode_frame(body, FrameKind.TRANSACTION, key)
-            message = wire.Transaction.FromString(frame.message)
-            before = self.entries.get(message.previous_digest)
-            live = before.live if before else None
-            self.entries[frame.digest] = Entry(
-                seal.log.incarnation,
-                seal.revision,
-                frozenset(),
-                live,
-                frozenset(),
-                message.previous_digest,
-                is_seal=True,
-            )
-            self.sealed.add(seal.log.incarnation)
+            self._sealed(seal, decode_frame(body, FrameKind.TRANSACTION, key))
             return
         found = decode_transaction(body, key)
         message, incarnation = found.message, found.log.incarnation
@@ -205,6 +201,7 @@ class Annals:
         self._standing[incarnation, message.revision] = found.digest
         if incarnation > self.current:
             return
+        self._rows_landed(found)
         if not self.is_plain and not self.is_lossy:  # what is lost leaves its name free
             self._fenced(entry, before)
         if incarnation < self.current:
@@ -217,6 +214,24 @@ class Annals:
             if incarnation not in self.sealed:
                 self.owed[self.fold(path)] = where
 
+    def _rows_landed(self, found: DecodedTransaction) -> None:
+        if self.rows is not None:
+            problem = self.rows.landed(found, lambda path: self.world.store.get(BASE + path))
+            hold(not problem, problem)
+
+    def _sealed(self, seal: StandingSeal, frame: Frame) -> None:
+        before_it = wire.Transaction.FromString(frame.message).previous_digest
+        before = self.entries.get(before_it)
+        live = before.live if before else None
+        none = frozenset[Any]()
+        entry = Entry(
+            seal.log.incarnation, seal.revision, none, live, none, before_it, is_seal=True
+        )
+        self.entries[frame.digest] = entry
+        if self.rows is not None:
+            self.rows.shown[frame.digest] = self.rows.shown.get(before_it)
+        self.sealed.add(seal.log.incarnation)
+
     def _fenced(self, entry: Entry, before: Entry | None) -> None:
         where = f"revision {entry.revision} of incarnation {entry.incarnation}"
         hold(entry.incarnation == self.current, f"U2 {where} is committed; {self.current} counts")
@@ -224,13 +239,19 @@ class Annals:
 
     def _switched(self, incarnation: int) -> None:
         log = LogReader(self.world.store, WRITER, DATABASE, self.world.ambient())
-        live = {self.fold(path) for path in live_files(log.load(incarnation=incarnation))}
-        self.current = incarnation
+        state = log.load(incarnation=incarnation)
+        live = {self.fold(path) for path in live_files(state)}
+        before, self.current = self.current, incarnation
         lost = self.owed.keys() - live - self.undecided
         hold(not lost, f"U3 the rebuilt log has not {sorted(lost)}, and calls none undecided")
         if self._whole.get(incarnation) and not self.is_lossy:
             more = live ^ self.owed.keys()
             hold(not more, f"U3 a rebuild of a whole log changes what is live: {sorted(more)}")
+            if self.rows is not None:
+                standing = (one for place, one in self._standing.items() if place[0] == before)
+                head = max(standing, key=lambda one: self.entries[one].revision)
+                problem = self.rows.rebuilt(head, state, self.world.store, self.world.ambient())
+                hold(not problem, problem)
         self.owed |= dict.fromkeys(live, f"incarnation {incarnation}")
 
     # --- What is lost -----------------------------------------------------------------------------
@@ -301,13 +322,17 @@ class Annals:
         if info.skipped:
             return
         self.acknowledged.add(transaction_id)
-        places = [entry for entry in self.entries.values() if transaction_id in entry.ids]
+        there = {one: entry for one, entry in self.entries.items() if transaction_id in entry.ids}
+        places = list(there.values())
         hold(bool(places), f"U5 told of revision {info.revision}, and it never stood")
         good = any(
             entry.live is None
             or (meant.adds <= entry.live and not (meant.removes - meant.adds) & entry.live)
             for entry in places
         )
+        if self.rows is not None and meant.asked is not None:
+            known = [self.rows.meant[one] for one in there if one in self.rows.meant]
+            good = good and (not known or any(meant.asked in found for found in known))
         hold(good, f"U5 revision {info.revision} isn't what its committer meant")
         if self.is_plain:
             first = self._told.setdefault(info.revision, info.uuid)
@@ -334,6 +359,8 @@ class Annals:
             entry.live is None or live_files(state) == entry.live,
             f"U4 a reader of revision {state.revision} sees other files than are live",
         )
+        problem = self.rows.problem(state) if self.rows is not None else ""
+        hold(not problem, problem)
         if before is not None and before.log is not None and not self.is_lossy:
             hold(here >= (before.log.incarnation, before.revision), "U4 a reader's head went back")
 

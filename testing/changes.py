@@ -103,10 +103,10 @@ class Changes:
     def _writes(
         self, tx: Transaction, asked: Asked, paths: list[str], rows: list[dict[str, int | None]]
     ) -> None:
-        """Note what was written, by the columns that the transaction knows of by now. If they are
-        others than it began with, it can't be committed."""
+        """Note what was written, by the columns that the transaction knows of by now. If it has
+        columns that are none any more, it can't be committed."""
         asked.names = self.now(tx).columns
-        if asked.names.keys() == rows[0].keys():
+        if asked.names.keys() >= rows[0].keys():
             asked.writes[paths[0]] = rows_of(asked.names, rows)
 
     def delete(self, tx: Transaction, asked: Asked) -> None:

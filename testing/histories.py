@@ -38,6 +38,17 @@ class Outcome:
     violation: str = ""
 
 
+def is_upheaval(seed: int) -> bool:
+    """Whether a history is one of an upheaval."""
+    return seed % UPHEAVAL_EACH == AT
+
+
+def changes_data(seed: int) -> bool:
+    """Whether its processes change rows and columns."""
+    number = seed // UPHEAVAL_EACH if is_upheaval(seed) else seed
+    return number % CHANGING_EACH == CHANGES_AT
+
+
 def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = False) -> Outcome:
     """One history, from its seed alone.
 
@@ -47,15 +58,15 @@ def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = 
     """
     world = World(seed, trace=trace)
     stage: Cast | Upheaval
-    if seed % UPHEAVAL_EACH == AT and not goes_back:
-        stage = begin_upheaval(world)
+    changes = changes_data(seed)
+    if is_upheaval(seed) and not goes_back:
+        stage = begin_upheaval(world, changes=changes)
     else:
-        changes = seed % CHANGING_EACH == CHANGES_AT and not goes_back
         stage = begin_log(
             world,
             is_watched=seed % WATCHED_EACH == 0,
             goes_back=goes_back,
-            kind=Changing if changes else Cast,
+            kind=Changing if changes and not goes_back else Cast,
         )
     violation = ""
     with warnings.catch_warnings(), in_one_thread():

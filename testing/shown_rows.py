@@ -274,6 +274,11 @@ def outcome(
     empty for nothing."""
     if before is None:
         return None, ""
+    kinds = [(action.WhichOneof("kind"), action) for action in found.message.actions]
+    added = {action.add.path for kind, action in kinds if kind == "add"}
+    defines = any(kind == "definition" for kind, _ in kinds)
+    if not asked.writes.keys() <= added or defines != (asked.columns is not None):
+        return None, f"R1 revision {found.message.revision} isn't what its committer asked for"
     try:
         after = said(before, found, table, asked, body_of)
     except ObjectNotFound:  # whether that may be is asked elsewhere

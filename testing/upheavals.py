@@ -29,7 +29,9 @@ from ..rebuild import execute_rebuild
 from .actors import LONG_S, ROWS, TABLE, Actors
 from .annals import DATA, DATABASE, FOLDER, WRITER, Annals, Meant
 from .cast import MARGINS
+from .changes import Changes
 from .doubles import FoldingStore
+from .row_annals import CHANGED, RowAnnals
 from .simulation import QUIET, Faults
 from .truth import Violation, hold
 
@@ -81,19 +83,13 @@ class Upheaval(Actors):
     def afterwards(self) -> None:
         """Without faults, one after the other: whatever can still happen, and the end."""
         random, store = self.world.random, self.world.bare()
+        acts = [self._commits, self._commits, self._zombie, self._keeps, self._keeps]
+        acts += [self._loses, self._reads]
+        if self.changes is not None and not self.world.plain:
+            acts += [self._changes, self._changes, self._rebuilds, self._rebuilds]
         for _ in range(random.randint(2, 6)):
             self.world.now_us += int(random.choice((1.0, 1.0, LONG_S)) * 1e6)
-            act = random.choice(
-                (
-                    self._commits,
-                    self._commits,
-                    self._zombie,
-                    self._keeps,
-                    self._keeps,
-                    self._loses,
-                    self._reads,
-                )
-            )
+            act = random.choice(acts)
             try:
                 act(store)
             except LakelogError as error:
@@ -102,6 +98,16 @@ class Upheaval(Actors):
 
     def _commits(self, store: Store) -> None:
         self.transaction(self._open(store))
+
+    def _changes(self, store: Store) -> None:
+        writer = self._open(store)
+        assert self.changes is not None
+        for _ in range(2):
+            self.change(writer, self.changes)
+
+    def _rebuilds(self, store: Store) -> None:
+        self.plan_rebuild(store)
+        self.plans[-1][0](store, self.plans[-1][1], ambient=self.world.ambient())
 
     def _zombie(self, _: Store) -> None:
         if self.handles:
@@ -139,7 +145,11 @@ class Upheaval(Actors):
                 return
         self.world.now_us += int(LONG_S * 1e6)
         if self._maintained(store):
-            self.annals.end(LogReader(store, WRITER, DATABASE, ambient).load())
+            state = LogReader(store, WRITER, DATABASE, ambient).load()
+            self.annals.end(state)
+            if self.annals.rows is not None:
+                problem = self.annals.rows.unlike(store, state, ambient)
+                hold(not problem, problem)
 
     def _maintained(self, store: Store) -> bool:
         """Prune and gc; what they find lost is rebuilt first, as they say.
@@ -202,8 +212,12 @@ class Upheaval(Actors):
         return True
 
 
-def begin_upheaval(world: World) -> Upheaval:
-    """The processes of one history, on a store that may fold names."""
+def begin_upheaval(world: World, *, changes: bool) -> Upheaval:
+    """The processes of one history, on a store that may fold names.
+
+    Args:
+        changes: Whether they change rows and columns of a table beside.
+    """
     random = world.random
     world.faults = random.choice(KINDS)
     world.plain = random.random() < 0.15
@@ -212,5 +226,9 @@ def begin_upheaval(world: World) -> Upheaval:
         world.store = FoldingStore(world.store)
     world.on_applied = annals.applied
     upheaval = Upheaval(world, annals, random.choice((0.0, MARGINS.prune_floor_s, LONG_S)))
+    if changes:
+        rows = annals.rows = RowAnnals()
+        upheaval.changes = Changes(world, CHANGED, upheaval.shown, rows.kinds, rows.numbers)
+        upheaval.changes.choose_kinds()
     upheaval.spawn()
     return upheaval

@@ -120,6 +120,7 @@ class Deleting(ABC):
             FencedError: Another owner has taken the writer over: nothing was written.
             ObjectNotFound, CorruptObject: A file can't be read that must be.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
+            ColumnsChanged (at the commit): By predicate: another commit has changed the columns.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
             Before a file goes as a whole, those of `Catalog.snapshot`: another log may give the
@@ -139,10 +140,11 @@ class Deleting(ABC):
             return self._delete_of_cut(table, where, cut, mode)
         gone = {path for own, path in self._removed if own == table}
 
-        def planned(state: State) -> DeletePlan:
-            return plan_delete(state, table, where, gone)
+        def planned(state: State) -> tuple[DeletePlan, bytes]:
+            known = state.definitions.of(table)
+            return plan_delete(state, table, where, gone), b"" if known is None else known.name
 
-        plan = self._session.ask_anew(planned)
+        plan, columns = self._session.ask_anew(planned)
         if plan.whole and self._files_stay(table):
             plan = plan.without_whole()
         by_rows = mode == "rows" or (mode == "auto" and plan.live >= MOST_TOMBSTONES)
@@ -162,6 +164,8 @@ class Deleting(ABC):
         tombstones = 0
         if plan.touched and not by_rows:
             tombstones = 1
+            # It holds of files that come before the commit, too, under the names that it knows.
+            self._intent.columns_of.setdefault(table, columns)
             actions += require_actions([form.TOMBSTONES])
             actions.append(wire.Action(tombstone=message_of(plan.tombstone)))
         if bitmaps:

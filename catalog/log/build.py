@@ -65,8 +65,8 @@ class Intent:
         app_id, app_version: Idempotence; empty id for none.
         summary: Words for the history.
         folds_names: Whether files were adopted on a store that doesn't tell all names apart.
-        columns_of: By table the name of the definition that its columns had when files were added
-            or it was defined anew; empty for none.
+        columns_of: By table the name of the definition that its columns had when files were added,
+            rows were deleted by a predicate, or it was defined anew; empty for none.
         asked: The operations that were asked for by name: see `operations.inferred`.
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
-    """Refuse files for columns that another commit has changed since, and a definition that would
-    undo another one unseen.
+    """Refuse files for columns that another commit has changed since, a tombstone that files which
+    came with new names would escape, and a definition that would undo another one unseen.
 
     Args:
         intents: One after the other.
@@ -39,8 +39,8 @@ def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
                     f"The columns of table {table!r} of {state.writer}/{state.database} were "
                     "changed by another commit since this transaction looked at them",
                     key=table,
-                    hint="Nothing was committed. Begin another transaction, and write for the "
-                    "columns that the table has now",
+                    hint="Nothing was committed. Begin another transaction, and go by the columns "
+                    "that the table has now",
                 )
         for action in intent.actions:
             if action.WhichOneof("kind") == "definition":

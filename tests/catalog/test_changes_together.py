@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.errors import (
+    ColumnsChanged,
     OperationConflict,
     OperationInvalid,
     OperationNotAllowed,
@@ -47,6 +48,23 @@ def test_a_tombstone_follows_renames_and_defaults(catalog):
     assert rows(catalog) == [("y",)]
     writer.checkpoint()
     assert rows(Catalog(catalog.store)) == [("y",)]
+
+
+def test_a_delete_by_predicate_is_refused_where_files_came_under_new_names(catalog):
+    """Seed 90000007 of the simulator: the tombstone knew b, and the file that came meanwhile,
+    which is older than it, calls that c."""
+    writer = catalog.writer("w", "db", shared=True)
+    commit(writer, lambda tx: tx.write("t", pa.table({"a": [1, 0], "b": [5, 6]})))
+    tx = writer.transaction()
+    tx.delete("t", "b = 5", mode="predicate")
+    other = catalog.writer("w", "db", shared=True)
+    commit(other, lambda tx: tx.evolve("t", rename={"b": "c"}))
+    commit(other, lambda tx: tx.write("t", pa.table({"a": [2], "c": [5]})))
+    with pytest.raises(ColumnsChanged):
+        tx.commit()
+    assert sorted(rows(catalog)) == [(0, 6), (1, 5), (2, 5)]
+    commit(writer, lambda tx: tx.delete("t", "c = 5", mode="predicate"))
+    assert rows(catalog) == [(0, 6)]
 
 
 @pytest.mark.parametrize("mode", ["predicate", "rows"])

@@ -29,7 +29,8 @@ from lakelog.gc.rules import Rules, Verdict
 from lakelog.rebuild import execute
 from lakelog.rebuild.spelling import Spelling
 from lakelog.store.probe import _takes
-from lakelog.testing.histories import AT, UPHEAVAL_EACH, Outcome, run_history
+from lakelog.testing.histories import Outcome, changes_data, is_upheaval, run_history
+from mutants_changing import CHANGED_UPHEAVALS, CHANGES
 
 LIMIT = 6_000
 Patch = Callable[[], Any]
@@ -311,7 +312,7 @@ UPHEAVALS: dict[str, Patch] = {
         one_put_proves_a_plain_store,
     )
 }
-MUTANTS |= UPHEAVALS
+MUTANTS |= UPHEAVALS | CHANGES | CHANGED_UPHEAVALS
 
 
 @contextmanager
@@ -340,10 +341,19 @@ LAST_CAUGHT = {
 }
 
 
+def _may_show(name: str, seed: int) -> bool:
+    """Whether a planted bug can show in a history."""
+    if name in CHANGES:
+        return changes_data(seed) and not is_upheaval(seed)
+    if name in CHANGED_UPHEAVALS:
+        return changes_data(seed) and is_upheaval(seed)
+    return is_upheaval(seed) or name not in UPHEAVALS
+
+
 def first_violation(name: str, limit: int = LIMIT) -> Outcome | None:
     """A history in which the planted bug shows, or None."""
     with planted(name), at_speed():
-        seeds = range(AT, limit, UPHEAVAL_EACH) if name in UPHEAVALS else range(limit)
+        seeds = [seed for seed in range(limit) if _may_show(name, seed)]
         for seed in (LAST_CAUGHT.get(name, seeds[0]), *seeds):
             outcome = run_history(seed)
             if outcome.violation:

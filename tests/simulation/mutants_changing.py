@@ -14,6 +14,8 @@ from lakelog.catalog.format.segments import TOMBSTONES_COLUMNS
 from lakelog.catalog.log import admission, checkpoint, conflicts, definitions, validate
 from lakelog.catalog.log.deletes import _GONE, Deletes, Tombstone
 from lakelog.catalog.read import delete_plan, hidden
+from lakelog.rebuild import carried, carried_deletes
+from lakelog.rebuild import rebuild as rebuilding
 
 
 def gc_knows_no_bitmaps() -> Any:
@@ -133,6 +135,34 @@ def dropped_definitions() -> Any:
     return mock.patch.object(definitions.Definitions, "apply", apply)
 
 
+def rebuild_drops_definitions() -> Any:
+    """A rebuild leaves out what the columns of tables are."""
+    return mock.patch.object(carried, "_definition_chunks", return_value=[])
+
+
+def rebuild_drops_deletes() -> Any:
+    """A rebuild leaves out the deletes of the old log."""
+    return mock.patch.object(rebuilding, "carry_deletes", return_value=None)
+
+
+def rebuilt_tombstones_hold_of_all() -> Any:
+    """A rebuild says of all files what a tombstone said of older ones."""
+    real = carried_deletes._revisions
+
+    def revisions(known: Any, table: str) -> Any:
+        return dict.fromkeys(real(known, table), -1)
+
+    return mock.patch.object(carried_deletes, "_revisions", revisions)
+
+
+CHANGED_UPHEAVALS: dict[str, Callable[[], Any]] = {
+    function.__name__: function
+    for function in (
+        rebuild_drops_definitions,
+        rebuild_drops_deletes,
+        rebuilt_tombstones_hold_of_all,
+    )
+}
 CHANGES: dict[str, Callable[[], Any]] = {
     function.__name__: function
     for function in (
