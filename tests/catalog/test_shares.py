@@ -1,24 +1,21 @@
 """One transaction whose files several processes write: one attempt of each task is committed, and
-nothing else ever becomes visible. Tasks run here, one after the other, with what a real one gets:
-a share that was pickled."""
+nothing else ever becomes visible. How tasks run here is in
+`share_cases`."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import pickle
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import shares
-from lakelog.catalog.commit.shares import ATTEMPTS, FILES_OF_AN_ATTEMPT, OWN_FILES, write_part
-from lakelog.catalog.commit.sharing import Sharing, begun, go_on
+from lakelog.catalog.commit.shares import ATTEMPTS, FILES_OF_AN_ATTEMPT, OWN_FILES
+from lakelog.catalog.commit.sharing import Sharing
 from lakelog.catalog.format.names import parse_data_file
 from lakelog.errors import (
-    EpochChanged,
-    FencedError,
     InvalidSchema,
     LakelogError,
     ObjectExists,
@@ -30,6 +27,7 @@ from lakelog.gc import execute_gc, plan_gc
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore
+from share_cases import described, numbers, rebuilt, rows, task, written
 
 
 @pytest.fixture
@@ -40,51 +38,6 @@ def ambient():
 @pytest.fixture
 def catalog(ambient):
     return Catalog(MemoryStore("shares"), ambient=ambient)
-
-
-def rows(*numbers):
-    floats = pa.array([float(one) for one in numbers], pa.float64())
-    return pa.table({"n": pa.array(numbers, pa.int64()), "x": floats})
-
-
-def task(catalog, sharing, table, number, attempt=None):
-    """What a task writes and tells; both ways by pickle, as between processes."""
-    share = pickle.loads(pickle.dumps(sharing.share))
-    data = table.cast(share.meta.schema)
-    attempt = number if attempt is None else attempt
-    part = write_part(catalog.store, share, iter(data.to_batches()), task=number, attempt=attempt)
-    return pickle.loads(pickle.dumps(part))
-
-
-def written(catalog, *tables, app=(None, None), table="t", **options):
-    with catalog.writer("w", "db") as writer, writer.transaction(*app) as tx:
-        sharing = Sharing(tx, table, tables[0].schema, **options)
-        done = sharing.finish(
-            [task(catalog, sharing, each, number) for number, each in enumerate(tables)]
-        )
-    return tx, done
-
-
-def numbers(catalog, table="t"):
-    return sorted(catalog.snapshot("db").to_arrow(table)["n"].to_pylist())
-
-
-def rebuilt(catalog, ambient):
-    """The same data, with a log made of nothing but the footers."""
-    store = MemoryStore("rebuilt")
-    for info in catalog.store.list(""):
-        if "/data/" in info.key:
-            store.put(info.key, catalog.store.get(info.key))
-    execute_rebuild(store, plan_rebuild(store, "w", "db", ambient=ambient), ambient=ambient)
-    return Catalog(store, ambient=ambient)
-
-
-def described(catalog):
-    """All that the log says of live files but when they came."""
-    snapshot = catalog.snapshot("db")
-    names = ["path", "size_bytes", "row_count", "partition"]
-    files = snapshot.files("t").select(names).sort_by("path").to_pylist()
-    return files, snapshot.statistics("t").to_pylist(), snapshot.schema("t")
 
 
 def test_files_of_all_tasks_come_with_one_commit(catalog):
@@ -340,79 +293,3 @@ def test_gc_takes_the_files_of_attempts_that_do_not_count(catalog, ambient):
     assert [one.key for one in plan.actions] == [f"w/db/{lost.adds()[0].path}"]
     execute_gc(catalog, plan)
     assert numbers(catalog) == [1, 2, 3]
-
-
-# --- Another process goes on ----------------------------------------------------------------------
-
-
-def begin(catalog, *tables, shared=False, app=(None, None), **options):
-    """As in the process that plans: what it sends on."""
-    with catalog.writer("w", "db", shared=shared) as writer:
-        tx = writer.transaction(*app)
-        sharing = Sharing(tx, "t", tables[0].schema, **options)
-        parts = [task(catalog, sharing, each, at) for at, each in enumerate(tables)]
-        sent = begun(writer, tx)
-        tx.discard()
-    return pickle.loads(pickle.dumps(sent)), parts
-
-
-def end(catalog, sent, parts, schema, *, shared=False, app=(None, None), **options):
-    with catalog.writer("w", "db", shared=shared) as writer:
-        tx = go_on(writer, sent, *app)
-        Sharing(tx, "t", schema, **options).finish(parts)
-        return tx.commit()
-
-
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize(
-    ("options", "stay"),
-    [({}, [0, 5]), ({"overwrite": True}, []), ({"overwrite": True, "where": "n < 2"}, [5])],
-)
-def test_a_transaction_goes_on_elsewhere(catalog, ambient, options, stay, shared, first):
-    if first:
-        written(catalog, rows(0, 5))
-    sent, parts = begin(catalog, rows(1), shared=shared, **options)
-    info = end(catalog, sent, parts, rows().schema, shared=shared, **options)
-    assert info.transaction_id == sent.transaction_id.hex()
-    assert numbers(catalog) == sorted([1, *(stay if first else [])])
-    assert described(rebuilt(catalog, ambient)) == described(catalog)
-
-
-@pytest.mark.parametrize("before", [0, 1])
-def test_an_owner_that_came_between_fences_it(catalog, before):
-    for at in range(before):
-        written(catalog, rows(at))
-    sent, parts = begin(catalog, rows(1))
-    written(catalog, rows(7))
-    with pytest.raises(FencedError, match="epoch"):
-        end(catalog, sent, parts, rows().schema)
-    assert numbers(catalog) == [*range(before), 7]
-
-
-def test_an_owner_that_came_between_turns_a_guest_away(catalog):
-    written(catalog, rows(0))
-    sent, parts = begin(catalog, rows(1), shared=True)
-    written(catalog, rows(7))
-    with pytest.raises(EpochChanged):
-        end(catalog, sent, parts, rows().schema, shared=True)
-    assert numbers(catalog) == [0, 7]
-
-
-def test_what_a_guest_commits_between_stays(catalog):
-    written(catalog, rows(0))
-    sent, parts = begin(catalog, rows(1), shared=True)
-    with catalog.writer("w", "db", shared=True) as guest, guest.transaction() as tx:
-        tx.write("t", rows(7))
-    end(catalog, sent, parts, rows().schema, shared=True)
-    assert numbers(catalog) == [0, 1, 7]
-
-
-def test_a_version_that_was_committed_between_is_skipped(catalog):
-    written(catalog, rows(0))
-    sent, parts = begin(catalog, rows(1), shared=True, app=("job", 1))
-    with catalog.writer("w", "db", shared=True) as guest, guest.transaction("job", 1) as tx:
-        tx.write("t", rows(1))
-    info = end(catalog, sent, parts, rows().schema, shared=True, app=("job", 1))
-    assert info.skipped
-    assert numbers(catalog) == [0, 1]

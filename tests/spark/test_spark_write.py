@@ -326,7 +326,7 @@ def test_arguments_that_cannot_be(spark, url, options, words):
         ("append", {"database": ""}, "needs the option 'database'"),
         ("append", {"partitionby": "p"}, "no JSON list"),
         ("append", {"wher": "p"}, "has no option 'wher'"),
-        ("append", {"asOf": "2020-01-01T00:00:00Z"}, "has no option 'asOf'"),
+        ("append", {"asOf": "2020-01-01T00:00:00Z"}, "(?i)has no option 'asof'"),
         ("append", {"where": "id < 5"}, "replaces none"),
         ("append", {"shared": "maybe"}, "Give true or false"),
         ("append", {"appId": "a", "appVersion": "x"}, "no whole number"),

@@ -57,7 +57,7 @@ EXECUTOR = """
     settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
     spark = lakelog.spark.session("killed", "local-cluster[2,1,1024]", **settings)
     frame = spark.range(0, int(sys.argv[3]), 1, 4).mapInArrow(dying, "id long")
-    # A row group of a million rows makes a file.
+    # A row group of a million rows makes a file, once Spark hands over the batch after it.
     done = lakelog.spark.write(
         frame, url, "db", "t", writer="w", app_id="job", app_version=1, target_file_size_bytes=1
     )
@@ -108,7 +108,7 @@ def data(url: str) -> set[str]:
 
 
 def test_an_executor_that_is_killed_costs_nothing_but_files(tmp_path):
-    url, rows = str(tmp_path / "lake"), 4 * (ROW_GROUP_ROWS + 1_000)
+    url, rows = str(tmp_path / "lake"), 4 * (ROW_GROUP_ROWS + 80_000)
     process = start(EXECUTOR, url, tmp_path / "flag", rows)
     try:
         out, _ = process.communicate(timeout=LIMIT_S)
