@@ -16,11 +16,22 @@ from seeds import base_seed
 @pytest.mark.slow("two histories, and what every engine reads of their replicas")
 @pytest.mark.parametrize("number", range(2))
 def test_a_replica_of_any_history_reads_as_its_source(number):
+    run(number, steps=10)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("number", range(500))
+def test_a_replica_of_any_long_history_reads_as_its_source(number):
+    run(number, steps=25)
+
+
+def run(number, steps):
     seed = random.Random(f"{base_seed()} {number}").randrange(1 << 32)
     history = Followed(seed)
     try:
-        history.run(10)
+        history.run(steps)
         history.check_replica()
     except Exception as error:
-        error.add_note(f"seed {seed}, --steps 10:\n" + "\n".join(history.told))
+        error.add_note(f"seed {seed}, --steps {steps}:\n" + "\n".join(history.told))
         raise
