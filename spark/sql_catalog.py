@@ -25,7 +25,8 @@ from ..errors import (
 from .janino import compile_texts, first_line, new_instance
 from .read import Access, frame_of
 from .selection import selection
-from .sql_catalog_java import CATALOG, INSTALLER, INSTALLER_CLASS, RULE, SWAP, TABLE
+from .sql_catalog_java import INSTALLER_CLASS, TEXTS
+from .write import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,7 @@ def attach(
     url: str,
     *,
     as_of: AsOf = None,
+    writer: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     location_options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
@@ -64,10 +66,13 @@ def attach(
         url: The catalog's root, as `lakelog.open_catalog` takes it.
         as_of: The point in time that the tables are read at unless a query says another one, as
             `Catalog.snapshot` takes it; None: the newest.
+        writer: Whose log `INSERT INTO`, `INSERT OVERWRITE` (of this writer's rows) and `CREATE
+            TABLE ... AS` commit to, as `lakelog.spark.write` does; None: they are refused.
         storage_options, location_options: As for `lakelog.spark.read`.
     Raises:
         InvalidName: Not a plain name, or one that Spark has a catalog of another kind for.
         SparkUnsupported: Spark Connect, or a Spark that keeps its catalogs otherwise.
+        UsageError: A writer beside `as_of`.
         As `lakelog.open_catalog`.
     Requests: none, but those of opening the catalog; a query makes those of `Catalog.snapshot` for
         each database, and those of `Snapshot.files` for each table.
@@ -78,6 +83,12 @@ def attach(
         raise InvalidName(
             f"{name!r} can't be a catalog's name", key=name, hint="Give a plain name, like lake"
         )
+    if writer is not None and as_of is not None:
+        raise UsageError(
+            "A lake that is attached at a point in time can't be written to",
+            key=name,
+            hint="Attach it once more, under another name, without as_of=",
+        )
     access = Access.of(url, storage_options, location_options)
     installer, session = _installer(spark)
     if not installer.isFree(session, name):
@@ -85,7 +96,8 @@ def attach(
             f"Spark has another catalog {name!r}", key=name, hint="Give the lake another name"
         )
     ensure_callback_server_started(spark.sparkContext._gateway)
-    installer.attach(session, name, _Answers(spark, access, as_of))
+    answers = _Answers(spark, access, as_of, writer)
+    installer.attach(session, name, answers, writer is not None)
 
 
 def detach(spark: SparkSession, name: str) -> bool:
@@ -145,7 +157,7 @@ def _installer(spark: SparkSession) -> tuple[Any, Any]:
     found = next((made for known, made in _installers if known is gateway), None)
     if found is None:
         try:
-            loader = compile_texts(gateway.jvm, (TABLE, CATALOG, SWAP, RULE, INSTALLER)).loader
+            loader = compile_texts(gateway.jvm, TEXTS).loader
             found = new_instance(gateway, loader, INSTALLER_CLASS)
         except Exception as error:
             raise SparkUnsupported(
@@ -159,18 +171,28 @@ def _installer(spark: SparkSession) -> tuple[Any, Any]:
 class _Answers:
     """What the catalog in the JVM asks for."""
 
-    def __init__(self, spark: SparkSession, access: Access, as_of: AsOf) -> None:
+    def __init__(
+        self, spark: SparkSession, access: Access, as_of: AsOf, writer: str | None
+    ) -> None:
         self._spark = spark
         self._access = access
         self._as_of = as_of
+        self._writer = writer
         self._lock = Lock()
         self._cuts: dict[tuple[str, str, str, str], Snapshot] = {}
 
-    def apply(self, question: str) -> Any:
-        """The answer to a question: a Java list of how it went and of what was found."""
+    def apply(self, question: str, frame: Any) -> Any:
+        """The answer to a question: a Java list of how it went and of what was found.
+
+        Args:
+            frame: Rows to be inserted; else None.
+        """
         word, *given = json.loads(question)
         try:
-            answer = self._table(*given) if word == "table" else self._names(word, *given)
+            if word == "insert":
+                answer = self._insert(frame, *given)
+            else:
+                answer = self._table(*given) if word == "table" else self._names(word, *given)
         except TableNotFound:
             answer = ("no table",)
         except DatabaseNotFound:
@@ -201,6 +223,22 @@ class _Answers:
         snapshot = self._cut(database, kind, when, query)
         frame = frame_of(self._spark, self._access, selection(snapshot, table))
         return "rows", snapshot.token, frame._jdf
+
+    def _insert(self, frame: Any, mode: Any, database: str, table: str, by: str) -> tuple[Any, ...]:
+        from pyspark.sql import DataFrame
+
+        assert self._writer is not None
+        write(
+            DataFrame(frame, self._spark),
+            self._catalog.url,
+            database,
+            table,
+            writer=self._writer,
+            mode=mode,
+            partition_by=by.split("\n") if by else None,
+            storage_options=self._access.storage_options,
+        )
+        return ("done",)
 
     def _cut(self, database: str, kind: str, when: str, query: str) -> Snapshot:
         """The same for all tables of a query."""
@@ -235,4 +273,4 @@ class _Answers:
     class Java:
         """What this is for py4j."""
 
-        implements = ("java.util.function.Function",)
+        implements = ("java.util.function.BiFunction",)

@@ -6,51 +6,155 @@ from __future__ import annotations
 
 INSTALLER_CLASS = "io.lakelog.spark.SqlInstaller"
 
+# The rows that a statement inserts go to Python, as a frame, and are committed there.
+WRITE = """
+package io.lakelog.spark;
+
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.V1Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.sources.InsertableRelation;
+
+public final class LakeWrite implements SupportsTruncate, V1Write, InsertableRelation {
+    private final AskPython python;
+    private final String[] words;
+    private boolean replaces;
+
+    public LakeWrite(AskPython python, String[] words) {
+        this.python = python;
+        this.words = words;
+    }
+
+    /** The same, for one statement. */
+    public LakeWrite fresh() { return new LakeWrite(python, words); }
+
+    public WriteBuilder truncate() {
+        replaces = true;
+        return this;
+    }
+
+    public V1Write build() { return this; }
+
+    public InsertableRelation toInsertableRelation() { return this; }
+
+    public void insert(Dataset rows, boolean overwrite) {
+        words[1] = replaces || overwrite ? "overwrite" : "append";
+        python.ask(words, rows);
+    }
+}
+"""
+
+# Python is asked with a list of words in JSON, and perhaps a frame, and answers with a list: how it
+# went, and what was found.
+ASK = """
+package io.lakelog.spark;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.List;
+import java.util.function.BiFunction;
+
+public final class AskPython {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private final BiFunction python;
+
+    public AskPython(BiFunction python) { this.python = python; }
+
+    /** The answer, unless Python refuses. */
+    public List ask(String[] words, Object frame) {
+        try {
+            List answer = (List) python.apply(JSON.writeValueAsString(words), frame);
+            if (answer.get(0).equals("refused")) {
+                throw new IllegalArgumentException((String) answer.get(1));
+            }
+            return answer;
+        } catch (JsonProcessingException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** The names in an answer. */
+    public static String[] names(List answer) {
+        try {
+            return (String[]) JSON.readValue((String) answer.get(1), String[].class);
+        } catch (JsonProcessingException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}
+"""
+
 # A table of a cut. Two are equal if they read the same, so that what was cached serves all queries
 # of that cut and none of another one.
 TABLE = """
 package io.lakelog.spark;
 
-import java.util.Collections;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 public final class LakeTable
-    implements Table, SupportsRead, ScanBuilder, SupportsReportStatistics, Statistics {
+    implements StagedTable, SupportsRead, SupportsWrite, ScanBuilder, SupportsReportStatistics,
+        Statistics {
     private final String name;
     private final String token;
+    private final StructType schema;
     private final Dataset rows;
+    private final LakeWrite write;
 
-    public LakeTable(String name, String token, Dataset rows) {
+    /** One that is there, or that the first insertion makes: then without rows. */
+    public LakeTable(
+        String name, String token, StructType schema, Dataset rows, LakeWrite write) {
         this.name = name;
         this.token = token;
+        this.schema = schema;
         this.rows = rows;
+        this.write = write;
     }
+
+    public void commitStagedChanges() { }
+
+    public void abortStagedChanges() { }
+
+    /** What is staged and what is scanned both have a default of it. */
+    public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
+
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return write.fresh(); }
 
     /** The rows, as `read` plans them. */
     public Dataset rows() { return rows; }
 
     public String name() { return name; }
 
-    public StructType schema() { return rows.schema(); }
+    public StructType schema() { return schema; }
 
-    public Set capabilities() { return Collections.singleton(TableCapability.BATCH_READ); }
+    public Set capabilities() {
+        Object[] all = {
+            TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE};
+        return new HashSet(Arrays.asList(write == null ? new Object[] {all[0]} : all));
+    }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return this; }
 
     public Scan build() { return this; }
 
-    public StructType readSchema() { return rows.schema(); }
+    public StructType readSchema() { return schema; }
 
     public String description() { return name + " at " + token; }
 
@@ -73,43 +177,42 @@ public final class LakeTable
 """
 
 # All tables of a query are of one cut of each database: Spark makes a tracker for each query and
-# holds it while it looks tables up. Python is asked with a list of words in JSON, and answers with
-# a list: how it went, and what was found.
+# holds it while it looks tables up.
 CATALOG = """
 package io.lakelog.spark;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.lang.ref.WeakReference;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.function.Function;
+import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-public final class LakeCatalog implements TableCatalog, SupportsNamespaces {
-    private static final ObjectMapper JSON = new ObjectMapper();
+public final class LakeCatalog implements StagingTableCatalog, SupportsNamespaces {
     private final String name;
-    private final Function python;
+    private final AskPython python;
+    private final boolean writes;
     private final ThreadLocal query = new ThreadLocal();
 
-    public LakeCatalog(String name, Function python) {
+    public LakeCatalog(String name, BiFunction python, boolean writes) {
         this.name = name;
-        this.python = python;
+        this.python = new AskPython(python);
+        this.writes = writes;
     }
 
     public void initialize(String given, CaseInsensitiveStringMap options) { }
@@ -118,42 +221,36 @@ public final class LakeCatalog implements TableCatalog, SupportsNamespaces {
 
     // --- Asking Python ---------------------------------------------------------------------------
 
-    private List ask(String[] words) {
-        try {
-            return (List) python.apply(JSON.writeValueAsString(words));
-        } catch (JsonProcessingException error) {
-            throw new IllegalStateException(error);
-        }
-    }
-
-    private static IllegalArgumentException refused(List answer) {
-        return new IllegalArgumentException((String) answer.get(1));
-    }
-
     private String[] names(String what, String[] namespace) throws NoSuchNamespaceException {
         String[] words = new String[1 + namespace.length];
         words[0] = what;
         for (int i = 0; i < namespace.length; i++) { words[i + 1] = namespace[i]; }
-        List answer = ask(words);
+        List answer = python.ask(words, null);
         if (answer.get(0).equals("no namespace")) { throw new NoSuchNamespaceException(namespace); }
-        if (!answer.get(0).equals("names")) { throw refused(answer); }
-        try {
-            return (String[]) JSON.readValue((String) answer.get(1), String[].class);
-        } catch (JsonProcessingException error) {
-            throw new IllegalStateException(error);
-        }
+        return AskPython.names(answer);
     }
 
     private Table load(Identifier table, String kind, String when) throws NoSuchTableException {
         if (table.namespace().length != 1) { throw new NoSuchTableException(table); }
         String database = table.namespace()[0];
-        List answer = ask(new String[] {"table", database, table.name(), kind, when, query()});
+        List answer = python.ask(
+            new String[] {"table", database, table.name(), kind, when, query()}, null);
         if (answer.get(0).equals("no table") || answer.get(0).equals("no namespace")) {
             throw new NoSuchTableException(table);
         }
-        if (!answer.get(0).equals("rows")) { throw refused(answer); }
-        String full = name + "." + database + "." + table.name();
-        return new LakeTable(full, (String) answer.get(1), (Dataset) answer.get(2));
+        Dataset rows = (Dataset) answer.get(2);
+        LakeWrite write = kind.equals("now") ? write(table, "") : null;
+        return new LakeTable(full(table), (String) answer.get(1), rows.schema(), rows, write);
+    }
+
+    private String full(Identifier table) {
+        return name + "." + table.namespace()[0] + "." + table.name();
+    }
+
+    /** What insertions into a table do; null: they are refused. */
+    private LakeWrite write(Identifier table, String by) {
+        return !writes ? null : new LakeWrite(
+            python, new String[] {"insert", "", table.namespace()[0], table.name(), by});
     }
 
     /** A name of the query that is being looked at; empty if none is. */
@@ -217,10 +314,36 @@ public final class LakeCatalog implements TableCatalog, SupportsNamespaces {
         return Collections.emptyMap();
     }
 
+    // --- Tables that a query fills ---------------------------------------------------------------
+
+    public StagedTable stageCreate(
+        Identifier table, StructType schema, Transform[] partitions, Map properties) {
+        if (!writes || table.namespace().length != 1) { throw readsOnly("attach it with writer="); }
+        StringBuilder by = new StringBuilder();
+        for (int i = 0; i < partitions.length; i++) {
+            if (!partitions[i].name().equals("identity")) {
+                throw readsOnly("tables are partitioned by columns, not by " + partitions[i]);
+            }
+            if (i > 0) { by.append('\\n'); }
+            by.append(partitions[i].references()[0].fieldNames()[0]);
+        }
+        return new LakeTable(full(table), "", schema, null, write(table, by.toString()));
+    }
+
+    public StagedTable stageReplace(
+        Identifier table, StructType schema, Transform[] partitions, Map properties) {
+        throw readsOnly("INSERT OVERWRITE replaces rows; `lakelog drop` drops tables");
+    }
+
+    public StagedTable stageCreateOrReplace(
+        Identifier table, StructType schema, Transform[] partitions, Map properties) {
+        return (StagedTable) stageReplace(table, schema, partitions, properties);
+    }
+
     // --- What SQL doesn't change here ------------------------------------------------------------
 
     private UnsupportedOperationException readsOnly(String what) {
-        return new UnsupportedOperationException("The catalog " + name + " reads a lake: " + what);
+        return new UnsupportedOperationException("In the catalog " + name + " of a lake: " + what);
     }
 
     public Table createTable(Identifier table, StructType schema, Transform[] by, Map properties) {
@@ -338,7 +461,7 @@ package io.lakelog.spark;
 
 import java.lang.reflect.Field;
 import java.util.ArrayList;
-import java.util.function.Function;
+import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.collection.immutable.ArraySeq;
@@ -347,8 +470,9 @@ import scala.jdk.javaapi.CollectionConverters;
 
 public final class SqlInstaller {
     /** Make a lake known to a session under a name, in the place of what had the name. */
-    public void attach(SparkSession session, String name, Function python) throws Exception {
-        catalogs(session).put(name, new LakeCatalog(name, python));
+    public void attach(SparkSession session, String name, BiFunction python, boolean writes)
+        throws Exception {
+        catalogs(session).put(name, new LakeCatalog(name, python, writes));
         ArrayList rules = new ArrayList(
             CollectionConverters.asJava(session.experimental().extraOptimizations()));
         for (int i = 0; i < rules.size(); i++) {
@@ -391,3 +515,6 @@ public final class SqlInstaller {
     }
 }
 """
+
+# Each may use those before it.
+TEXTS = (ASK, WRITE, TABLE, CATALOG, SWAP, RULE, INSTALLER)

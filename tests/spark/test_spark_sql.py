@@ -13,7 +13,7 @@ import lakelog
 import lakelog.spark
 import pyarrow as pa
 import pytest
-from lakelog.errors import InvalidName, LakelogError
+from lakelog.errors import InvalidName, LakelogError, UsageError
 from lakelog.spark import sql_catalog
 from lakes import build
 
@@ -203,6 +203,49 @@ def test_names_that_are_refused(spark, lake, settings, name):
             lakelog.spark.attach(spark, name, lake.url)
     finally:
         spark.conf.unset(settings_key)
+
+
+def test_rows_are_inserted(spark, lake):
+    with pytest.raises(Exception, match="does not support append"):
+        spark.sql("INSERT INTO lake.weather.hourly VALUES (1, 1.0)")
+    with pytest.raises(UsageError, match="can't be written to"):
+        lakelog.spark.attach(spark, "lake", lake.url, as_of={"oslo": 0}, writer="sql")
+    lakelog.spark.attach(spark, "lake", lake.url, writer="sql")
+    spark.sql("INSERT INTO lake.weather.hourly VALUES (50, 0.5), (51, null)")
+    spark.sql("INSERT INTO lake.weather.hourly (hour) SELECT hour + 50 FROM lake.weather.hourly")
+    assert lake.snapshot("weather").to_arrow("hourly").num_rows == 16
+    spark.range(52, 54).selectExpr("id AS hour").createOrReplaceTempView("more")
+    spark.sql("INSERT OVERWRITE lake.weather.hourly (hour) SELECT hour FROM more")
+    own = lake.snapshot("weather").to_arrow("hourly", ["hour"], writer="sql")
+    assert sorted(own["hour"].to_pylist()) == [52, 53]  # of this writer alone
+    assert rows_of(spark, "SELECT count(*) FROM lake.weather.hourly") == [(8,)]
+    told = lake.history("weather", "sql")["operation"].to_pylist()
+    assert told == ["append", "append", "overwrite"]
+    with pytest.raises(Exception, match="CANNOT_SAFELY_CAST"):
+        spark.sql("INSERT INTO lake.weather.hourly VALUES ('x', 0.5)")
+
+
+def test_a_table_is_made_of_a_query(spark, lake):
+    lakelog.spark.attach(spark, "lake", lake.url, writer="sql")
+    made = "lake.weather.counts PARTITIONED BY (place) AS"
+    query = "SELECT left(site, 4) AS place, count(*) AS n FROM lake.weather.sites GROUP BY ALL"
+    spark.sql(f"CREATE TABLE {made} {query}")
+    files = lake.snapshot("weather").files("counts")
+    assert sorted(files["partition"].to_pylist()) == ["place=oslo", "place=rome"]
+    assert rows_of(spark, "SELECT n FROM lake.weather.counts WHERE place = 'oslo'") == [(3,)]
+    with pytest.raises(Exception, match="ALREADY_EXISTS"):
+        spark.sql(f"CREATE TABLE {made} {query}")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {made} {query}")
+    spark.sql("CREATE TABLE lake.weather.none AS SELECT 1 AS a WHERE false")
+    assert rows_of(spark, "SELECT * FROM lake.weather.none") == []
+    with pytest.raises(Exception, match="lakelog drop"):
+        spark.sql(f"CREATE OR REPLACE TABLE {made} {query}")
+    with pytest.raises(Exception, match="partitioned by columns"):
+        spark.sql("CREATE TABLE lake.weather.b PARTITIONED BY (bucket(2, a)) AS SELECT 1 AS a")
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        spark.sql("CREATE TABLE lake.weather.broken AS SELECT 1 / (hour - hour) AS a FROM "
+                  "lake.weather.hourly")  # fmt: skip
+    assert "broken" not in lake.snapshot("weather").tables()
 
 
 def test_views_at_one_cut(spark, lake):
