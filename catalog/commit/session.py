@@ -283,6 +283,9 @@ class Session:
         due."""
         self.check_process()
         check_commit(intent, self.operations)
+        for look in intent.last_looks:
+            look()
+        intent.last_looks.clear()  # once it was sent it may stand
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
-    from .other_logs import OtherLogs
     from .session import Session
 
 
@@ -74,7 +73,6 @@ class Transaction(Evolving, Upserting, Operations):
         self._room = Room(intent.member())
         self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
-        self._relied_on: dict[str, OtherLogs] = {}
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
         self._sent = False
@@ -321,17 +319,13 @@ class Transaction(Evolving, Upserting, Operations):
         Raises:
             FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
             StorageError: A file of `write` could not be put. Nothing was committed.
-        Requests: 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain one. After an overwrite
-            or a rewrite those of `OtherLogs.refuse_deleted`, too.
+        Requests: 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain one. See `overwrite`.
         """
         if self.commit_info is not None:
             return self.commit_info
         self._check_not_over()
         self._meaning.check_whole()
         self._uploads.wait()
-        if not self._sent:
-            for others in self._relied_on.values():
-                others.refuse_deleted()
         self._sent = True
         if self._intent.actions or self._intent.app_id:
             self.commit_info = self._session.commit(self._intent)

@@ -23,7 +23,7 @@ from .lookup import schemas_with
 from .operations import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -59,6 +59,7 @@ class Intent:
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
         hidden: Those of them of whose files rows were deleted, and not written anew.
+        last_looks: What is looked at right before it is sent for the first time; they raise.
         again: Files of an earlier state that are added once more, after all actions.
         onto: Digest of the only head that it may follow; empty: any.
     """
@@ -77,6 +78,7 @@ class Intent:
     claims: list[Claim] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    last_looks: list[Callable[[], None]] = field(default_factory=list)
     again: Sequence[Rows] = ()
     onto: bytes = b""
 
