@@ -34,7 +34,7 @@ def cut_tables(session: Session, cut: Any) -> CutTables:
     """
     cut = value_of(cut)
     if isinstance(cut, Comparing):
-        url, tables = cut.tables_with_url
+        url, tables = cut._store.url, cut._tables
         if (url, tables.database) != (session.wide.url, session.database):
             raise _of_another(session, f"{tables.database!r} of {url}")
         return tables

@@ -63,7 +63,6 @@ class Operations(ABC):
     _intent: Intent
     _meaning: Meaning
     _uploads: Uploads
-    _relied_on: dict[str, OtherLogs]
     write: Callable[..., list[str]]
 
     @abstractmethod
@@ -143,7 +142,7 @@ class Operations(ABC):
             OperationConflict (at the commit): A file came meanwhile that may hold rows which meet
                 `where`, or one of those that were taken out is gone.
         Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read;
-            1 PUT a file.
+            1 PUT a file. At the commit 1 LIST, and 1 LIST for each other writer.
         """
         from ..data.dataframes import to_batches
         from .inputs import overwritten
@@ -277,7 +276,7 @@ class Operations(ABC):
         if any(part.hidden is not None for group in found.groups for part in group.parts):
             self._intent.hidden.add(table)
         others.rely_on(table)
-        self._relied_on[table] = others
+        self._intent.last_looks.append(others.refuse_deleted)
         if found.claim is not None:
             self._intent.claims.append(found.claim)
         self._uploads.wait()  # a file of this transaction may be read

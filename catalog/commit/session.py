@@ -285,6 +285,9 @@ class Session:
         self.check_process()
         check_commit(intent, self.operations)
         tell(self, intent)
+        for look in intent.last_looks:
+            look()
+        intent.last_looks.clear()  # once it was sent it may stand
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:

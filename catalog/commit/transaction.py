@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.outcome import CommitInfo
-    from .other_logs import OtherLogs
     from .session import Session
 
 
@@ -74,7 +73,6 @@ class Transaction(Evolving, Upserting, Operations):
         self._room = Room(intent.member())
         self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
-        self._relied_on: dict[str, OtherLogs] = {}
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
         self._sent = False
@@ -321,7 +319,7 @@ class Transaction(Evolving, Upserting, Operations):
             FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
             StorageError: A file of `write` could not be put. Nothing was committed.
         Requests: 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain one. Before it those of
-            `telling.tell`, where no data file says what it does.
+            `telling.tell`, where no data file says what it does. See `overwrite`.
         """
         if self.commit_info is not None:
             return self.commit_info
@@ -329,9 +327,6 @@ class Transaction(Evolving, Upserting, Operations):
         self._meaning.check_whole()
         self._uploads.wait()
         self._intent.files, self._intent.named = self._files, [*self._removed][: self._named]
-        if not self._sent:
-            for others in self._relied_on.values():
-                others.refuse_deleted()
         self._sent = True
         if self._intent.actions or self._intent.app_id:
             self.commit_info = self._session.commit(self._intent)

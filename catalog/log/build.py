@@ -23,7 +23,7 @@ from .lookup import schemas_with
 from .operations import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -71,6 +71,7 @@ class Intent:
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
         hidden: Those of them of whose files rows were deleted, and not written anew.
+        last_looks: What is looked at right before it is sent for the first time; they raise.
         again: Files of an earlier state that are added once more, after all actions.
         last: Actions that come after these: rows of them that are deleted.
         counted: By table and path the revision at which all rows of a file were found deleted that
@@ -97,6 +98,7 @@ class Intent:
     claims: list[Claim] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    last_looks: list[Callable[[], None]] = field(default_factory=list)
     again: Sequence[Rows] = ()
     last: list[wire.Action] = field(default_factory=list)
     counted: dict[tuple[str, str], int] = field(default_factory=dict)

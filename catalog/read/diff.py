@@ -64,11 +64,6 @@ class Comparing:
     _store: Store
     _tables: CutTables
 
-    @property
-    def tables_with_url(self) -> tuple[str, CutTables]:
-        """What is known of its tables, and the catalog that they are of."""
-        return self._store.url, self._tables
-
     def diff(self, other: Comparing, table: str | None = None) -> Diff:
         """What differs in a later cut of the same database (or in any other): files, rows, schemas,
         tables. By the logs alone.

@@ -150,7 +150,7 @@ def _planned_of(catalog: Catalog, args: argparse.Namespace, cut: Snapshot) -> di
     from ...catalog.read.delete_plan import matching_rows
 
     refuse_rows(args.table, args.mode)
-    _, tables = cut.tables_with_url
+    tables = cut._tables
     plan = plan_delete_of_cut(tables, args.table, args.where)
     rows = None
     if args.count or not plan.tombstones:

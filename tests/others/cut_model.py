@@ -151,14 +151,16 @@ class Model:
                 row["x"] = rng.choice([None, DEFAULT, 8])
             rows.append(row)
             self.next += 1
-        whole = pa.int32() if name == "u" and not own.generation else pa.int64()
-        schema = [("id", pa.int64()), ("k", whole), (own.text, pa.string())]
+        schema = [("id", pa.int64()), ("k", self.whole(name)), (own.text, pa.string())]
         schema += [("x", pa.int64())] if with_x else []
         table = pa.Table.from_pylist(
             [{own.text: row["s"], **row} for row in rows], pa.schema(schema)
         )
         (path,) = self.do(name, lambda tx: tx.write("t", table))
         self.files[name][path] = File(name, self.counts[name], tuple(rows), own.generation)
+
+    def whole(self, name: str) -> pa.DataType:
+        return pa.int32() if name == "u" and not self.columns[name].generation else pa.int64()
 
     def predicate(self, writers: set[str]) -> tuple[str, Callable[[Row], Any]]:
         """SQL, and the same of a row."""
@@ -228,7 +230,7 @@ class Model:
         data = pa.table(
             {
                 "id": pa.array([self.next], pa.int64()),
-                "k": pa.array([None], pa.int64()),
+                "k": pa.array([None], self.whole(name)),
                 self.columns[name].text: pa.array([None], pa.string()),
             }
         )

@@ -4,13 +4,11 @@ what happens to logs that are rebuilt, set back or rewritten."""
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from cut_cases import checkpoint, delete, do, left, rows, write
 from lakelog import open_catalog
-from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.margins import Margins
 from lakelog.catalog.read.health import examine_log
 from lakelog.errors import (
     InvalidPredicate,
@@ -19,52 +17,7 @@ from lakelog.errors import (
     TableNotFound,
     UsageError,
 )
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-
-NO_GRACE = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Catalog:
-    """Two writers with a file of 1 to 4 each; `w` says whose row it is."""
-    catalog = open_catalog(str(tmp_path / "lake"))
-    for name in "ab":
-        write(catalog, name, [1, 2, 3, 4])
-    return catalog
-
-
-def write(catalog: Catalog, name: str, values: list[int]) -> str:
-    rows = pa.table({"w": [name] * len(values), "n": values})
-    return do(catalog, name, lambda tx: tx.write("t", rows))[0]
-
-
-def do(catalog: Catalog, name: str, change, **options):
-    with catalog.writer(name, "db", **options) as writer, writer.transaction() as tx:
-        return change(tx)
-
-
-def delete(catalog: Catalog, where: str, cut=None, by: str = "a", **how):
-    cut = catalog.snapshot("db") if cut is None else cut
-    return do(catalog, by, lambda tx: tx.delete("t", where, cut=cut, **how))
-
-
-def rows(catalog: Catalog, as_of=None, **asked) -> list[str]:
-    """As `a3`, in order."""
-    found = catalog.snapshot("db", as_of).to_arrow("t", ["w", "n"], **asked).to_pylist()
-    return sorted(f"{row['w']}{row['n']}" for row in found)
-
-
-def left(*gone: str, more: str = "") -> list[str]:
-    whole = [f"{name}{n}" for name in "ab" for n in (1, 2, 3, 4)]
-    return sorted([*(one for one in whole if one not in gone), *more.split()])
-
-
-def checkpoint(catalog: Catalog, *names: str) -> None:
-    for name in names:
-        with catalog.writer(name, "db") as writer:
-            writer.checkpoint()
-
 
 # --- Of which files, and who sees it --------------------------------------------------------------
 
@@ -215,99 +168,6 @@ def test_what_a_log_makes_of_its_columns_later_changes_nothing(lake) -> None:
     assert sorted(f"{row['w']}{row['m']}" for row in found) == left("a2", "b2")
 
 
-# --- Another log under the same name --------------------------------------------------------------
-
-
-def test_a_log_that_was_rebuilt_is_known_again(lake) -> None:
-    for _ in range(3):
-        write(lake, "b", [7])
-    do(
-        lake,
-        "b",
-        lambda tx: tx.remove(lake.snapshot("db").files("t", where="n = 7")["path"][0].as_py()),
-    )
-    delete(lake, "n IN (2, 7)")
-    write(lake, "b", [2, 7])
-    wanted = left("a2", "b2", more="b2 b7")
-    for name in ("b", "a", "b"):
-        execute_rebuild(lake, plan_rebuild(lake, name, "db"))
-        assert rows(lake) == wanted
-        assert rows(lake, where="n = 2") == ["b2"]
-    write(lake, "b", [2])
-    checkpoint(lake, "a", "b")
-    assert rows(lake) == sorted([*wanted, "b2"])
-    before = lake.snapshot("db", {"b": 0})
-    assert before.to_arrow("t").num_rows
-
-
-def test_the_history_of_a_rebuilt_log_is_kept_for_it(lake) -> None:
-    """Else nobody could tell of which of its files the delete holds."""
-    delete(lake, "n = 2")
-    execute_rebuild(lake, plan_rebuild(lake, "b", "db"))
-    for value in (2, 3):
-        write(lake, "b", [value])
-    with lake.writer("b", "db") as writer:
-        writer.checkpoint()
-        write(lake, "b", [2])
-    checkpoint(lake, "b")
-    quick = Catalog(lake.store, margins=NO_GRACE)
-    plan = plan_prune(quick, "b", "db", keep_revisions=1, margins=NO_GRACE)
-    execute_prune(quick, plan, margins=NO_GRACE)
-    write(lake, "b", [5])
-    checkpoint(lake, "b")
-    assert rows(lake) == left("a2", "b2", more="b2 b2 b3 b5")
-
-
-def test_a_pruned_log_is_known_by_its_revisions(lake) -> None:
-    delete(lake, "n = 2")
-    for value in (2, 3, 5):
-        write(lake, "b", [value])
-    quick = Catalog(lake.store, margins=NO_GRACE)
-    for name in "ba":
-        checkpoint(lake, name)
-        plan = plan_prune(quick, name, "db", keep_revisions=1, margins=NO_GRACE)
-        execute_prune(quick, plan, margins=NO_GRACE)
-        for _ in range(6):  # few rows of history are not put together with those before
-            write(lake, name, [6])
-        checkpoint(lake, name)
-        execute_gc(quick, plan_gc(quick, name, "db", margins=NO_GRACE), margins=NO_GRACE)
-    (state,) = [state for state in lake.snapshot("db")._states if state.writer == "b"]
-    assert state.history.table()["revision"].to_pylist()[0] > 0
-    assert rows(lake) == left("a2", "b2", more="b2 b3 b5" + " b6 a6" * 6)
-
-
-def test_a_log_that_was_set_back_to_a_copy_loses_nothing_that_came_since(tmp_path, lake) -> None:
-    """Its revisions have the numbers that the delete names, and are others."""
-    folder = tmp_path / "lake" / "b"
-    shutil.copytree(folder, tmp_path / "copy")
-    for value in (2, 6):
-        write(lake, "b", [value])
-    delete(lake, "n IN (2, 6)")
-    shutil.rmtree(folder)
-    shutil.copytree(tmp_path / "copy", folder)
-    assert rows(lake) == left("a2", "b2")
-    for number in range(3):
-        write(lake, "b", [2])
-        assert rows(lake) == left("a2", "b2", more="b2 " * (number + 1))
-    checkpoint(lake, "b")
-    assert rows(lake) == left("a2", "b2", more="b2 b2 b2")
-
-
-def test_a_new_log_of_the_same_name_is_another(tmp_path, lake) -> None:
-    delete(lake, "n = 2")
-    shutil.rmtree(tmp_path / "lake" / "b")
-    write(lake, "b", [1, 2])
-    assert rows(lake) == ["a1", "a3", "a4", "b1", "b2"]
-
-
-def test_a_renamed_log_is_the_same(tmp_path, lake) -> None:
-    delete(lake, "n = 2")
-    (tmp_path / "lake" / "b").rename(tmp_path / "lake" / "c")
-    with lake.writer("c", "db") as writer:
-        writer.adopt_name()
-    assert rows(lake) == left("a2", "b2")
-
-
 # --- What ends it, and what doesn't ---------------------------------------------------------------
 
 
@@ -444,23 +304,3 @@ def test_files_do_not_come_back_with_rows_that_others_deleted(lake) -> None:
     with pytest.raises(UsageError, match="a/db has deleted rows of its files"):
         lake.restore("db", to=good, writers=["b"], execute=True)
     assert rows(lake) == ["a1", "a3", "a4"]
-
-
-# --- Where it can't be told of which files it holds -----------------------------------------------
-
-
-def test_it_is_refused_where_nothing_tells_of_which_files_it_holds(lake) -> None:
-    """Somebody else's writer took the history of a rebuilt log away."""
-    from lakelog.errors import CorruptObject
-
-    delete(lake, "n = 2")
-    execute_rebuild(lake, plan_rebuild(lake, "b", "db"))
-    write(lake, "b", [2])
-    write(lake, "b", [3])
-    snapshot = lake.snapshot("db")
-    (state,) = [state for state in snapshot._states if state.writer == "b"]
-    state.history.rows = state.history.rows[-1:]
-    state.history.pieces = ()
-    with pytest.raises(CorruptObject, match="can't be told"):
-        snapshot.to_arrow("t")
-    assert rows(lake, {"b": state.revision}) == ["b1", "b2", "b2", "b3", "b3", "b4"]

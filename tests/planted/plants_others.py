@@ -8,6 +8,7 @@ from unittest import mock
 from planting import plant
 
 TESTS = "tests/others/test_delete_of_cut.py"
+LOGS = "tests/others/test_delete_and_logs.py"
 
 
 @plant(f"{TESTS}::test_it_holds_of_all_files_of_the_cut_and_of_none_that_come_later")
@@ -19,8 +20,8 @@ def a_delete_of_a_cut_holds_of_later_files() -> Any:
 
 
 @plant(
-    f"{TESTS}::test_a_log_that_was_set_back_to_a_copy_loses_nothing_that_came_since "
-    f"{TESTS}::test_a_log_that_was_rebuilt_is_known_again"
+    f"{LOGS}::test_a_log_that_was_set_back_to_a_copy_loses_nothing_that_came_since "
+    f"{LOGS}::test_a_log_that_was_rebuilt_is_known_again"
 )
 def logs_are_known_by_the_numbers_of_their_revisions() -> Any:
     """A log that was rebuilt, or set back to a copy, has others of these numbers."""
@@ -29,7 +30,7 @@ def logs_are_known_by_the_numbers_of_their_revisions() -> Any:
     return mock.patch.object(scopes, "_last_of", lambda state, item, at: at.revision)
 
 
-@plant(f"{TESTS}::test_a_new_log_of_the_same_name_is_another")
+@plant(f"{LOGS}::test_a_new_log_of_the_same_name_is_another")
 def logs_are_known_by_their_names() -> Any:
     """Another log under the name of one that is gone loses rows."""
     from lakelog.catalog.read.scopes import Holding, Scopes
@@ -77,7 +78,7 @@ def who_drops_a_table_takes_back_what_it_deleted_of_others() -> Any:
     return mock.patch.object(Deletes, "_forget", lambda self, table: self.tombstones.pop(table, 0))
 
 
-@plant(f"{TESTS}::test_a_log_that_was_rebuilt_is_known_again")
+@plant(f"{LOGS}::test_a_log_that_was_rebuilt_is_known_again")
 def a_rebuild_carries_deletes_of_its_own_files_alone() -> Any:
     """Rows of other logs' files come back when the log that deleted them is rebuilt."""
     from lakelog.rebuild import carried_deletes
@@ -123,7 +124,7 @@ def columns_have_one_name_in_all_logs() -> Any:
     return mock.patch.object(delete_of_cut, "_columns", planted)
 
 
-@plant(f"{TESTS}::test_the_history_of_a_rebuilt_log_is_kept_for_it")
+@plant(f"{LOGS}::test_the_history_of_a_rebuilt_log_is_kept_for_it")
 def the_history_of_a_rebuilt_log_is_trimmed() -> Any:
     """Nobody can tell any more of which of its files a delete holds."""
     from dataclasses import replace
