@@ -257,7 +257,8 @@ def visible(part: Part, path: str, file: File) -> pa.Table:
     objects = {name: (part.folder / name).read_bytes() for name in named}
     own = own_columns(part, file.facts["schema_fingerprint"])
     hidden = hidden_rows(file, part.tombstones, struck, objects, own, data)
-    return data.take([row for row in range(data.num_rows) if row not in hidden])
+    kept = [row for row in range(data.num_rows) if row not in hidden]
+    return data.take(pa.array(kept, pa.int64()))
 
 
 def place(item: tuple[str, File]) -> tuple[int, int, int, bytes]:

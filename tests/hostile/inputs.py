@@ -85,7 +85,8 @@ class Inputs:
             self.pieces, self.rows,
         ]  # fmt: skip
         cheap = [self.segment, self.segment, self.segment, self.header, self.segment_object]
-        cheap_too = [self.token, self.token, self.row_deletes]
+        # In all an odd number: the fuzzer runs in four parts, each of which tries every kind.
+        cheap_too = [self.token, self.token, self.row_deletes, self.row_deletes]
         return [*cheap, *dear, self.transaction, *cheap, *cheap_too, *cheap]
 
     # --- Inputs -----------------------------------------------------------------------------------
