@@ -13,14 +13,14 @@ from ..format.names import base_folder
 
 if TYPE_CHECKING:
     from ...store import ObjectInfo
-    from .session import Session
+    from .home import Home
 
 # Larger ones go in parts, which no store can be trusted to join only if the key is free. It is
 # looked first then.
 _ONE_PUT_BYTES: Final = 1 << 30
 
 
-def put_data(session: Session, key: str, body: bytes) -> None:
+def put_data(session: Home, key: str, body: bytes) -> None:
     """Put a data file, if absent where the store can.
 
     Raises:
@@ -44,7 +44,7 @@ def put_data(session: Session, key: str, body: bytes) -> None:
         ) from error
 
 
-def existing(session: Session, path: str) -> ObjectInfo:
+def existing(session: Home, path: str) -> ObjectInfo:
     """What the store says of a file that is to be taken in.
 
     Args:
@@ -64,7 +64,7 @@ def existing(session: Session, path: str) -> ObjectInfo:
         ) from error
 
 
-def _refuse_taken(session: Session, key: str) -> None:
+def _refuse_taken(session: Home, key: str) -> None:
     try:
         session.store.head(key)
     except ObjectNotFound:
