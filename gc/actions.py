@@ -76,7 +76,8 @@ def keep_needed(
             kept[key] = Verdict(False, _NEEDED)
         else:
             forgetting[key] = _forgotten(message)
-    going = {key for key in forgetting if kept[key].goes}
+    # What goes just now counts as left: a deletion that breaks off must not turn the order round.
+    going = {key for key, tables in forgetting.items() if tables}
     folders: dict[str, int] = {}
     for info in listed:
         if info.key not in going:

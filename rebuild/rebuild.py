@@ -37,7 +37,7 @@ from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
 from .old_state import close, prove_by_log
 from .order import Ordered, order
-from .placed import place_deletes
+from .place_deletes import place_deletes
 from .plan import RebuildPlan
 from .remains import known_remains
 from .renamed import claim_renamed, renamed_note

@@ -13,7 +13,7 @@ from ..format.names import base_folder
 
 if TYPE_CHECKING:
     from ...store import Capabilities, ObjectInfo, Store
-    from .session import Session
+    from .home import Home
 
 # Larger ones go in parts, which no store can be trusted to join only if the key is free. It is
 # looked first then.
@@ -56,7 +56,7 @@ def put_data(session: Place, key: str, body: bytes) -> None:
         ) from error
 
 
-def existing(session: Session, path: str) -> ObjectInfo:
+def existing(session: Home, path: str) -> ObjectInfo:
     """What the store says of a file that is to be taken in.
 
     Args:

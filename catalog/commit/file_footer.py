@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..log.build import Intent
-    from .session import Session
+    from .home import Home
 
 
 def footer_of(  # noqa: PLR0917 - as they come
-    session: Session,
+    session: Home,
     intent: Intent,
     base: tuple[int, bytes, int],
     table: str,

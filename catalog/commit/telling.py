@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from ..log.build import Intent
     from ..wire import lakelog_transaction_pb2 as wire
-    from .session import Session
+    from .home import Home
 
 _IN_ONE: Final = 20_000  # actions in one object
 _BYTES_IN_ONE: Final = 4 << 20
 
 
-def tell(session: Session, intent: Intent) -> None:
+def tell(session: Home, intent: Intent) -> None:
     """Put the objects of actions of a transaction: none if its footers tell all; without any
     footer or object of deletes at least one, since that says at least when it was.
 
@@ -68,7 +68,7 @@ def tell(session: Session, intent: Intent) -> None:
     uploads.wait()
 
 
-def _may_be_committed(session: Session, intent: Intent) -> bool:
+def _may_be_committed(session: Home, intent: Intent) -> bool:
     """Whether a commit can still succeed that hasn't yet: else what is put would be an orphan."""
     try:
         session.refuse_fenced()

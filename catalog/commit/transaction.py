@@ -62,7 +62,7 @@ class Transaction(Evolving, Upserting, Operations):
         self._session = session
         self._intent = intent
         self._meaning = Meaning(intent, session.operations)
-        self._base = intent.base = session.base(intent.app_id)
+        self._base = session.base(intent.app_id)
         self._folder = base_folder(session.writer_id, session.database)
         self._removed: dict[tuple[str, str], None] = {}  # in order
         self._named = 0  # how many of them stand in the footer of a file written before
@@ -318,15 +318,15 @@ class Transaction(Evolving, Upserting, Operations):
         Raises:
             FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
             StorageError: A file of `write` could not be put. Nothing was committed.
-        Requests: 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain one. Before it those of
-            `telling.tell`, where no data file says what it does. See `overwrite`.
+        Requests: those of `telling.tell`; 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain.
+            See `overwrite`.
         """
         if self.commit_info is not None:
             return self.commit_info
         self._check_not_over()
         self._meaning.check_whole()
         self._uploads.wait()
-        self._intent.files, self._intent.named = self._files, [*self._removed][: self._named]
+        self._intent.wrote(self._base, self._files, [*self._removed][: self._named])
         self._sent = True
         if self._intent.actions or self._intent.app_id:
             self.commit_info = self._session.commit(self._intent)

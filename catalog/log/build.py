@@ -108,6 +108,12 @@ class Intent:
     named: Collection[tuple[str, str]] = ()
     told: Told | None = None
 
+    def wrote(
+        self, base: tuple[int, bytes, int], files: int, named: Collection[tuple[str, str]]
+    ) -> None:
+        """Note what its files say: see `base`, `files` and `named`."""
+        self.base, self.files, self.named = base, files, named
+
     def rely_on(self, tables: Iterable[str], revision: int) -> None:
         """Files of tables go: rows that come in their place are of what was there at a revision."""
         known = {claim.table for claim in self.claims}

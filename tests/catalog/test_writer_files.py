@@ -187,10 +187,10 @@ def test_a_duplicate_add_is_refused_and_the_log_goes_on(catalog, store):
     with catalog.writer("w", "db") as writer:
         with writer.transaction() as tx:
             tx.add("t", "data/x")
-        before = [item.key for item in store.list("")]
+        before = [item.key for item in store.list("w/db/transactions/")]
         with pytest.raises(DuplicateFile, match="data/x"), writer.transaction() as tx:
             tx.add("t", "data/x")
-        assert [item.key for item in store.list("")] == before
+        assert [item.key for item in store.list("w/db/transactions/")] == before
         write(writer, 2)
     assert values(catalog) == [1, 2]
 

@@ -107,6 +107,7 @@ def test_a_definition_that_was_refused_does_not_come_back(catalog, store, fake, 
     late.evolve("hourly", rename={"n": "late"})
     with writer.transaction() as tx:
         tx.evolve("hourly", add={"m": pa.int64()})
+    late._intent.wrote(late._base, 0, ())  # as its commit does
     tell(writer._session, late._intent)
     late.discard()
     with writer.transaction() as tx:
