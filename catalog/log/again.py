@@ -165,7 +165,7 @@ def check_again(state: State, intent: Intent) -> None:
         DuplicateFile: One is live, and the intent doesn't remove it first.
         UnknownSchema: The log doesn't know the schema of one.
     """
-    names = dict.fromkeys(names_again(intent.again))
+    names = names_again(intent.again)
     paths = [path for _, path in names]
     removed = {a.remove.path for a in intent.actions if a.WhichOneof("kind") == "remove"}
     live = files_with(state, paths).live_among(paths) - removed
@@ -178,9 +178,6 @@ def check_again(state: State, intent: Intent) -> None:
         for a in intent.actions
         if a.WhichOneof("kind") == "schema"
     }
-    for action in intent.last:
-        file = (action.row_deletes.table, action.row_deletes.path)
-        assert file in names, "rows are deleted of what is added again alone"
     known = schemas_with(state, {table for table, _ in names})
     for rows in intent.again:
         for identity in _identities(_live(rows)):

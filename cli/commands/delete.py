@@ -68,7 +68,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how rows are hidden (default: auto)",
     )
     parser.add_argument(
-        "--count", action="store_true", help="read the files and count the rows, for the plan"
+        "--count",
+        action="store_true",
+        help="read the files and count the rows, for the plan; of a table with a key also those "
+        "that newer ones of their keys hide",
     )
     whose = parser.add_mutually_exclusive_group()
     whose.add_argument(

@@ -164,3 +164,35 @@ def test_the_url_of_the_environment(cli, weather, monkeypatch):
     assert "two ways" in cli("diff", "weather", "hourly", "EWR=1,JFK=1", "now").err
     assert cli("diff", "weather", "EWR=1,JFK=1", "now").code == 0
     assert cli("diff", weather, "weather", "hourly", "EWR=1,JFK=1", "now").code == 0
+
+
+def test_restore_and_changes_across_deletes_and_columns(cli, weather):
+    good = cli("diff", weather, "weather", "now", "now", "--output", "json").json["after"]
+    where = (
+        "delete",
+        weather,
+        "weather",
+        "hourly",
+        "--writer",
+        "EWR",
+        "--where",
+        "temp IS NOT NULL",
+    )
+    assert cli(*where, "--mode", "rows", "--execute").code == 0
+    columns = ("schema", weather, "weather", "hourly", "--evolve", "--rename", "temp=celsius")
+    assert cli(*columns, "--execute").code == 0
+    changes = ("changes", weather, "weather", "hourly", "--since", good, "--output", "json")
+    gone = cli(*changes).json
+    assert gone
+    assert {row["_change"] for row in gone} == {"delete"}
+    assert all("celsius" in row and "temp" not in row for row in gone)
+    restore = ("restore", weather, "weather", "--to", good)
+    plan = cli(*restore, "--output", "json").json
+    assert plan["dry_run"]
+    assert sum(change["rows_back"] for change in plan["changes"]) == len(gone)
+    assert {file["deleted_then"] for file in plan["deletes"]} == {0}
+    shown = cli(*restore).text
+    assert f"{len(gone)} deleted rows would come back; columns and keys of hourly would go" in shown
+    assert "ADDED AGAIN" in shown
+    assert "came back" in cli(*restore, "--execute").text
+    assert cli(*changes).json == []
