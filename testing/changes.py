@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ..catalog.ambient import Ambient
+    from ..catalog.commit.deleting import Mode
     from ..catalog.commit.transaction import Transaction
     from ..catalog.log.state import State
     from ..store.base import Store
@@ -25,12 +26,7 @@ if TYPE_CHECKING:
     Met = Callable[[Mapping[str, int | None]], bool | None]
 
 _NAMES = ("v", "w", "x")  # of columns that come and go; `k` stays
-_MODES: Final[tuple[Literal["auto", "predicate", "rows"], ...]] = (
-    "auto",
-    "predicate",
-    "rows",
-    "rows",
-)
+_MODES: tuple[Mode, ...] = ("auto", "predicate", "rows", "rows")
 _KINDS = (
     ["write"] * 5 + ["delete"] * 6 + ["evolve"] * 3 + ["upsert", "overwrite"] * 2 + ["rewrite"]
 )  # fmt: skip

@@ -15,7 +15,7 @@ from .truth import Violation
 from .upheavals import Upheaval, begin_upheaval
 
 UPHEAVAL_EACH, AT = 10, 5  # seeds that end with 5
-CHANGING_EACH, CHANGES_AT = 3, 1
+CHANGING_EACH = 3  # seeds that are multiples, and in upheavals tens that are one more
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
 
 
@@ -45,8 +45,9 @@ def is_upheaval(seed: int) -> bool:
 
 def changes_data(seed: int) -> bool:
     """Whether its processes change rows and columns."""
-    number = seed // UPHEAVAL_EACH if is_upheaval(seed) else seed
-    return number % CHANGING_EACH == CHANGES_AT
+    if is_upheaval(seed):
+        return seed // UPHEAVAL_EACH % CHANGING_EACH == 1
+    return seed % CHANGING_EACH == 0
 
 
 def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = False) -> Outcome:

@@ -69,15 +69,16 @@ def _schemas(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _row(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a transaction, which its digest names."""
-    kept: dict[bytes, Any] = {}
+    """Of a transaction; its digest alone may lie, where a planted bug doesn't look at it."""
+    kept: dict[tuple[bytes, bytes], Any] = {}
 
     def transaction_row(found: Any) -> Any:
-        if found.digest not in kept:
+        asked = (found.digest, found.message.SerializeToString())
+        if asked not in kept:
             if len(kept) >= KEPT:
                 kept.clear()
-            kept[found.digest] = real(found)
-        return dict(kept[found.digest])
+            kept[asked] = real(found)
+        return dict(kept[asked])
 
     return transaction_row
 

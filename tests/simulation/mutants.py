@@ -336,6 +336,8 @@ LAST_CAUGHT = {
     "gc_takes_what_is_undecided": 665,
     "guest_keeps_old_files": 140,
     "one_put_proves_a_plain_store": 1325,
+    "rebuild_drops_definitions": 285,
+    "rebuild_drops_deletes": 1125,
     "rebuild_seals_nothing": 775,
     "rebuild_spells_as_shown": 35,
 }
