@@ -21,7 +21,7 @@ from lakelog.catalog.data.parquet import ROW_GROUP_ROWS
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 pytestmark = pytest.mark.spark
-LIMIT_S = 400.0  # only a test that fails waits so long, or a machine that does much else
+LIMIT_S = 600.0  # only a test that fails waits so long, or a machine that does much else
 BEGIN = """
     import os, signal, sys, time
     from pathlib import Path
