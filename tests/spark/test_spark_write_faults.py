@@ -20,8 +20,13 @@ import pytest
 from lakelog.catalog.data.parquet import ROW_GROUP_ROWS
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
-pytestmark = pytest.mark.spark
-LIMIT_S = 600.0  # only a test that fails waits so long, or a machine that does much else
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow(
+        "each starts a Spark of its own, to be killed; one with executors in processes"
+    ),
+]
+LIMIT_S = 280.0  # only a test that fails waits so long, or a machine that does much else
 BEGIN = """
     import os, signal, sys, time
     from pathlib import Path
