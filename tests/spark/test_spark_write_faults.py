@@ -61,8 +61,8 @@ EXECUTOR = """
     settings |= {"spark.executor.memory": "600m"}
     settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
     spark = lakelog.spark.session("killed", "local-cluster[2,1,1024]", **settings)
-    frame = spark.range(0, int(sys.argv[3]), 1, 4).mapInArrow(dying, "id long")
-    # A row group of a million rows makes a file, once Spark hands over the batch after it.
+    frame = spark.range(0, int(sys.argv[3]), 1, 3).mapInArrow(dying, "id long")
+    # A row group of a million rows makes a file, once there is another one behind it.
     done = lakelog.spark.write(
         frame, url, "db", "t", writer="w", app_id="job", app_version=1, target_file_size_bytes=1
     )
@@ -113,7 +113,7 @@ def data(url: str) -> set[str]:
 
 
 def test_an_executor_that_is_killed_costs_nothing_but_files(tmp_path):
-    url, rows = str(tmp_path / "lake"), 4 * (ROW_GROUP_ROWS + 80_000)
+    url, rows = str(tmp_path / "lake"), 3 * (2 * ROW_GROUP_ROWS + 80_000)
     process = start(EXECUTOR, url, tmp_path / "flag", rows)
     try:
         out, _ = process.communicate(timeout=LIMIT_S)
@@ -125,7 +125,7 @@ def test_an_executor_that_is_killed_costs_nothing_but_files(tmp_path):
     catalog = lakelog.open_catalog(url)
     assert catalog.history("db").num_rows == 1
     live = {f"w/db/{path}" for path in catalog.snapshot("db").files("t")["path"].to_pylist()}
-    assert len(live) == 8
+    assert len(live) == 9
     assert live < data(url)  # what the dead one had put
     lost = tmp_path / "lost"
     Path(url).rename(lost)
