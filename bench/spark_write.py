@@ -5,9 +5,9 @@
 Local disk, two threads. The frame is read from files of tpchgen, so that each time includes that
 reading (`read only` is that alone: all rows to Spark's `noop`). The ways take turns after a round
 that doesn't count. In brackets the processor time of Spark's JVM and its Python workers together,
-which other work on the machine disturbs less than it does the clock; the ratios are those of the
-medians to `df.write.parquet`. That compresses by snappy, lakelog by zstd: sizes are told too, and
-so is Spark's own zstd.
+which other work on the machine disturbs less than it does the clock; stderr tells of each run as it
+ends. The ratios are those of the medians to `df.write.parquet`. That compresses by snappy, lakelog
+by zstd: sizes are told too, and so is Spark's own zstd.
 """
 
 from __future__ import annotations
@@ -105,6 +105,7 @@ def main() -> None:
         for turn in range(args.times + 1):
             for each, way in todo.items():
                 result = run(way, folder / "out")
+                print(f"{turn} {each}: {result[0]:.1f} s ({result[1]:.1f})", file=sys.stderr)
                 if turn:
                     found[each].append(result)
         told(found, args.scale)

