@@ -301,6 +301,6 @@ def test_files_do_not_come_back_with_rows_that_others_deleted(lake) -> None:
     good = lake.snapshot("db").token
     paths = lake.snapshot("db").files("t", writer="b")["path"].to_pylist()
     do(lake, "b", lambda tx: tx.remove(paths[0]))
-    with pytest.raises(UsageError, match="a/db has deleted rows of its files"):
+    with pytest.raises(UsageError, match="a has deleted rows of other writers' files"):
         lake.restore("db", to=good, writers=["b"], execute=True)
     assert rows(lake) == ["a1", "a3", "a4"]
