@@ -148,7 +148,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 def _check_columns(
-    table: pa.Table, required: pa.Schema, rows: int, key: str, *, same: bool
+    table: pa.Table, required: pa.Schema, rows: int, key: str, *, same: bool = False
 ) -> None:
     if table.num_rows != rows:
         raise CorruptObject(f"{key} holds a segment of {table.num_rows} rows, not {rows}", key=key)
