@@ -62,10 +62,14 @@ class Entry:
     number: int
     facts: dict[str, Any]
 
-    def holds_of(self, file: File) -> bool:
-        """Of a tombstone: whether it may delete rows of a file (section 5.6)."""
+    def holds_of(self, file: File, last: int) -> bool:
+        """Of a tombstone: whether it may delete rows of a file (section 5.6).
+
+        Args:
+            last: The last revision of whose files it holds; see `independent_named`.
+        """
         paths = self.facts["paths"]
-        return self.revision > file.facts["revision"] and (not paths or file.facts["path"] in paths)
+        return file.facts["revision"] <= last and (not paths or file.facts["path"] in paths)
 
 
 @dataclass

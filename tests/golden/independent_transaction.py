@@ -31,6 +31,7 @@ KNOWN_FEATURES = frozenset(
     {"locations", "partition_columns", "definitions", "tombstones", "row_deletes"}
 )
 MAX_TIME = (1 << 55) - 1
+MAX_REVISION = 10**12 - 1
 DELETES_NAME = re.compile(r"data/(?:.*/)?([1-9][0-9]{0,18})-[0-9a-f]{32}-[0-9]{1,9}\.deletes", re.S)
 DESCRIBING = (
     messages.FILES,
@@ -194,6 +195,14 @@ def check_tombstone(item: Message) -> None:
         need(not item.columns.dropped, "dropped columns of a tombstone")
     paths = [check_path(path).encode() for path in item.paths]
     need(all(a < b for a, b in itertools.pairwise(paths)), "order of paths")
+    need(not (paths and item.logs), "paths and logs")
+    ids = [at.log_id for at in item.logs]
+    need(all(a < b for a, b in itertools.pairwise(ids)), "order of logs")
+    for at in item.logs:
+        check_id(at.writer)
+        need(len(at.log_id) == len(at.transaction_id) == 16, "ids of a log that is named")
+        need(1 <= at.incarnation <= 999 and at.revision <= MAX_REVISION, "place in a log")
+        need(1 <= at.committed_at_us <= MAX_TIME, "time in a log")
 
 
 def check_row_deletes(facts: Mapping[str, Any]) -> None:

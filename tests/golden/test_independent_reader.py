@@ -164,7 +164,8 @@ def test_the_command_writes_the_same_twice(tmp_path: Path) -> None:
         {item.name: item.read_bytes() for item in (folder / kind).iterdir()}
         for kind in ("transactions", "segments")
     ]
-    assert json.loads((folder / "verdict.json").read_text()) == verdict(*objects)
+    data = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*.deletes")}
+    assert json.loads((folder / "verdict.json").read_text()) == verdict(*objects, data)
 
 
 # --- Frames ---------------------------------------------------------------------------------------
@@ -234,7 +235,8 @@ def test_zstandard_within_a_frame() -> None:
 
 def actions_of(*actions: list[list[Any]]) -> list[str]:
     data = hand_objects.encode([[7, 2, action] for action in actions])
-    return [kind for kind, _ in known_actions(parse(messages.TRANSACTION, data).actions)]
+    found, _ = known_actions(parse(messages.TRANSACTION, data).actions)
+    return [kind for kind, _ in found]
 
 
 def test_kinds_of_actions() -> None:
@@ -245,7 +247,7 @@ def test_kinds_of_actions() -> None:
     assert actions_of([[1, 2, b""], remove]) == ["remove"]  # of a oneof the last counts
     for action in (
         [],
-        [[12, 2, b""]],
+        [[13, 2, b""]],
         [[12, 0, 1], remove],
         [[2, 0, 1]],
         [remove, [2, 0, 1]],
@@ -253,7 +255,7 @@ def test_kinds_of_actions() -> None:
     ):
         with pytest.raises(TooNew):
             actions_of(action)
-    for action in ([[6, 2, b""], optional], [[4, 2, [[1, 2, b""]]]], [[5, 2, [[1, 2, b""]]]]):
+    for action in ([[4, 2, [[1, 2, b""]]]], [[5, 2, [[1, 2, b""]]]]):
         with pytest.raises(TooNew):
             actions_of(action)
 

@@ -56,7 +56,7 @@ def deleted(log: Small, go: GoReader | None) -> dict[str, str]:
     """By path what is deleted, as all readers say it."""
     assert told_by_all(log, go) == OK
     state = Log(log.log.transactions, log.log.segments).read()
-    lines = deleted_lines(state.deletes(), "t", state.files("t"), log.log.data)
+    lines = deleted_lines(state, "t", state.files("t"), log.log.data)
     return dict(line.split("|", 1) for line in lines)
 
 

@@ -38,6 +38,7 @@ type tombstone struct {
 	table, predicate string
 	columns          *definition // nil: it names none
 	paths            []string
+	logs             []*logAt
 }
 
 type rowDeletes struct {
@@ -62,6 +63,8 @@ func decodeTombstone(message []byte) *tombstone {
 			columns.add(f.bytes)
 		case f.is(4, wireBytes):
 			t.paths = append(t.paths, string(f.bytes))
+		case f.is(5, wireBytes):
+			t.logs = append(t.logs, decodeLogAt(f.bytes))
 		}
 	})
 	if columns.there {
@@ -110,6 +113,9 @@ func (t *tombstone) check() error {
 			return damage("Tombstone: wrong paths")
 		}
 	}
+	if err := t.checkLogs(); err != nil {
+		return err
+	}
 	if t.columns != nil {
 		return t.columns.check()
 	}
@@ -148,6 +154,12 @@ func newDeletes() *deletes {
 }
 
 func (d *deletes) bury(t *tombstone) { d.tombstones[t.table] = append(d.tombstones[t.table], t) }
+
+// forget ends what tombstones say of this log's own files.
+func (d *deletes) forget(table string) {
+	own := func(t *tombstone) bool { return len(t.logs) == 0 }
+	d.tombstones[table] = slices.DeleteFunc(d.tombstones[table], own)
+}
 
 func (d *deletes) strike(r *rowDeletes) {
 	below := int64(min(r.coversBelow, uint64(r.revision)))
@@ -191,8 +203,12 @@ func (d *deletes) lines() (lines []string) {
 			if t.columns != nil {
 				columns = t.columns.said()
 			}
-			lines = append(lines, fmt.Sprintf("tombstone|%s|%d|%d|%x|%s|%s", t.table, t.revision, t.number,
-				sha256.Sum256([]byte(t.predicate)), columns, strings.Join(t.paths, ",")))
+			var logs []string
+			for _, at := range t.logs {
+				logs = append(logs, at.said())
+			}
+			lines = append(lines, fmt.Sprintf("tombstone|%s|%d|%d|%x|%s|%s|%s", t.table, t.revision, t.number,
+				sha256.Sum256([]byte(t.predicate)), columns, strings.Join(t.paths, ","), strings.Join(logs, ",")))
 		}
 	}
 	for key, found := range d.rows {
@@ -205,19 +221,24 @@ func (d *deletes) lines() (lines []string) {
 	return slices.Compact(lines)
 }
 
-// holds tells whether a tombstone may delete rows of a file.
-func (t *tombstone) holds(f *liveFile) bool {
-	return f.revision < t.revision && (len(t.paths) == 0 || slices.Contains(t.paths, f.path))
+// holds tells whether a tombstone that holds of files up to a revision may delete rows of one.
+func (t *tombstone) holds(f *liveFile, last int64) bool {
+	return f.revision <= last && (len(t.paths) == 0 || slices.Contains(t.paths, f.path))
 }
 
 // deletedLines says of each file of a table of which a delete holds, what is deleted.
-func (r *reader) deletedLines(name string, files *table, d *deletes) (lines []string) {
-	folder := r.bases.listing.folder
+func (r *reader) deletedLines(name string, files *table, d *deletes, h *head) (lines []string, err error) {
+	folder, last := r.bases.listing.folder, map[*tombstone]int64{}
+	for _, t := range d.tombstones[name] {
+		if last[t], err = r.lastHeld(t, h); err != nil {
+			return nil, err
+		}
+	}
 	for _, path := range slices.Sorted(maps.Keys(files.live)) {
 		file := files.live[path]
 		var held []spot
 		for _, t := range d.tombstones[name] {
-			if t.holds(file) {
+			if t.holds(file, last[t]) {
 				held = append(held, t.spot)
 			}
 		}
@@ -239,7 +260,7 @@ func (r *reader) deletedLines(name string, files *table, d *deletes) (lines []st
 		lines = append(lines, fmt.Sprintf("%s|%s|%s", path, strings.Join(numbers, ","), rows))
 	}
 	slices.Sort(lines)
-	return lines
+	return lines, nil
 }
 
 func rangesText(ranges []span) string {

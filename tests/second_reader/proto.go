@@ -128,7 +128,7 @@ var (
 	wireAdd        = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{11: wireRowGroup}}
 	wireAddBatch   = &wireMessage{messages: map[uint32]*wireMessage{1: wireSegmentRef}}
 	wireTwoTexts   = &wireMessage{texts: []uint32{1, 2}} // Remove, Upgrade, Identity, entries of maps
-	wireFirstText  = &wireMessage{texts: []uint32{1}}    // Generation, SchemaName, Location, ColumnIdentity
+	wireFirstText  = &wireMessage{texts: []uint32{1}}    // Generation, SchemaName, Location, ColumnIdentity, LogAt
 	wireSchema     = &wireMessage{texts: []uint32{1, 4, 5}, messages: map[uint32]*wireMessage{6: wireFirstText}}
 	wireForget     = &wireMessage{texts: []uint32{2}, messages: map[uint32]*wireMessage{3: wireFirstText}}
 	wireAction     = &wireMessage{messages: map[uint32]*wireMessage{1: wireAdd, 2: wireTwoTexts, 3: wireSchema,
@@ -137,7 +137,8 @@ var (
 	wireDefinedColumn = &wireMessage{messages: map[uint32]*wireMessage{1: wireFirstText}}
 	wireDefinition    = &wireMessage{texts: []uint32{1, 5},
 		messages: map[uint32]*wireMessage{3: wireDefinedColumn, 4: wireFirstText}}
-	wireTombstone   = &wireMessage{texts: []uint32{1, 2, 4}, messages: map[uint32]*wireMessage{3: wireDefinition}}
+	wireTombstone = &wireMessage{texts: []uint32{1, 2, 4},
+		messages: map[uint32]*wireMessage{3: wireDefinition, 5: wireFirstText}}
 	wireRowDeletes  = &wireMessage{texts: []uint32{1, 2, 3}}
 	wireDeletes     = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{10: wireRowDeletes}}
 	wireMember      = &wireMessage{texts: []uint32{2, 3}, messages: map[uint32]*wireMessage{5: wireTwoTexts}}

@@ -94,7 +94,7 @@ func judgeOnce(folder string, target *uint64) (*found, error) {
 		Revision: h.revision, UUID: hex.EncodeToString(h.uuid), Digest: hex.EncodeToString(h.digest), Epoch: h.epoch,
 		CommittedAt: h.committedAt, SealedFor: h.sealedFor, ReaderFeatures: sortedNames(h.readerFeatures),
 		WriterFeatures: sortedNames(h.writerFeatures), Locations: sortedNames(h.locations), Tables: map[string]tableVerdict{}}
-	f.Definitions, f.Applications, f.History = r.definitions(), r.applications(), r.history()
+	f.Definitions, f.Applications, f.History = r.definitions(), r.applications(), r.historyHash()
 	deletes, lost := r.deletes()
 	if f.Deletes = refusal(lost); lost == nil {
 		f.Deletes = hashLines(deletes.lines())
@@ -104,7 +104,11 @@ func judgeOnce(folder string, target *uint64) (*found, error) {
 	for _, name := range names {
 		t, files := r.table(name)
 		if t.Deleted = f.Deletes; lost == nil && files != nil {
-			t.Deleted = hashLines(r.deletedLines(name, files, deletes))
+			if lines, err := r.deletedLines(name, files, deletes, h); err != nil {
+				t.Deleted = refusal(err)
+			} else {
+				t.Deleted = hashLines(lines)
+			}
 		}
 		f.Tables[name] = t
 	}
@@ -196,12 +200,17 @@ func (r *reader) definitions() string {
 	return hashLines(lines)
 }
 
-func (r *reader) history() string {
-	var rows []historyRow
-	err := r.from(func(v *view) error {
+// history gives the rows of the highest base that has them.
+func (r *reader) history() (rows []historyRow, err error) {
+	err = r.from(func(v *view) error {
 		rows = v.history
 		return v.historyFault
 	})
+	return rows, err
+}
+
+func (r *reader) historyHash() string {
+	rows, err := r.history()
 	if err != nil {
 		return refusal(err)
 	}

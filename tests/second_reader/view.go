@@ -360,7 +360,7 @@ func (v *view) forget(a *action) {
 		}
 		clear(t.schemas)
 		delete(v.definitions, name)
-		delete(v.deletes.tombstones, name)
+		v.deletes.forget(name)
 	}
 	for _, s := range a.schemas {
 		t, key := v.table(s.table), [16]byte(s.fingerprint)
