@@ -212,7 +212,9 @@ class RandomLog:
         for table in tables:
             log.definitions.pop(table, None)
         log.tombstones = [
-            row for row in log.tombstones if row["table"] not in tables or row["message"].get("logs")
+            row
+            for row in log.tombstones
+            if row["table"] not in tables or row["message"].get("logs")
         ]
         before = log.at + rng.choice([-100_000_000, 0, 1]) if rng.random() < 0.5 else 0
         for name in [n for n, row in log.applications.items() if row["committed_at_us"] < before]:

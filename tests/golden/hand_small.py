@@ -31,8 +31,9 @@ class Change(Hooks):
 class Small:
     """A small log: each step is one line of a test."""
 
-    def __init__(self, hooks: Hooks | None = None) -> None:
+    def __init__(self, hooks: Hooks | None = None, *, at: int = 0) -> None:
         self.log = HandLog(random.Random(1), hooks or Hooks(), b"L" * 16, ("w", "d"))
+        self.log.at = at
         self.commit({"identity": {"writer": "w", "database": "d"}})
 
     def commit(self, *actions: Any, **member: Any) -> Small:
@@ -50,10 +51,10 @@ class Small:
         }  # fmt: skip
         return self.commit(schema(table))
 
-    def file(self, path: str = "data/a", table: str = "t") -> Small:
+    def file(self, path: str = "data/a", table: str = "t", **member: Any) -> Small:
         facts = add(path, table)["add"] | {"revision": self.log.revision + 1}
         self.log.files[table, path] = HandFile(facts, ARROW)
-        return self.commit(add(path, table))
+        return self.commit(add(path, table), **member)
 
     def checkpoint(self) -> Small:
         self.log.checkpoint()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 from independent_hidden import hidden_rows
-from independent_named import last_held
 from independent_ipc import decode_schema, storage
+from independent_named import last_held
 from independent_shown import Column, shown, value_of
 from independent_wire import need
 
