@@ -6,63 +6,29 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fixture_catalog import told_of
+from golden_objects import CHAIN, GOLDEN, OBJECTS, ROOT, decoded, loaded, one
 from lakelog.catalog.catalog import open_catalog
-from lakelog.catalog.format.actions_object import decode_actions, encode_actions
 from lakelog.catalog.format.cut import parse_token
-from lakelog.catalog.format.deletes import decode_bitmap
-from lakelog.catalog.format.deletes_object import bitmaps_of
 from lakelog.catalog.format.footer import FLOATS, decode_footer, encode_footer
-from lakelog.catalog.format.frame import FrameKind, LogIdentity, decode_frame, encode_frame
+from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
 from lakelog.catalog.format.names import (
     LogObject,
     first_slot_uuid,
-    rebuilt_slot_uuid,
     successor_uuid,
 )
-from lakelog.catalog.format.objects import (
-    DecodedTransaction,
-    decode_checkpoint,
-    decode_transaction,
-)
-from lakelog.catalog.format.pieces import Piece, open_segment
 from lakelog.catalog.format.segment_bytes import encode_ipc
-from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.checkpoint_state import state_of_checkpoint
-from lakelog.catalog.log.features import check_writer_features
-from lakelog.catalog.log.replay import apply
-from lakelog.catalog.log.state import State, empty_state
-from lakelog.catalog.read.statistics import table_statistics
-from lakelog.catalog.read.tombstones import columns_of
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
-from lakelog.errors import BrokenChain, UnsupportedFeature
 from make_fixtures import make
 from readable import message_of, plain, readable_object
 
-ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "fixtures" / "v1"
-OBJECTS = GOLDEN / "objects"
 # A new field gets a new line in descriptor.txt.
 UNSEALED = ("sha256.json", "README.md", ".gitattributes", "descriptor.txt")
-CHAIN = (
-    "append",
-    "remove",
-    "schemas",
-    "members",
-    "add-batch",
-    "upgrade",
-    "forget",
-    "optional-action",
-    "seal",
-)
 ASIDE = (
     "identity", "refused-action", "refused-feature", "second-incarnation", "location", "definition",
     "deletes", "deletes-of-cut",
@@ -73,62 +39,6 @@ FRAMES = sorted(
     for path in OBJECTS.glob(f"*/{pattern}")
 )
 by_case = pytest.mark.parametrize("path", FRAMES, ids=lambda p: f"{p.parent.name}{p.suffix}")
-
-
-def one(case: str, suffix: str = "transaction") -> Path:
-    """The only object of a case."""
-    (path,) = (OBJECTS / case).glob(f"*.{suffix}")
-    return path
-
-
-def decoded(case: str) -> DecodedTransaction:
-    """The transaction of a case."""
-    path = one(case)
-    return decode_transaction(path.read_bytes(), path.name)
-
-
-def replayed(last: str) -> State:
-    """The state after the chain up to a case."""
-    state = empty_state("EWR", "weather")
-    for case in CHAIN[: CHAIN.index(last) + 1]:
-        apply(state, decoded(case))
-    return state
-
-
-def loaded(case: str) -> State:
-    """The state that a checkpoint holds."""
-    path = one(case, "checkpoint")
-    state = state_of_checkpoint(decode_checkpoint(path.read_bytes(), path.name), "EWR", "weather")
-
-    def fetch(pieces: Sequence[Piece]) -> list[memoryview]:
-        bodies = [(path.parent / piece.name).read_bytes() for piece in pieces]
-        assert state.log is not None
-        return [open_segment(b, p, state.log) for b, p in zip(bodies, pieces, strict=True)]
-
-    state.fetch = fetch
-    return state
-
-
-def said_by(state: State) -> list[Any]:
-    """All that a state says, in a form that compares."""
-    tables = sorted(state.schemas.tables())
-    files = [
-        sorted(state.table_of(t)[0].table(t, whole=True).to_pylist(), key=lambda row: row["path"])
-        for t in tables
-    ]
-    told = [
-        table_statistics(state, table, row_groups=groups).to_pylist()
-        for table in tables
-        for groups in (False, True)
-    ]
-    entries = sorted(
-        state.schemas.entries.values(), key=lambda entry: (entry.revision, entry.fingerprint)
-    )
-    return [
-        state.log, state.revision, state.uuid, state.next_uuid, state.digest, state.epoch,
-        state.committed_at_us, state.transaction_id, state.named, state.writer_features, tables,
-        files, told, entries, state.applications.versions(), state.history.table().to_pylist(),
-    ]  # fmt: skip
 
 
 def test_every_kind_of_object_is_there() -> None:
@@ -194,83 +104,6 @@ def test_encoding_a_segment_again_gives_the_same_rows(path: Path) -> None:
     frame = decode_frame(path.read_bytes(), FrameKind.SEGMENT, path.name)
     table = pa.ipc.open_file(frame.attachments).read_all()
     assert pa.ipc.open_file(encode_ipc(table)).read_all().equals(table, check_metadata=True)
-
-
-def test_the_chain_replays_and_its_checkpoints_hold_the_same_state() -> None:
-    assert said_by(loaded("checkpoint-inline")) == said_by(replayed("members"))
-    assert said_by(loaded("checkpoint-spilled")) == said_by(replayed("forget"))
-
-
-def test_replay_goes_on_from_a_checkpoint() -> None:
-    for start in ("checkpoint-inline", "checkpoint-spilled"):
-        state = loaded(start)
-        for case in CHAIN[state.revision + 1 :]:
-            apply(state, decoded(case))
-        assert said_by(state) == said_by(replayed("seal"))
-        live = state.table_of("hourly")[0].table("hourly").column("path").to_pylist()
-        assert sorted(live) == [f"data/2013-01/hourly/part-00{n}.parquet" for n in (3, 5, 6)]
-
-
-def test_a_log_that_requires_a_writer_feature_is_read_and_not_written() -> None:
-    with pytest.raises(UnsupportedFeature, match="example-for-writers"):
-        check_writer_features(replayed("forget"))
-
-
-def test_an_unknown_action_is_refused_unless_it_is_optional() -> None:
-    assert replayed("optional-action").revision == 7
-    with pytest.raises(UnsupportedFeature, match="action of a kind"):
-        decoded("refused-action")
-    with pytest.raises(UnsupportedFeature, match="doesn't know"):
-        encode_state(replayed("optional-action"))
-
-
-def test_an_unknown_reader_feature_is_refused() -> None:
-    with pytest.raises(UnsupportedFeature, match="example-for-readers"):
-        decoded("refused-feature")
-
-
-def test_a_copy_takes_the_name_of_its_folder() -> None:
-    state = replayed("forget")
-    apply(state, decoded("identity"))
-    assert state.named == ("EWR-2", "weather")
-    assert state.is_foreign, "where the others are"
-    assert not replace(state, writer="EWR-2").is_foreign
-
-
-def test_a_sealed_log_goes_on_in_its_next_incarnation() -> None:
-    sealed = replayed("seal")
-    assert sealed.sealed_for == 2
-    first, second = decoded("seal"), decoded("second-incarnation")
-    with pytest.raises(BrokenChain):
-        apply(sealed, decoded("second-incarnation"))
-    assert second.log == LogIdentity(first.log.log_id, 2)
-    rebuild_id = first.message.actions[0].seal.rebuild_id
-    assert second.message.commit.slot_seed == rebuild_id
-    assert second.message.uuid == rebuilt_slot_uuid(rebuild_id, 0)
-    assert second.message.commit.successor_uuid == rebuilt_slot_uuid(rebuild_id, 1)
-    state = empty_state("EWR", "weather")
-    apply(state, second)
-    assert said_by(loaded("second-incarnation")) == said_by(state)
-
-
-def test_a_log_names_the_places_of_files() -> None:
-    state = loaded("second-incarnation")
-    apply(state, decoded("location"))
-    assert state.locations == {"file://", "s3://other"}
-    kept = loaded("checkpoint-location")
-    assert (kept.locations, said_by(kept)) == (state.locations, said_by(state))
-    apply(state, decoded("definition"))
-    found = state.definitions.of("hourly")
-    assert found is not None
-    assert found.sources["degrees"] == (("degrees", 0), ("temp", 0))
-    assert found.key == ("name",)
-    assert {name: value.as_py() for name, value in found.defaults.items()} == {"note": "none"}
-    kept = loaded("checkpoint-definition")
-    assert kept.definitions.entries == state.definitions.entries
-    assert said_by(kept) == said_by(state)
-    assert {piece.kind for piece in kept.pieces} > {10}
-    (path,) = (p for p in kept.files.table("hourly")["path"].to_pylist() if p.startswith("at/"))
-    assert kept.places.url(path) == "s3://other/raw/hourly/year=2013/part-007.parquet"
 
 
 def test_slot_uuids_follow_from_their_seeds() -> None:
@@ -358,50 +191,3 @@ def test_the_first_slot_uuid_in_the_format_text_is_right() -> None:
 def test_plain_values_survive_json() -> None:
     values = {"a": [b"\x00\xff", 1, 1.5, None, "é"], "b": {"c": True}}
     assert json.loads(json.dumps(plain(values))) == plain(values)
-
-
-def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
-    state = loaded("second-incarnation")
-    for case in ("location", "definition", "deletes"):
-        apply(state, decoded(case))
-    kept = loaded("checkpoint-deletes")
-    for each in (state, kept):
-        (tombstone,) = each.deletes.of_table("hourly")
-        assert (tombstone.predicate, tombstone.revision) == ("temp > 30 OR name LIKE 'a%'", 3)
-        columns = columns_of(tombstone)
-        assert columns is not None
-        assert columns.sources == {"temp": (("temp", 0), ("degrees", 0)), "name": (("name", 0),)}
-        assert columns.defaults == {"name": pa.scalar("none")}
-        ((path, (rows,)),) = each.deletes.rows_of("hourly").items()
-        assert path == "data/2013-01/hourly/part-003.parquet"
-        body = one("deletes", "deletes").read_bytes()
-        data = bitmaps_of(body, "x")[rows.offset : rows.offset + rows.length]
-        assert decode_bitmap(data, rows.digest, rows.cardinality, "x").tolist() == [0, 4, 9]
-    assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")
-    assert state.deletes.rows_of("hourly") == kept.deletes.rows_of("hourly")
-    assert {piece.kind for piece in kept.pieces} >= {9, 11}
-
-
-def test_an_object_of_actions_still_says_what_it_said() -> None:
-    path = one("deletes", "actions")
-    meta, message = decode_actions(path.read_bytes(), path.name)
-    assert (meta.writer, meta.database, meta.table, meta.epoch) == ("EWR", "weather", "hourly", 3)
-    assert (meta.app_id, meta.app_version, meta.base_app_version) == ("loader", 7, 6)
-    kinds = [action.WhichOneof("kind") for action in message.actions]
-    assert kinds == ["tombstone", "definition", "remove", "forget"]
-    head = (message.head_revision, message.head_transaction_id)
-    again = encode_actions(meta, message.actions, 1, head, message.definition_before)
-    assert again == path.read_bytes()
-
-
-def test_a_tombstone_names_logs() -> None:
-    state = loaded("checkpoint-deletes")
-    apply(state, decoded("deletes-of-cut"))
-    kept = loaded("checkpoint-deletes-of-cut")
-    for each in (state, kept):
-        other, own = each.deletes.of_table("hourly")[1].logs
-        assert (other.writer, other.incarnation, other.revision) == ("JFK", 1, 12)
-        assert (other.log_id, other.transaction_id) == (bytes(range(16)), bytes(range(16, 32)))
-        last = decoded("deletes").message.commit.members[-1].transaction_id
-        assert (own.writer, own.revision, own.transaction_id) == ("EWR", 3, last)
-    assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")

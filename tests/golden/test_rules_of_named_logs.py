@@ -1,4 +1,4 @@
-"""Rule by rule: what docs/format.md, section 5.6, says of the logs that a tombstone names, as far as
+"""Rule by rule: what docs/format.md, section 5.6, says of logs that a tombstone names, as far as
 one log tells: what may be said of them, and of which of its own files such a tombstone holds. All
 readers refuse and take alike."""
 

@@ -203,8 +203,8 @@ def grown_log(spill_from: int, *, changing: bool = False) -> LogBuilder:
         if changing:
             log.commit(
                 define("t", WIDE), define("u", OTHER), bury("t", 0),
-                bury("u", 1, "data/u/0.parquet"), bury("t", 3, logs=named(log)), strike(paths[1], 0), strike(paths[1], 1),
-                strike("data/u/1.parquet", 2, "u"),
+                bury("u", 1, "data/u/0.parquet"), bury("t", 3, logs=named(log)),
+                strike(paths[1], 0), strike(paths[1], 1), strike("data/u/1.parquet", 2, "u"),
             )  # fmt: skip
         log.checkpoint()
     return log
