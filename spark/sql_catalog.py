@@ -25,7 +25,8 @@ from ..errors import (
 from .janino import compile_texts, first_line, new_instance
 from .read import Access, frame_of
 from .selection import selection
-from .sql_catalog_java import INSTALLER_CLASS, TEXTS
+from .sql_catalog_java import ASK, CATALOG, TABLE, WRITE
+from .sql_rule_java import INSTALLER, INSTALLER_CLASS, RULE, SWAP
 from .write import write
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPARKS_OWN: Final = ("spark_catalog", "system", "session", "builtin")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_TEXTS: Final = (ASK, WRITE, TABLE, CATALOG, SWAP, RULE, INSTALLER)  # each may use those before
 _QUERIES: Final = 16  # that may be looked at at once, in threads of one session
 
 _installers: list[tuple[Any, Any]] = []  # of a gateway; a process has one JVM at a time
@@ -157,7 +159,7 @@ def _installer(spark: SparkSession) -> tuple[Any, Any]:
     found = next((made for known, made in _installers if known is gateway), None)
     if found is None:
         try:
-            loader = compile_texts(gateway.jvm, TEXTS).loader
+            loader = compile_texts(gateway.jvm, _TEXTS).loader
             found = new_instance(gateway, loader, INSTALLER_CLASS)
         except Exception as error:
             raise SparkUnsupported(

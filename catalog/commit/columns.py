@@ -72,9 +72,9 @@ class Columns:
                 return schema
             return pa.schema([_fitted(each, definition, checked=checked) for each in schema])
 
-        return self._unless_changed(table, fitted)
+        return self.unless_changed(table, fitted)
 
-    def _unless_changed(self, table: str, asked: Callable[[], _T]) -> _T:
+    def unless_changed(self, table: str, asked: Callable[[], _T]) -> _T:
         """What is asked of a table's columns. No refusal is told from a log that may be long past,
         unless this transaction goes by it already.
 
@@ -101,7 +101,7 @@ class Columns:
             TableNotFound: This log doesn't know the table.
             SchemaConflict: Its files disagree about the type of a column that stays.
         """
-        return self._unless_changed(table, lambda: self._evolved(table, change, removed))
+        return self.unless_changed(table, lambda: self._evolved(table, change, removed))
 
     def _evolved(
         self, table: str, change: Change, removed: Collection[tuple[str, str]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..scalars import value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -83,6 +83,9 @@ class Evolving(ABC):
     def _key_of(self, table: str) -> tuple[str, ...]:
         definition = self._columns.of(table)
         return () if definition is None else definition.key
+
+    def _unless_changed(self, table: str, asked: Callable[[], None]) -> None:
+        self._columns.unless_changed(table, asked)
 
     def _evolve(self, table: str, change: Change) -> None:
         self._check_open("maintenance")

@@ -73,6 +73,10 @@ class Operations(ABC):
     def _key_of(self, table: str) -> tuple[str, ...]:
         """The key of a table as this transaction has it; empty for none."""
 
+    @abstractmethod
+    def _unless_changed(self, table: str, asked: Callable[[], None]) -> None:
+        """Ask something of a table's columns, which isn't refused from a log that is long past."""
+
     def _others(self, table: str) -> OtherLogs:
         """The other logs of the database, which may delete rows of this one's files. A table with a
         key is refused: older rows would be read again if files went, and the clocks of rows that
@@ -80,16 +84,12 @@ class Operations(ABC):
 
         Raises:
             UsageError: It has one.
-        Requests: none if this log gives it the key; else those of `OtherLogs`.
+        Requests: those of `OtherLogs`; 1 LIST, and 1 GET for each new transaction, if this log
+            gives it the key.
         """
-        others = None if self._key_of(table) else OtherLogs(self._session)
-        if others is None or others.give_key(table):
-            raise UsageError(
-                f"Table {table!r} has a key, so files of it can't be replaced",
-                key=table,
-                hint="Nothing was changed. Write newer rows (`tx.upsert`), or delete rows "
-                "(`tx.delete`) and write others in the same transaction",
-            )
+        self._unless_changed(table, lambda: _refuse_key(table, has_key=bool(self._key_of(table))))
+        others = OtherLogs(self._session)
+        _refuse_key(table, has_key=others.give_key(table))
         return others
 
     @abstractmethod
@@ -349,3 +349,13 @@ class Operations(ABC):
                 "as it is: what changes rows is an overwrite",
             )
         return Replaced([], paths, found.paths, 0, 0, taken.rows)
+
+
+def _refuse_key(table: str, *, has_key: bool) -> None:
+    if has_key:
+        raise UsageError(
+            f"Table {table!r} has a key, so files of it can't be replaced",
+            key=table,
+            hint="Nothing was changed. Write newer rows (`tx.upsert`), or delete rows "
+            "(`tx.delete`) and write others in the same transaction",
+        )

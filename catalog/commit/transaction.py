@@ -318,8 +318,7 @@ class Transaction(Evolving, Upserting, Operations):
         Raises:
             FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
             StorageError: A file of `write` could not be put. Nothing was committed.
-        Requests: those of `telling.tell`; 1 PUT on an exclusive store; 2 LIST and 1 PUT on a plain.
-            See `overwrite`.
+        Requests: those of `telling.tell`; 1 PUT, on a plain store 2 LIST too. See `overwrite`.
         """
         if self.commit_info is not None:
             return self.commit_info

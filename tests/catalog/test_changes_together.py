@@ -146,6 +146,15 @@ def test_files_of_a_table_with_a_key_are_not_replaced(catalog):
     assert rows(catalog) == [(2, "new"), (3, "new")]
 
 
+def test_a_writer_learns_that_a_table_has_no_key_any_more(catalog):
+    writer = catalog.writer("w", "db", shared=True)
+    commit(writer, lambda tx: tx.write("t", pa.table({"a": [1, 2]})))
+    commit(writer, lambda tx: tx.evolve("t", key=["a"]))
+    commit(catalog.writer("w", "db", shared=True), lambda tx: tx.evolve("t", key=[]))
+    commit(writer, lambda tx: tx.overwrite("t", pa.table({"a": [3]})))
+    assert rows(catalog) == [(3,)]
+
+
 def test_rows_are_not_deleted_after_their_columns_or_files_changed_in_the_same_transaction(catalog):
     writer = catalog.writer("w", "db")
     commit(writer, lambda tx: tx.write("t", pa.table({"x": [1, 2, 3], "b": [1, 50, 7]})))

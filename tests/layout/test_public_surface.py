@@ -15,7 +15,8 @@ SURFACE = {
         "restore", "snapshot", "store", "url", "wide", "writer", "writers",
     },
     "Snapshot": {
-        "column_names", "cut", "database", "dataset", "diff", "explain", "file_parts", "files",
+        "column_names", "cut", "database", "dataset", "diff", "explain", "file_list",
+        "file_parts", "files",
         "judged", "key", "plain_parts", "refresh", "row_filter",
         "scan", "schema", "statistics", "tables", "to_arrow", "to_duckdb", "to_pandas", "to_polars",
         "token", "without_conflicts",

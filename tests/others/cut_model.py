@@ -81,6 +81,7 @@ class Model:
         self.points: dict[str, Point] = {}
         self.positions: dict[tuple[str, int], Any] = {}
         self.next = 0
+        self.had_x: set[str] = set()  # writers whose files had a column x, undefined
         self.told: list[str] = []
         self.write("u")
 
@@ -158,6 +159,7 @@ class Model:
         )
         (path,) = self.do(name, lambda tx: tx.write("t", table))
         self.files[name][path] = File(name, self.counts[name], tuple(rows), own.generation)
+        self.had_x |= {name} if with_x else set()
 
     def whole(self, name: str) -> pa.DataType:
         return pa.int32() if name == "u" and not self.columns[name].generation else pa.int64()
@@ -289,8 +291,7 @@ class Model:
             own = replace(own, text="t")
             self.do(name, lambda tx: tx.evolve("t", rename={"s": "t"}))
         elif what == "default" and not own.has_default:
-            columns = self.catalog.snapshot("db").schema("t", writer=name).names
-            if "x" in columns:
+            if name in self.had_x:  # else it would be another column of that name
                 return
             own = replace(own, has_default=True)
             change = {"add": {"x": pa.int64()}, "default": {"x": DEFAULT}}
