@@ -11,7 +11,8 @@ import sys
 def test_every_name_that_a_benchmark_imports_is_there(root):
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     names = sorted(path.stem for path in (root / "bench").glob("*.py"))
-    env = os.environ | {"PYTHONPATH": str(root / "bench")}
+    path = os.pathsep.join(filter(None, [str(root / "bench"), os.environ.get("PYTHONPATH")]))
+    env = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, "-c", code, *names], env=env, capture_output=True, text=True, check=False
     )
