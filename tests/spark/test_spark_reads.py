@@ -215,7 +215,7 @@ def test_errors_when_loading(spark, local):
     ]:
         with pytest.raises(Exception, match=text):
             spark.read.format("lakelog").options(**options).load(local.url)
-    with pytest.raises(Exception, match=r"UsageError: .*The catalog's URL goes to load"):
+    with pytest.raises(Exception, match=r"UsageError: .*the catalog's URL goes to load"):
         spark.read.format("lakelog").options(**good).load()
     with pytest.raises(Exception, match=r"UsageError: .*has no column 'nope'.*It has: origin"):
         spark.read.format("lakelog").options(**good).schema("nope int").load(local.url).count()
