@@ -81,14 +81,15 @@ def who_drops_a_table_takes_back_what_it_deleted_of_others() -> Any:
 @plant(f"{LOGS}::test_a_log_that_was_rebuilt_is_known_again")
 def a_rebuild_carries_deletes_of_its_own_files_alone() -> Any:
     """Rows of other logs' files come back when the log that deleted them is rebuilt."""
-    from lakelog.rebuild import carried_deletes
+    from lakelog.rebuild.carried_tombstones import TombstonesPlaced
 
-    real = carried_deletes._tombstones
+    real = TombstonesPlaced._place
 
-    def planted(known: Any, table: str, live: Any) -> Any:
-        return (one for one in real(known, table, live) if b"\x0a\x01b" not in one)
+    def planted(self: Any, tombstone: Any, *place: Any) -> None:
+        if not tombstone.logs:
+            real(self, tombstone, *place)
 
-    return mock.patch.object(carried_deletes, "_tombstones", planted)
+    return mock.patch.object(TombstonesPlaced, "_place", planted)
 
 
 @plant(f"{TESTS}::test_rows_that_are_written_anew_are_those_that_are_left")
@@ -144,9 +145,9 @@ def the_history_of_a_rebuilt_log_is_trimmed() -> Any:
 @plant(f"{TESTS}::test_files_do_not_come_back_with_rows_that_others_deleted")
 def a_restore_knows_nothing_of_others() -> Any:
     """Files come back with rows that another writer deleted."""
-    from lakelog.catalog.commit import plan_change
+    from lakelog.catalog.log import named_logs
 
-    return mock.patch.object(plan_change, "refuse_deleted_by_others", return_value=None)
+    return mock.patch.object(named_logs, "refuse_going_back", return_value=None)
 
 
 @plant(f"{TESTS}::test_diff_history_and_explain_name_it")

@@ -12,7 +12,7 @@ from lakelog.errors import (
 )
 from lakelog.rebuild import execute_rebuild
 from lakelog.testing.crashing import Crash, CrashingStore
-from rebuild_cases import LOG, item_of
+from rebuild_cases import BASE, LOG, item_of
 from zombie_world import make_world, new_names, write
 
 
@@ -53,9 +53,11 @@ def test_with_nothing_left_of_the_log_the_new_one_is_above_all_epochs_of_files(r
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("moment", ["lost", "sealed", "rebuilt"])
 @pytest.mark.parametrize("also", ["write", "remove"])
-def test_a_zombie_that_no_footer_tells_of_is_never_told_of_success(shared, moment, also):
-    """It has only removed files: the name that it was promised died with the log, so a rebuild
-    can't take it. It looks at the log itself before it believes that it has committed."""
+@pytest.mark.parametrize("told", [False, True])
+def test_a_zombie_that_no_footer_tells_of_is_never_told_of_success(told, shared, moment, also):
+    """It has only removed files. Where its object of actions is there, a rebuild takes the name
+    that it was promised. Else that died with the log, and no rebuild can take it: it looks at the
+    log itself before it believes that it has committed."""
     world = make_world(checkpoint_every=0)
     remover = world.zombie
     if shared:
@@ -67,6 +69,10 @@ def test_a_zombie_that_no_footer_tells_of_is_never_told_of_success(shared, momen
     with remover.transaction() as tx:
         tx.remove(world.paths[0])
     world.lose_the_log()
+    actions = [info.key for info in world.store.list(f"{BASE}data/") if info.key.endswith(".actions")]
+    assert len(actions) == 1
+    if not told:
+        world.store.delete(actions)
     if moment == "sealed":
         with pytest.raises(Crash):
             execute_rebuild(CrashingStore(world.store, 8), world.plan(), ambient=world.fake.ambient)
@@ -82,7 +88,8 @@ def test_a_zombie_that_no_footer_tells_of_is_never_told_of_success(shared, momen
     for _ in range(2):
         with pytest.raises(refused):
             tx.commit()
-    assert new_names(world, before) == {1}  # it was put, and it wasn't acknowledged
+    is_taken = told and moment != "lost"
+    assert new_names(world, before) == (set() if is_taken else {1})  # put, and not acknowledged
     if moment != "rebuilt":
         world.rebuild()
     assert world.load().log.incarnation == 2
