@@ -164,10 +164,10 @@ class Committer:
         Args:
             seen_at: When its revision was seen to be the head.
         """
-        if self._interrupted_revision is not None:
-            return
         state, head = self.state, encoded.decoded.message
-        if state.log != encoded.decoded.log or state.revision < head.revision:
+        if self._interrupted_revision is not None or state.log != encoded.decoded.log:
+            return
+        if state.revision < head.revision:
             return
         if state.base is not None and state.base.message.revision >= head.revision:
             return
@@ -230,6 +230,8 @@ class Committer:
     def _commit(self, pending: list[Intent], results: Results) -> None:
         listings = self._listings
         self.catch_up()
+        if self._attempts.claim([one.transaction_id for one in pending if one.doubled]):
+            self.absorb()  # the copy may have committed it
         for race in range(_RACES):
             self._settle(pending, results)
             pending = [intent for intent in pending if intent.transaction_id not in results]
@@ -269,7 +271,7 @@ class Committer:
         for intent in pending:
             transaction_id = intent.transaction_id
             row, sent = found.get(transaction_id), self._attempts.in_doubt(transaction_id)
-            if row is not None:
+            if row is not None or (sent is None and intent.doubled):
                 self._found(intent, row, results)
             elif sent is None:
                 continue
@@ -282,8 +284,9 @@ class Committer:
                 self._attempts.pruned(transaction_id)
                 results[transaction_id] = pruned_in_doubt_error(sent.key, transaction_id)
 
-    def _found(self, intent: Intent, row: Row, results: Results) -> None:
-        """The log has a transaction of this id: its own, or that of a copy of this process."""
+    def _found(self, intent: Intent, row: Row | None, results: Results) -> None:
+        """The log has a transaction of this id, its own or that of a copy of this process; or that
+        copy has put objects for one."""
         result = self._standing.found(self.state, intent, row)
         if isinstance(result, ProcessDoubled):
             self._fenced = self._fenced or result.message

@@ -14,6 +14,7 @@ from ...errors import (
     CapabilityMissing,
     CorruptError,
     LakelogError,
+    ObjectExists,
     SnapshotPruned,
     TableNotFound,
     UnsupportedFeature,
@@ -284,7 +285,10 @@ class Session:
         rebuild finds it; then a checkpoint, if one is due."""
         self.check_process()
         check_commit(intent, self.operations)
-        tell(self, intent)
+        try:
+            tell(self, intent)
+        except ObjectExists as error:
+            intent.doubled = error.key or self.writer_id
         for look in intent.last_looks:
             look()
         intent.last_looks.clear()  # once it was sent it may stand

@@ -23,6 +23,7 @@ from ..log.outcome import (
     files_gone_error,
     late_error,
     pruned_in_doubt_error,
+    told_otherwise_error,
 )
 from ..parallel import parallel
 
@@ -52,14 +53,17 @@ class Standing:
         self._clocks = clocks
         self._in_background = in_background
 
-    def found(self, state: State, intent: Intent, row: Row) -> CommitInfo | LakelogError:
-        """What becomes of an intent whose id a revision has.
+    def found(self, state: State, intent: Intent, row: Row | None) -> CommitInfo | LakelogError:
+        """What becomes of an intent whose id a revision has, or objects of a copy.
 
         Args:
-            row: Of that revision, in the history of `state`.
+            row: Of that revision, in the history of `state`; None: none has it.
         Requests: none if this committer has sent those very bytes, else 1 GET; those of `stands`.
         """
-        own, revision = intent.transaction_id, row["revision"]
+        own = intent.transaction_id
+        if row is None:
+            return told_otherwise_error(own, intent.doubled)
+        revision = row["revision"]
         if row["digest"] not in self._attempts.digests(own) and state.log is not None:
             uuid8 = row["uuid"][:4].hex()
             item = LogObject(state.log.incarnation, revision, uuid8, "transaction")

@@ -39,8 +39,9 @@ def tell(session: Home, intent: Intent) -> None:
     Called again, it puts the same ones under the same names.
 
     Raises:
+        ObjectExists: A copy of this process has told something else of it.
         StorageError: One could not be put.
-    Requests: 1 PUT for each table whose actions are untold.
+    Requests: 1 PUT for each table whose actions are untold; 1 GET more for each that is there.
     """
     if not intent.actions and not intent.again and not intent.app_id:
         return
@@ -52,7 +53,7 @@ def tell(session: Home, intent: Intent) -> None:
     if intent.told is None:
         base = session.base(intent.app_id)
         intent.base = intent.base or base
-        intent.told = Told(base[:2], session.clock())
+        intent.told = Told(base[:2], session.clock(), session.log)
     assert intent.base is not None
     parts = [(table, part) for table in sorted(found) for part in _in_parts(found[table])]
     folder = base_folder(session.writer_id, session.database)
@@ -60,7 +61,13 @@ def tell(session: Home, intent: Intent) -> None:
     none = pa.schema([])
     for number, (table, part) in enumerate(parts, intent.files):
         meta = footer_of(session, intent, intent.base, table, none, intent.told.clock)
-        meta = replace(meta, number=number, operation=intent.said_operation)
+        meta = replace(
+            meta,
+            number=number,
+            operation=intent.said_operation,
+            log_id=intent.told.log.log_id,
+            incarnation=intent.told.log.incarnation,
+        )
         path = actions_path(table, intent.epoch, intent.transaction_id, number)
         defines = any(action.WhichOneof("kind") == "definition" for action in part)
         before = intent.columns_of.get(table, b"") if defines else b""

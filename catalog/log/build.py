@@ -44,10 +44,12 @@ class Told(NamedTuple):
     Attributes:
         head: The newest revision that was known, and the id of its last transaction.
         clock: First and last reading.
+        log: Which log it was, as far as was known.
     """
 
     head: tuple[int, bytes]
     clock: tuple[int, int]
+    log: LogIdentity
 
 
 @dataclass(slots=True)
@@ -82,6 +84,8 @@ class Intent:
         files: How many files were written for it: the number that is free.
         named: Tables and paths of removals that footers of these files tell.
         told: Once its objects of actions were put: what they say, the same each time.
+        doubled: Key of such an object that a copy of this process has put with other content: it
+            is not sent any more; empty for none.
     """
 
     transaction_id: bytes
@@ -107,6 +111,7 @@ class Intent:
     files: int = 0
     named: Collection[tuple[str, str]] = ()
     told: Told | None = None
+    doubled: str = ""
 
     def wrote(
         self, base: tuple[int, bytes, int], files: int, named: Collection[tuple[str, str]]

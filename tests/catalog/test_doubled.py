@@ -49,12 +49,25 @@ def twins(store, *, shared, stores=None):
     return writers, begun
 
 
+@pytest.fixture
+def elsewhere(catalog, paths):
+    """A file of the value 9 of another table: what a transaction says of that table for a rebuild
+    lies in another folder."""
+    with (
+        catalog.writer("w", "db", shared=True, checkpoint_every=0) as writer,
+        writer.transaction() as tx,
+    ):
+        (path,) = tx.write("u", table(9))
+    return path
+
+
+@pytest.mark.parametrize("of_one_table", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
-def test_of_a_doubled_process_one_is_acknowledged(store, paths, shared):
+def test_of_a_doubled_process_one_is_acknowledged(store, paths, elsewhere, shared, of_one_table):
     writers, (one, other) = twins(store, shared=shared)
     one.remove(paths[0])
-    other.remove(paths[1])
-    assert one.commit().revision == 4
+    other.remove(paths[1] if of_one_table else elsewhere)
+    assert one.commit().revision == 5
     for _ in range(2):
         with pytest.raises(ProcessDoubled, match="was doubled") as caught:
             other.commit()
@@ -79,6 +92,42 @@ def test_copies_that_mean_the_same_are_both_told_so(store, paths, shared):
     assert values(store) == [1, 2, 3, 8]
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_copies_that_remove_the_same_are_both_told_so(store, paths, shared):
+    """What they say of it for a rebuild differs in its time alone."""
+    writers, both = twins(store, shared=shared)
+    for tx in both:
+        tx.remove(paths[0])
+    first = both[0].commit()
+    assert both[1].commit() == first
+    assert values(store) == [1, 2, 3]
+    assert write(writers[0], 4)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_who_told_of_it_first_alone_may_commit(store, paths, shared):
+    """One has put what it tells a rebuild, and its commit never arrived: the other commits nothing
+    that would contradict that, and the first one can go on."""
+    faulty = FaultyStore(store, ["lost request"] * 4)
+    faulty.probed = store.probed
+    writers, (one, other) = twins(store, shared=shared, stores=[store, faulty])
+    other.remove(paths[1])
+    with pytest.raises(CommitOutcomeUnknown):
+        other.commit()
+    one.remove(paths[0])
+    keys = log_keys(store)
+    for _ in range(2):
+        with pytest.raises(ProcessDoubled, match="was doubled"):
+            one.commit()
+    with pytest.raises(FencedError, match="was doubled"):
+        write(writers[0], 9)
+    assert log_keys(store) == keys
+    assert other.commit()
+    assert values(store) == [0, 2, 3]
+    with pytest.raises(ProcessDoubled):
+        one.commit()
+
+
 def test_copies_write_no_two_files_of_one_name(store, paths):
     _, (one, other) = twins(store, shared=True)
     one.write("t", table(8))
@@ -86,12 +135,12 @@ def test_copies_write_no_two_files_of_one_name(store, paths):
         other.write("t", table(9))
 
 
-def test_a_copy_that_got_no_answer_is_not_told_of_the_others_commit(store, paths):
+def test_a_copy_that_got_no_answer_is_not_told_of_the_others_commit(store, paths, elsewhere):
     """Its own put never arrived; what stands under its id is the other's."""
     faulty = FaultyStore(store, ["lost request"] * 4)
     faulty.probed = store.probed
     _, (one, other) = twins(store, shared=True, stores=[store, faulty])
-    other.remove(paths[1])
+    other.remove(elsewhere)
     with pytest.raises(CommitOutcomeUnknown):
         other.commit()
     one.remove(paths[0])
@@ -100,11 +149,11 @@ def test_a_copy_that_got_no_answer_is_not_told_of_the_others_commit(store, paths
         other.commit()
 
 
-def test_what_cant_be_compared_any_more_stays_unknown(store, paths, catalog):
+def test_what_cant_be_compared_any_more_stays_unknown(store, paths, elsewhere, catalog):
     faulty = FaultyStore(store, ["lost request"] * 4)
     faulty.probed = store.probed
     writers, (one, other) = twins(store, shared=True, stores=[store, faulty])
-    other.remove(paths[1])
+    other.remove(elsewhere)
     with pytest.raises(CommitOutcomeUnknown):
         other.commit()
     one.remove(paths[0])

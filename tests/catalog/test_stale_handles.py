@@ -87,7 +87,7 @@ def test_what_doesnt_fit_the_log_as_it_is_is_refused(counting, stale, other):
     with pytest.raises(DuplicateFile):
         twice.commit()
     spent = counting.reset()
-    assert (spent["list"], spent["put"]) == (1, 0)
+    assert (spent["list"], spent["put"]) == (1, 1), "its object of actions, which is there already"
     with pytest.raises(FileNotLive):
         stale.transaction().remove("data/none.parquet")
     assert counting.reset()["list"] == 1
