@@ -69,7 +69,9 @@ def test_a_zombie_that_no_footer_tells_of_is_never_told_of_success(told, shared,
     with remover.transaction() as tx:
         tx.remove(world.paths[0])
     world.lose_the_log()
-    actions = [info.key for info in world.store.list(f"{BASE}data/") if info.key.endswith(".actions")]
+    actions = [
+        info.key for info in world.store.list(f"{BASE}data/") if info.key.endswith(".actions")
+    ]
     assert len(actions) == 1
     if not told:
         world.store.delete(actions)
