@@ -19,7 +19,7 @@ from lakelog.store import open_store, probe
 from lakelog.testing.doubles import FakeAmbient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 
@@ -98,11 +98,13 @@ def fill(url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def weather(tmp_path_factory: pytest.TempPathFactory) -> str:
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The catalog of `fill`; only to be read."""
-    url = str(tmp_path_factory.mktemp("cli") / "catalog")
-    fill(url)
-    return url
+    folder = tmp_path_factory.mktemp("cli") / "catalog"
+    fill(str(folder))
+    before = sorted(folder.rglob("*"))
+    yield str(folder)
+    assert sorted(folder.rglob("*")) == before, "a test that writes takes `own_weather`"
 
 
 @pytest.fixture

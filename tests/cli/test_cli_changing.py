@@ -166,11 +166,11 @@ def test_the_url_of_the_environment(cli, weather, monkeypatch):
     assert cli("diff", weather, "weather", "hourly", "EWR=1,JFK=1", "now").code == 0
 
 
-def test_restore_and_changes_across_deletes_and_columns(cli, weather):
-    good = cli("diff", weather, "weather", "now", "now", "--output", "json").json["after"]
+def test_restore_and_changes_across_deletes_and_columns(cli, own_weather):
+    good = cli("diff", own_weather, "weather", "now", "now", "--output", "json").json["after"]
     where = (
         "delete",
-        weather,
+        own_weather,
         "weather",
         "hourly",
         "--writer",
@@ -179,14 +179,14 @@ def test_restore_and_changes_across_deletes_and_columns(cli, weather):
         "temp IS NOT NULL",
     )
     assert cli(*where, "--mode", "rows", "--execute").code == 0
-    columns = ("schema", weather, "weather", "hourly", "--evolve", "--rename", "temp=celsius")
+    columns = ("schema", own_weather, "weather", "hourly", "--evolve", "--rename", "temp=celsius")
     assert cli(*columns, "--execute").code == 0
-    changes = ("changes", weather, "weather", "hourly", "--since", good, "--output", "json")
+    changes = ("changes", own_weather, "weather", "hourly", "--since", good, "--output", "json")
     gone = cli(*changes).json
     assert gone
     assert {row["_change"] for row in gone} == {"delete"}
     assert all("celsius" in row and "temp" not in row for row in gone)
-    restore = ("restore", weather, "weather", "--to", good)
+    restore = ("restore", own_weather, "weather", "--to", good)
     plan = cli(*restore, "--output", "json").json
     assert plan["dry_run"]
     assert sum(change["rows_back"] for change in plan["changes"]) == len(gone)
