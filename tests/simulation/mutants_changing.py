@@ -13,7 +13,7 @@ from lakelog.catalog.format.segments import TOMBSTONES_COLUMNS
 from lakelog.catalog.log import checkpoint, definitions
 from lakelog.catalog.log.deletes import _GONE, Deletes, Tombstone
 from lakelog.catalog.read import delete_plan, hidden
-from lakelog.rebuild import carried
+from lakelog.rebuild import build
 from lakelog.rebuild import rebuild as rebuilding
 
 
@@ -100,12 +100,12 @@ def dropped_definitions() -> Any:
 
 def rebuild_drops_definitions() -> Any:
     """A rebuild leaves out what the columns of tables are."""
-    return mock.patch.object(carried, "_definition_chunks", return_value=[])
+    return mock.patch.object(build, "definition_actions", return_value=[])
 
 
 def rebuild_drops_deletes() -> Any:
     """A rebuild leaves out the deletes of the old log."""
-    return mock.patch.object(rebuilding, "carry_deletes", return_value=None)
+    return mock.patch.object(rebuilding, "place_deletes", return_value=[])
 
 
 CHANGED_UPHEAVALS: dict[str, Callable[[], Any]] = {
