@@ -324,6 +324,7 @@ def planted(name: str) -> Iterator[None]:
 # Where those were last caught that take long: looked at first. Should it not show there any more,
 # all are gone through.
 LAST_CAUGHT = {
+    "acknowledges_doubt": 22,
     "data_files_overwrite": 265,
     "dates_by_its_own_clock": 269,
     "digest_unchecked": 858,
@@ -332,10 +333,14 @@ LAST_CAUGHT = {
     "gap_is_skipped": 85,
     "gc_believes_a_listing": 3183,
     "gc_compares_exactly": 55,
+    "gc_knows_no_bitmaps": 36,
     "gc_sees_no_lost_end": 605,
     "gc_takes_live_epoch": 417,
     "gc_takes_what_is_undecided": 665,
     "guest_keeps_old_files": 140,
+    "never_lists_again": 36,
+    "no_fencing": 10,
+    "no_settling": 8,
     "one_put_proves_a_plain_store": 1325,
     "overwrites_blindly": 86,
     "prune_has_no_floor": 52,
