@@ -296,3 +296,18 @@ def room_without_end() -> Any:
     from lakelog.catalog.commit.room import Room
 
     return mock.patch.object(Room, "check", return_value=(0, 0))
+
+
+@plant("tests/catalog/test_commit_protocol.py")
+def guest_keeps_old_files() -> Any:
+    """A guest goes on under a new epoch with files of the old one."""
+    from lakelog.catalog.commit import committer
+
+    real = committer.admit
+
+    def admit(state: Any, pending: Any, results: Any, terms: Any) -> Any:
+        for intent in pending:
+            intent.epoch = terms.guest_epoch or intent.epoch
+        return real(state, pending, results, terms)
+
+    return mock.patch.object(committer, "admit", admit)

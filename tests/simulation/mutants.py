@@ -98,18 +98,6 @@ def acknowledges_doubt() -> Any:
     return mock.patch.object(Publisher, "_exclusive", put)
 
 
-def guest_keeps_old_files() -> Any:
-    """A guest goes on under a new epoch with files of the old one."""
-    real = committer.admit
-
-    def admit(state: Any, pending: Any, results: Any, terms: Any) -> Any:
-        for intent in pending:
-            intent.epoch = terms.guest_epoch or intent.epoch
-        return real(state, pending, results, terms)
-
-    return mock.patch.object(committer, "admit", admit)
-
-
 def epoch_not_bumped() -> Any:
     """An owner opens with the highest epoch seen."""
     real = Committer.__init__
@@ -287,7 +275,6 @@ MUTANTS: dict[str, Patch] = {
         dates_by_its_own_clock,
         fences_by_what_is_left,
         acknowledges_doubt,
-        guest_keeps_old_files,
         epoch_not_bumped,
         gap_is_skipped,
         prune_has_no_floor,
@@ -337,7 +324,6 @@ LAST_CAUGHT = {
     "gc_sees_no_lost_end": 605,
     "gc_takes_live_epoch": 417,
     "gc_takes_what_is_undecided": 665,
-    "guest_keeps_old_files": 140,
     "never_lists_again": 36,
     "no_fencing": 10,
     "no_settling": 8,
