@@ -30,11 +30,13 @@ class _Found(NamedTuple):
         item: As its action.
         at: The revision of the new log that is its own.
         moment: When.
+        is_of_own_add: Whether it is said of a file that its own transaction adds: by going back.
     """
 
     item: wire.RowDeletes
     at: int
     moment: Moment
+    is_of_own_add: bool
 
 
 class RowsPlaced:
@@ -51,10 +53,14 @@ class RowsPlaced:
         for at, transaction in enumerate(self._moments.ordered):
             for item in of_kind(transaction.actions, "row_deletes"):
                 moment = self._moments.of_transaction(transaction)
-                by_file.setdefault((item.table, item.path), []).append(_Found(item, at, moment))
+                name = item.table, item.path
+                lives = self._moments.result.lives.get(name, ())
+                begins = any(start == at for start, _ in lives)
+                found = _Found(item, at, moment, begins and not item.covers_below)
+                by_file.setdefault(name, []).append(found)
         done: set[tuple[str, str, int]] = set()
-        for name, found in by_file.items():
-            done |= self._place(name, found)
+        for name, some in by_file.items():
+            done |= self._place(name, some)
         for item in self._of_log():
             if (item.path, item.object, item.offset) not in done:
                 self._placed.rest.append(_action(item))
@@ -71,12 +77,14 @@ class RowsPlaced:
         for start, end in lives:
             placed: list[_Found] = []
             for one in found:
-                if not start < one.at or (end is not None and one.at >= end):
+                is_within = start == one.at if one.is_of_own_add else start < one.at
+                if not is_within or (end is not None and one.at >= end):
                     continue
                 if self._is_of(name, start, one, is_last=end is None):
                     item = wire.RowDeletes()
                     item.CopyFrom(one.item)
-                    item.covers_below = one.at if _covers_all(one, placed) else 0
+                    is_whole = not one.is_of_own_add and _covers_all(one, placed)
+                    item.covers_below = one.at if is_whole else 0
                     self._placed.at[one.at].append(_action(item))
                     placed.append(one)
                     if end is None:
@@ -90,6 +98,8 @@ class RowsPlaced:
             return False
         if is_last and self._moments.of_live(name) != begun:
             return False  # the log knows of a later life, that objects don't tell of
+        if one.is_of_own_add:
+            return True
         own = parse_data_file(name[1])
         if own is not None and own.transaction_id == self._id_of(start):
             return True

@@ -10,11 +10,14 @@ import os
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from data_side import Lake, Rows, committed, copied, rebuilt, seen
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
+from lakelog.store.memory import MemoryStore
+from lakelog.testing.doubles import FakeAmbient
 
 EXAMPLES = os.environ.get("LAKELOG_EXAMPLES")
 LOG = ("w/db/transactions/", "w/db/segments/")
@@ -104,3 +107,30 @@ def test_known_histories(seed) -> None:
         keys = [key for key in keys if chance.random() < 0.5]
     store.delete(keys)
     compare(lake, rebuilt(store, lake.fake, set(places)), head, seen(Catalog(store)))
+
+
+def test_rows_that_going_back_deletes_are_deleted_at_its_revision_after_a_rebuild() -> None:
+    """The file is added and its rows are deleted in one transaction, and went since."""
+    store, fake = MemoryStore("going-back"), FakeAmbient()
+    catalog = Catalog(store, ambient=fake.ambient)
+    with catalog.writer("w", "db") as writer:
+        for change in (
+            lambda tx: tx.write("t", pa.table({"n": list(range(9))})),
+            lambda tx: tx.delete("t", "n = 8", mode="predicate"),
+            lambda tx: tx.rewrite("t", live(catalog)),
+        ):
+            with writer.transaction() as tx:
+                change(tx)
+    catalog.restore("db", to={"w": 1}, execute=True)
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.rewrite("t", live(catalog))
+    places = committed(catalog)
+    before = {one: seen(catalog, {"w": revision}) for one, revision in places.items()}
+    rebuilt(store, fake, set(places))
+    after = Catalog(store)
+    now = committed(after)
+    assert {one: seen(after, {"w": now[one]}) for one in before} == before
+
+
+def live(catalog: Catalog) -> list[str]:
+    return catalog.snapshot("db").files("t")["path"].to_pylist()
