@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ...errors import FencedError
-from ..format.actions_object import encode_actions
+from ...errors import FencedError, ObjectExists
+from ..format.actions_object import decode_actions, encode_actions
 from ..format.names import actions_path, base_folder
 from ..log.build import Told
 from ..log.untold import untold
@@ -40,8 +40,9 @@ def tell(session: Home, intent: Intent) -> None:
 
     Raises:
         ObjectExists: A copy of this process has told something else of it.
+        CorruptObject: One is damaged, or was read so. Nothing was committed.
         StorageError: One could not be put.
-    Requests: 1 PUT for each table whose actions are untold; 1 GET more for each that is there.
+    Requests: 1 PUT for each table whose actions are untold; 1 or 2 GET more for each that is there.
     """
     if not intent.actions and not intent.again and not intent.app_id:
         return
@@ -57,7 +58,7 @@ def tell(session: Home, intent: Intent) -> None:
     assert intent.base is not None
     parts = [(table, part) for table in sorted(found) for part in _in_parts(found[table])]
     folder = base_folder(session.writer_id, session.database)
-    uploads = Uploads(partial(put_data, session), in_background=session.in_background)
+    uploads = Uploads(partial(_put, session), in_background=session.in_background)
     none = pa.schema([])
     for number, (table, part) in enumerate(parts, intent.files):
         meta = footer_of(session, intent, intent.base, table, none, intent.told.clock)
@@ -73,6 +74,23 @@ def tell(session: Home, intent: Intent) -> None:
         before = intent.columns_of.get(table, b"") if defines else b""
         uploads.add(folder + path, encode_actions(meta, part, len(parts), intent.told.head, before))
     uploads.wait()
+
+
+def _put(session: Home, key: str, body: bytes) -> None:
+    """Put an object. That another one is there is believed of what is sound: what was damaged on
+    its way tells of no copy of this process.
+
+    Raises:
+        ObjectExists: Another one is there.
+        CorruptObject: What is there is damaged, or what was read of it.
+    """
+    try:
+        put_data(session, key, body)
+    except ObjectExists:
+        found = session.store.get(key)
+        if found != body:
+            decode_actions(found, key)
+            raise
 
 
 def _may_be_committed(session: Home, intent: Intent) -> bool:

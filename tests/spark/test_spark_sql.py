@@ -58,7 +58,7 @@ def test_what_there_is(spark, lake):
     assert spark.catalog.tableExists("lake.weather.hourly")
     assert not spark.catalog.tableExists("lake.weather.nothing")
     spark.sql("USE lake.weather")
-    assert spark.table("hourly").count() == 6
+    assert spark.table("sites").count() == 6  # no view of this session has that name
 
 
 def test_points_in_time(spark, lake):
