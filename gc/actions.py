@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 256
 _NEEDED: Final = "needed: only this object says, below data/, what the log says of a table"
+_UNREADABLE: Final = "damaged: what it says, and whether that is needed, can't be told"
 
 
 def of_retained(
@@ -72,7 +73,9 @@ def keep_needed(
     kept = dict(verdicts)
     forgetting: dict[str, set[str]] = {}  # tables that the others of them forget, by key
     for key, message in _messages(context, asked):
-        if _is_needed(message, state, there):
+        if message is None:
+            kept[key] = Verdict(False, _UNREADABLE)
+        elif _is_needed(message, state, there):
             kept[key] = Verdict(False, _NEEDED)
         else:
             forgetting[key] = _forgotten(message)
@@ -91,16 +94,17 @@ def keep_needed(
 
 def _messages(
     context: MaintenanceContext, keys: Sequence[str]
-) -> Iterable[tuple[str, wire.ActionsObject]]:
-    """What the objects say that can be read; of a damaged one nobody can learn anything."""
+) -> Iterable[tuple[str, wire.ActionsObject | None]]:
+    """What the objects say that are there; None of one that is damaged, or was read so."""
     for low in range(0, len(keys), _AT_ONCE):
         some = keys[low : low + _AT_ONCE]
         for key, body in zip(some, context.store.get_many(some), strict=True):
-            try:
-                if body is not None:
-                    yield key, decode_actions(body, key)[1]
-            except CorruptObject:
+            if body is None:
                 continue
+            try:
+                yield key, decode_actions(body, key)[1]
+            except CorruptObject:
+                yield key, None
 
 
 def _is_needed(message: wire.ActionsObject, state: State, there: Collection[str]) -> bool:

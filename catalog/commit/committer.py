@@ -89,9 +89,9 @@ class Committer:
         self.identity = state.log or LogIdentity(ambient.new_id(), 1)
         self.slot_seed = ambient.new_id()
         self.epoch = max(1, state.epoch) if guest else state.epoch + 1
-        self._attempts = Attempts()
-        self._publisher = Publisher(log, self._attempts, ambient, exclusive=exclusive)
-        self._standing = Standing(log, self._attempts, clocks, in_background=ambient.in_background)
+        self.attempts = Attempts()
+        self._publisher = Publisher(log, self.attempts, ambient, exclusive=exclusive)
+        self._standing = Standing(log, self.attempts, clocks, in_background=ambient.in_background)
         self._ambient = ambient
         self._clocks = clocks
         self._listings = 0  # how often the log was looked at
@@ -222,7 +222,7 @@ class Committer:
             self._commit(list(intents), results)
         except LakelogError as error:
             for intent in intents:
-                sent = self._attempts.in_doubt(intent.transaction_id)
+                sent = self.attempts.in_doubt(intent.transaction_id)
                 own = outcome_of(error, intent.transaction_id, sent.key if sent else None)
                 results.setdefault(intent.transaction_id, own)
         return [results[intent.transaction_id] for intent in intents]
@@ -230,7 +230,7 @@ class Committer:
     def _commit(self, pending: list[Intent], results: Results) -> None:
         listings = self._listings
         self.catch_up()
-        if self._attempts.claim([one.transaction_id for one in pending if one.doubled]):
+        if self.attempts.claim([one.transaction_id for one in pending if one.doubled]):
             self.absorb()  # the copy may have committed it
         for race in range(_RACES):
             self._settle(pending, results)
@@ -247,7 +247,7 @@ class Committer:
             attempt = None
             if not self._publisher.exclusive:  # the first put of it may land yet, under its name
                 ids = [intent.transaction_id for intent in admitted]
-                attempt = self._attempts.unanswered(ids, self.state.digest)
+                attempt = self.attempts.unanswered(ids, self.state.digest)
             attempt = attempt or self._compose(admitted)
             if self._send(attempt, admitted, results):
                 continue
@@ -264,24 +264,24 @@ class Committer:
 
     def _settle(self, pending: Sequence[Intent], results: Results) -> None:
         """Intents that an earlier attempt has committed after all."""
-        if not any(intent.transaction_id in self._attempts.own for intent in pending):
+        if not any(intent.transaction_id in self.attempts.own for intent in pending):
             return
         history = self.state.history
         found = history.of_transactions({intent.transaction_id for intent in pending})
         for intent in pending:
             transaction_id = intent.transaction_id
-            row, sent = found.get(transaction_id), self._attempts.in_doubt(transaction_id)
+            row, sent = found.get(transaction_id), self.attempts.in_doubt(transaction_id)
             if row is not None or (sent is None and intent.doubled):
                 self._found(intent, row, results)
             elif sent is None:
                 continue
             elif history.holds(sent.item.revision):
-                self._attempts.lost([transaction_id])  # another one stands there
+                self.attempts.lost([transaction_id])  # another one stands there
             elif (
                 sent.item.revision <= self.state.revision
-                or self._attempts.fate(transaction_id) is Fate.PRUNED
+                or self.attempts.fate(transaction_id) is Fate.PRUNED
             ):
-                self._attempts.pruned(transaction_id)
+                self.attempts.pruned(transaction_id)
                 results[transaction_id] = pruned_in_doubt_error(sent.key, transaction_id)
 
     def _found(self, intent: Intent, row: Row | None, results: Results) -> None:
@@ -340,7 +340,7 @@ class Committer:
                 self._told_head = self.state.revision if is_told(self.state) else None
                 row = transaction_row(attempt.decoded)
                 for own in attempt.ids:
-                    self._attempts.stands(own)
+                    self.attempts.stands(own)
                 for intent in intents:
                     if intent.transaction_id in attempt.ids:
                         results[intent.transaction_id] = self._standing.stands(
@@ -395,6 +395,6 @@ class Committer:
                 fresh,
                 before,
                 epoch=self.epoch,
-                own=self._attempts.own,
-                committed=self._attempts.has_stood,
+                own=self.attempts.own,
+                committed=self.attempts.has_stood,
             )

@@ -289,9 +289,9 @@ class Session:
             tell(self, intent)
         except ObjectExists as error:
             intent.doubled = error.key or self.writer_id
-        for look in intent.last_looks:
-            look()
-        intent.last_looks.clear()  # once it was sent it may stand
+        if not self._committer.attempts.may_stand(intent.transaction_id):
+            for look in intent.last_looks:
+                look()
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:

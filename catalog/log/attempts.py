@@ -91,6 +91,10 @@ class Attempts:
         """Where a transaction is."""
         return self._fates.get(transaction_id, (Fate.WAITING, None))[0]
 
+    def may_stand(self, transaction_id: bytes) -> bool:
+        """Whether a transaction is in the log, as far as anybody knows, or in doubt."""
+        return self.fate(transaction_id) not in (Fate.WAITING, Fate.LOST)
+
     def digests(self, transaction_id: bytes) -> frozenset[bytes]:
         """Of all objects that were ever sent with a transaction in them."""
         return self._digests.get(transaction_id, frozenset())

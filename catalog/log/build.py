@@ -73,7 +73,7 @@ class Intent:
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
         hidden: Those of them of whose files rows were deleted, and not written anew.
-        last_looks: What is looked at right before it is sent for the first time; they raise.
+        last_looks: What is looked at right before it is sent, unless it may stand; they raise.
         again: Files of an earlier state that are added once more, after all actions.
         last: Actions that come after these: rows of them that are deleted.
         counted: By table and path the revision at which all rows of a file were found deleted that

@@ -84,6 +84,20 @@ def test_what_forgets_a_table_stays_until_nothing_of_it_is_left(lake) -> None:
     assert planned(gc(lake)[0]) == {forget}
 
 
+def test_one_that_cant_be_read_stays(lake) -> None:
+    """Nobody knows what it says; perhaps it was only damaged on its way."""
+    with lake.writer() as writer:
+        lake.commit(writer, 1)
+        over = done(lake, writer, lambda tx: tx.evolve("hourly", add={"a": pa.int64()}))
+        done(lake, writer, lambda tx: tx.evolve("hourly", rename={"a": "b"}))
+    forget_history(lake)
+    body = lake.store.get(BASE + over)
+    lake.store.put(BASE + over, body[:-1])
+    assert not gc(lake)[0].actions
+    lake.store.put(BASE + over, body)
+    assert planned(gc(lake)[0]) == {over}
+
+
 def test_an_attempt_that_failed_leaves_nothing_for_long(lake) -> None:
     from lakelog.catalog.commit.telling import tell
 

@@ -4,6 +4,7 @@ what happens to logs that are rebuilt, set back or rewritten."""
 from __future__ import annotations
 
 import shutil
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from cut_cases import checkpoint, delete, do, left, rows, write
 from lakelog import open_catalog
 from lakelog.catalog.read.health import examine_log
 from lakelog.errors import (
+    ClockError,
     InvalidPredicate,
     InvalidToken,
     OperationConflict,
@@ -221,6 +223,23 @@ def test_a_delete_while_rows_are_written_anew_is_a_conflict(lake, how) -> None:
         assert rows(lake) == left("a2", "b2")
         with writer.transaction() as tx:
             tx.rewrite("t", paths)
+    assert rows(lake) == left("a2", "b2")
+
+
+def test_a_commit_that_was_not_sent_is_looked_at_again(lake) -> None:
+    """It failed right before its put; rows of the files are deleted before it is tried again."""
+    paths = lake.snapshot("db").files("t", writer="b")["path"].to_pylist()
+    with lake.writer("b", "db") as writer:
+        tx = writer.transaction()
+        tx.rewrite("t", paths)
+        committer = writer._session._committer
+        fails = mock.patch.object(committer, "_compose", side_effect=ClockError("far ahead"))
+        with fails, pytest.raises(ClockError):
+            tx.commit()
+        delete(lake, "n = 2")
+        with pytest.raises(OperationConflict, match="a/db has deleted rows"):
+            tx.commit()
+        tx.discard()
     assert rows(lake) == left("a2", "b2")
 
 
