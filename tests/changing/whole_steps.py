@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from lakelog.errors import InvalidPredicate, UsageError
+from lakelog.errors import InvalidPredicate, SnapshotPruned, UsageError
 from whole_model import BASE, DATABASE, TABLES, WRITERS, Model, Table
 
 
@@ -80,14 +80,45 @@ class Steps(Model):
             (w, p): replace(f, gone=f.gone | {i for i in f.ids if met(i)}) if w == writer else f
             for (w, p), f in table.files.items()
         }
-        before = self.shown(table, writer)
+        before = self.not_deleted(table, writer)
         table = self.tables[name] = replace(table, files=files)
         shown = self.shown(table, writer)
         if done.rows is not None and not table.key:
-            assert done.rows == (before - shown).total(), (done, before - shown)
+            assert done.rows == before - self.not_deleted(table, writer), done
         if table.key:
             assert not done.files_removed
         self.settle(name, writer, shown + Counter(data["id"].to_pylist() if data else []))
+
+    def delete_of_cut(self) -> None:
+        """Rows of the files of all writers, as they were at some point."""
+        if not self.points:
+            return
+        token, then = self.rng.choice([self.points[-1], self.rng.choice(self.points)])
+        name = self.forced[0] if self.forced else self.rng.choice(TABLES)
+        if name not in then:
+            return
+        where, met = self.predicate(then[name])
+        self.say("delete of cut", name, where, token)
+        try:
+            cut = token if self.rng.random() < 0.5 else self.catalog.snapshot(DATABASE, token)
+            self.do(self.rng.choice(WRITERS), lambda tx: tx.delete(name, where, cut=cut))
+        except SnapshotPruned:
+            return
+        except InvalidPredicate as error:
+            self.refused(error, by_key=False)
+            return
+        self.counts["deleted of cut"] += 1
+        if name not in self.tables:
+            return
+        held = {(key, file.revision) for key, file in then[name].files.items()}
+        table = self.tables[name]
+        files = {
+            key: replace(f, by_name=f.by_name | {i for i in f.ids if met(i)})
+            if (key, f.revision) in held else f
+            for key, f in table.files.items()
+        }  # fmt: skip
+        self.tables[name] = replace(table, files=files)
+        self.learn()
 
     def remove(self) -> None:
         name, table, writer = self.pick()
@@ -162,12 +193,12 @@ class Steps(Model):
         def met(one: int) -> bool:
             return tuple(self.value(one, c) for c in columns) in last
 
-        before = self.shown(table, writer)
+        before = self.not_deleted(table, writer)
         files = {
             (w, p): replace(f, gone=f.gone | {i for i in f.ids if met(i)}) if w == writer else f
             for (w, p), f in table.files.items()
         }
         table = self.tables[name] = replace(table, files=files)
         shown = self.shown(table, writer)
-        assert done.replaced == (before - shown).total(), (done, before - shown)
+        assert done.replaced == before - self.not_deleted(table, writer), done
         self.settle(name, writer, shown + new)

@@ -301,25 +301,3 @@ def test_rows_are_counted_as_they_are_read(lake) -> None:
     assert snapshot.dataset("t").count_rows() == 6
     assert snapshot.dataset("t", writer="b").count_rows() == 3
     assert snapshot.to_duckdb().sql("select count(*), max(n) from t").fetchall() == [(6, 4)]
-
-
-def test_changes_are_not_told_where_others_deleted_rows(lake) -> None:
-    since = lake.snapshot("db").token
-    delete(lake, "n = 2", lake.snapshot("db", {"b": 0}))
-    with pytest.raises(UsageError, match="row by row"):
-        lake.changes("db", "t", since=since)
-    after = lake.snapshot("db").token
-    write(lake, "b", [7])
-    with pytest.raises(UsageError, match="a/db has deleted rows of other writers' files"):
-        lake.changes("db", "t", since={"a": 1, "b": 0}, until=None)
-    assert after
-
-
-def test_files_do_not_come_back_with_rows_that_others_deleted(lake) -> None:
-    delete(lake, "n = 2")
-    good = lake.snapshot("db").token
-    paths = lake.snapshot("db").files("t", writer="b")["path"].to_pylist()
-    do(lake, "b", lambda tx: tx.remove(paths[0]))
-    with pytest.raises(UsageError, match="a has deleted rows of other writers' files"):
-        lake.restore("db", to=good, writers=["b"], execute=True)
-    assert rows(lake) == ["a1", "a3", "a4"]
