@@ -10,15 +10,51 @@ from typing import TYPE_CHECKING
 
 from ...errors import LakelogError, OperationConflict, PlanOutdated
 from ..format.names import is_id
+from ..log.replaced import replaced_since
 from ..parallel import parallel
 from ..read.log_reader import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..log.deletes import Tombstone
     from ..log.state import State
     from .session import Session
+
+
+def refuse_replaced(
+    session: Session, states: Sequence[State], table: str, touched: Mapping[str, Sequence[str]]
+) -> None:
+    """Look again: refuse to delete rows of the files of a cut, if rows of these stand in other
+    files since, or if they were added again: the delete would not hold of them.
+
+    Args:
+        states: Of the cut.
+        touched: By writer paths of the files that may hold such rows.
+    Raises:
+        OperationConflict: It is so.
+        LakelogError: A log can't be read.
+    Requests: 1 LIST for each of these writers, and 1 GET for each new transaction.
+    """
+    named = [state for state in states if state.writer in touched]
+
+    def newest(state: State) -> State:
+        log = LogReader(session.store, state.writer, session.database, session._ambient)
+        return log.advance(state)
+
+    for before, after in zip(named, parallel(newest, named), strict=True):
+        row = replaced_since(before, after, table, touched[before.writer])
+        if row is not None:
+            raise OperationConflict(
+                f"Rows of table {table!r} were to be deleted of the files that {before.writer}/"
+                f"{before.database} had at revision {before.revision}, and its revision "
+                f"{row['revision']} ({row['operation']}) has put others in their place since",
+                key=table,
+                table=table,
+                revision=row["revision"],
+                operation=row["operation"],
+                hint="Nothing was committed. Delete the rows of a new cut: catalog.snapshot(...)",
+            )
 
 
 class OtherLogs:

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 from lakelog import open_catalog
 from lakelog.catalog.format.cut import Cut, parse_token
-from lakelog.errors import InvalidPredicate, TableNotFound
+from lakelog.errors import InvalidPredicate, OperationConflict, TableNotFound
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 if TYPE_CHECKING:
@@ -214,6 +214,11 @@ class Model:
         try:
             self.do(name, lambda tx: tx.delete("t", text, cut=cut))
         except (InvalidPredicate, TableNotFound):
+            return
+        except OperationConflict:
+            gone = [self.files[one].get(path) != file for one in counts
+                    for path, file in point.files[one].items()]  # fmt: skip
+            assert any(gone), self.told
             return
         self.told[-1] += f" {text} of {counts}"
         files = [file for one in counts for file in point.files[one].values()]

@@ -161,6 +161,14 @@ def a_restore_knows_nothing_of_others() -> Any:
     return mock.patch.object(restored_rows, "hidden_files", alone)
 
 
+@plant(f"{TESTS}::test_files_that_were_replaced_since_the_cut_are_told")
+def nobody_looks_whether_files_of_a_cut_were_replaced() -> Any:
+    """A delete holds of none of the rows that it was to delete, and says nothing."""
+    from lakelog.catalog.commit import deleting
+
+    return mock.patch.object(deleting, "refuse_replaced", return_value=None)
+
+
 @plant(f"{BACK}::test_a_delete_by_others_since_the_plan_stops_it")
 def a_restore_overruns_the_deletes_of_others() -> Any:
     """What another writer deletes between the plan and the commit is read again."""
