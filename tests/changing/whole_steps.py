@@ -103,10 +103,11 @@ class Steps(Model):
         if name not in then:
             return
         where, met = self.predicate(then[name])
-        self.say("delete of cut", name, where, token)
+        teller = self.rng.choice(WRITERS)
+        self.say("delete of cut", name, teller, where, token)
         try:
             cut = token if self.rng.random() < 0.5 else self.catalog.snapshot(DATABASE, token)
-            self.do(self.rng.choice(WRITERS), lambda tx: tx.delete(name, where, cut=cut))
+            self.do(teller, lambda tx: tx.delete(name, where, cut=cut))
         except SnapshotPruned:
             return
         except OperationConflict as error:
@@ -124,11 +125,13 @@ class Steps(Model):
             return
         held = {(key, file.revision) for key, file in then[name].files.items()}
         table = self.tables[name]
-        files = {
-            key: replace(f, by_name=f.by_name | {i for i in f.ids if met(i)})
-            if (key, f.revision) in held else f
-            for key, f in table.files.items()
-        }  # fmt: skip
+        files = dict(table.files)
+        for key, file in table.files.items():
+            if (key, file.revision) in held:
+                goes = frozenset(i for i in file.ids if met(i))
+                own = key[0] == teller  # it knows what it has said itself
+                how = {"gone": file.gone | goes} if own else {"by_name": file.by_name | goes}
+                files[key] = replace(file, **how)
         self.tables[name] = replace(table, files=files)
         self.learn()
 
