@@ -102,7 +102,7 @@ def between(
     """
     before, state = states
     known = Known(store, states, (since, after.scopes), table)
-    told = _told(states, since, after.scopes, table)
+    told = known.told()
     steps = steps_between(store, ambient, known, told)
     first = before.definitions.of(table)
     others = [entry.definition for entry in steps.definitions]
@@ -112,24 +112,6 @@ def between(
         shown_by = [item.schema for item in after.file_schemas(table, state.writer)]
     columns = told_by(last, [*others, *([] if first is None else [first])], shown_by)
     return Between(before, state, steps, columns, told)
-
-
-def _told(
-    states: tuple[State, State], since: Scopes, until: Scopes, table: str
-) -> list[Told]:
-    """The tombstones that name a log and were told between the two cuts, each with its place among
-    the commits: its own log's where that told it; of others the last of which it holds, for they
-    have no order among each other but that they have seen it."""
-    before, after = states
-    known = {state.writer: state.revision for state in since.states}
-    found = []
-    for holding in until.of(after, table):
-        revision = holding.tombstone.revision
-        if holding.tombstone.logs and revision > known.get(holding.teller, -1):
-            own = holding.teller == after.writer
-            at = revision if own else min(max(holding.below - 1, before.revision), after.revision)
-            found.append(Told(holding, revision, at))
-    return found
 
 
 def steps_between(store: Store, ambient: Ambient, known: Known, told: Sequence[Told]) -> Steps:
@@ -210,6 +192,7 @@ class Known:
         self.before, self.after = states
         self.table = table
         self._store = store
+        self._scopes = scopes
         self._holding = scopes[0].of(self.before, table)
         self._met: dict[Holding, Collection[str]] = {}
         self._spared: dict[Tombstone, Collection[str]] = {}
@@ -218,8 +201,29 @@ class Known:
     @property
     def marks(self) -> Marks:
         """The same, as the resolver takes it."""
-        standing = [each for each in self._holding if each.tombstone.logs]
+        standing = [each for each in self._named() if not self._is_new(each)]
         return Marks(self._views(), self._met_by, self._spared_by, standing, self._hides)
+
+    def told(self) -> list[Told]:
+        """The tombstones that name the log and were told between the two cuts, each with its place
+        among the commits: its own log's where that told it; of others the last of which it holds,
+        for they have no order among each other but that they have seen it."""
+        found = []
+        for holding in filter(self._is_new, self._named()):
+            revision = holding.tombstone.revision
+            at = min(max(holding.below - 1, self.before.revision), self.after.revision)
+            own = holding.teller == self.after.writer
+            found.append(Told(holding, revision, revision if own else at))
+        return found
+
+    def _named(self) -> list[Holding]:
+        """Those of the later cut that name the log."""
+        return [each for each in self._scopes[1].of(self.after, self.table) if each.tombstone.logs]
+
+    def _is_new(self, holding: Holding) -> bool:
+        """Whether the earlier cut doesn't have it."""
+        known = {state.writer: state.revision for state in self._scopes[0].states}
+        return holding.tombstone.revision > known.get(holding.teller, -1)
 
     @cached_property
     def _facts(self) -> tuple[TableFacts, TableFacts]:

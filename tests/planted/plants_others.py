@@ -199,9 +199,9 @@ def one_who_is_taken_back_gets_rows_that_others_deleted() -> Any:
 @plant(f"{TOLD}::test_rows_that_others_deleted_are_told_with_their_commit")
 def changes_know_nothing_of_others() -> Any:
     """Rows that another writer deleted are no changes."""
-    from lakelog.catalog.read import commits_between
+    from lakelog.catalog.read.commits_between import Known
 
-    return mock.patch.object(commits_between, "_told", return_value=[])
+    return mock.patch.object(Known, "told", return_value=[])
 
 
 @plant(f"{TOLD}::test_files_that_came_under_a_delete_come_without_its_rows")
