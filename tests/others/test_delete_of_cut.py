@@ -235,7 +235,7 @@ def test_files_that_were_replaced_since_the_cut_are_told(lake, how, name) -> Non
     if how == "rewrite":
         do(lake, name, lambda tx: tx.rewrite("t", [path]))
     elif how == "overwrite":
-        do(lake, name, lambda tx: tx.overwrite("t", pa.table({"w": [name], "n": [6]}), "n = 5"))
+        do(lake, name, lambda tx: tx.overwrite("t", pa.table({"w": [name], "n": [5]}), "n = 5"))
     elif how == "by hand":
         data = pa.table({"w": [name] * 2, "n": [2, 5]})
         do(lake, name, lambda tx: [tx.remove(path), tx.write("t", data)])
