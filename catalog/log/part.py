@@ -79,16 +79,21 @@ class Part:
         self.dead = np.zeros(self.run.rows, np.bool_) if self.dead is None else self.dead.copy()
         self.dead[rows] = True
 
-    def take_out(self, table: str, paths: pa.Array) -> pa.Array:
-        """Files that are live, of those that are named, are no longer; their paths."""
+    def among(self, table: str, paths: pa.Array) -> np.ndarray:
+        """Rows of the live files of a table that are named."""
         start, end = self.run.ranges.get(table, (0, 0))
-        there = self.run.core.column("path").slice(start, end - start).combine_chunks()
+        there = self.run.core.column("path").slice(start, end - start)
         found = numbers(pc.is_in(there, paths)).astype(np.bool_)
         if self.dead is not None:
             found &= ~self.dead[start:end]
-        if found.any():
-            self.kill(start + np.flatnonzero(found))
-        return there.filter(array(found))
+        return start + np.flatnonzero(found)
+
+    def take_out(self, table: str, paths: pa.Array) -> pa.ChunkedArray:
+        """The live files that are named are live no longer; their paths."""
+        rows = self.among(table, paths)
+        if len(rows):
+            self.kill(rows)
+        return self.run.core.column("path").take(array(rows))
 
 
 def batch_parts(pieces: Iterable[Piece]) -> Iterator[tuple[Part | CorruptError, Piece]]:

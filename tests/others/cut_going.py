@@ -30,6 +30,9 @@ class Going(Model):
         super().rebuild(name)
         self.lives[name] = self.counts[name]
 
+    def had_files(self, name: str) -> bool:
+        return any(point.files.get(name) for point in self.points.values())
+
     def is_known(self, counts: dict[str, int]) -> bool:
         """Whether a cut is of the logs as they are numbered now."""
         return all(at >= self.lives.get(name, 0) for name, at in counts.items())
@@ -53,6 +56,8 @@ class Going(Model):
         files = {one: (then if one in some else now).files.get(one, {}) for one in now.counts}
         back, left = self.left(Point(counts, files, self.columns)), self.left(now)
         writers = None if some == self.counts.keys() == then.counts.keys() else sorted(some)
+        if not any(self.had_files(one) for one in some):
+            return  # none of them knows the table
         plan = self.catalog.restore("db", "t", to=token, writers=writers)
         done = self.catalog.restore("db", "t", to=token, writers=writers, execute=plan)
         for change in done.changes:
