@@ -65,7 +65,8 @@ class Changing(ABC):
             table: The only one to go back; None: all.
             to: As `as_of` of `snapshot`, and not None.
             writers: The only ones to go back. Of one that the cut doesn't have all files are taken
-                out. None: all; then a token or mapping must name each writer that there is now.
+                out. Others stay as they are: their files, and what they have deleted of those of
+                all. None: all; then a token or mapping must name each writer that there is now.
             execute: Do it; or only as this plan, which was looked at before, says.
         Returns:
             The plan; where it was executed, with the commits.
@@ -85,14 +86,21 @@ class Changing(ABC):
         Requests: those of two snapshots, and of opening each writer as a guest; 1 HEAD for each
             file that is added again (of more than 1,000 of one log 1 LIST of all its data files),
             1 GET for each piece of a checkpoint that tells of them; 1 PUT, 1 LIST and 1 HEAD for
-            each, and where its files were removed long ago 1 PUT and 1 LIST more. Where rows were
+            each, and where its files were removed long ago 1 PUT and 1 LIST more; before each 1
+            LIST, and 1 for each other log and 1 GET for each new transaction of it. Where rows were
             deleted, then or since: 1 GET for each object that says which, 1 or more for each file
             of which a predicate says it, and 1 PUT for 4,096 files of which rows are deleted.
         """
-        from .commit.plan_change import plan_restore, refuse_unknown_table, refuse_unnamed
+        from .commit.plan_change import (
+            left_deleted,
+            plan_restore,
+            refuse_unknown_table,
+            refuse_unnamed,
+        )
         from .commit.restored_columns import refuse_two_keys
         from .commit.restored_order import refuse_turned_order
-        from .log.named_logs import refuse_going_back
+        from .commit.restored_rows import Cuts
+        from .read.scopes import Scopes
 
         database, names = _checked(database, writers)
         table = None if table is None else _checked_table(table)
@@ -100,24 +108,25 @@ class Changing(ABC):
             raise UsageError(
                 "There is no point in time to go back to", hint="Give one: to=, as `as_of` has it"
             )
-        heads = self._heads(database, names)
+        everyone = self._heads(database, None)
+        heads = everyone if names is None else self._picked(everyone, database, names)
         cut = self._earlier(database, to, names, whole=names is None)
         token = _cut_of(database, cut)
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut
             refuse_unnamed(heads, token, names)
         back_to = {state.writer: state for state in cut}
+        others = [] if names is None else [s for s in everyone if s.writer not in names]
+        cuts = Cuts(Scopes(everyone), Scopes([*cut, *others]))
         prepared = [
-            plan_restore(self.wide, head, back_to.get(head.writer), table) for head in heads
+            plan_restore(self.wide, head, back_to.get(head.writer), cuts, table) for head in heads
         ]
-        everyone = heads if names is None else self._heads(database, None)
         refuse_two_keys({each.head.writer: each.definitions for each in prepared}, everyone)
         refuse_turned_order(prepared, everyone)
         if table is not None:
             refuse_unknown_table(prepared, table)
-        again = {each.head.writer: each.tables_again for each in prepared}
-        refuse_going_back(everyone, cut, again, table)
         gone = [head.writer for head in heads if head.writer not in back_to]
         notes = [f"Writer {name!r} has nothing in the cut: all its files go" for name in gone]
+        notes += left_deleted(prepared, others, table)
         plan = self._plan("restore", database, table, prepared, to=token.token, notes=notes)
         return self._executed(plan, prepared, execute)
 
@@ -218,7 +227,9 @@ class Changing(ABC):
             `_change` (insert or delete), `_writer`, `_revision` and `_committed_at` of the commit
             (null where it isn't known: of rows of a table with a key whose files stay); then the
             columns of the table at `until`, and behind them those that only rows have which came or
-            went. By writer, then by revision; of one commit deletes first.
+            went. By the writer whose files they are, then by revision; of one commit deletes first.
+            Rows that another writer has deleted are told by that commit, behind the last revision
+            of which its delete holds.
         Raises:
             TableNotFound: Neither cut knows the table.
             UsageError: The cuts don't follow each other, or are of two lives of a log.
@@ -228,7 +239,8 @@ class Changing(ABC):
             ObjectNotFound (while reading): A file is gone, or what says which rows were deleted.
         Requests: those of two snapshots; 1 LIST a log, and 1 GET for each commit between; 1 or more
             GET a file for each commit that changed its rows, and for each delete before and after
-            it. Of a table with a key, those of resolving it at both cuts, and before and after each
+            it; also of files that were rewritten after another writer deleted rows of them. Of a
+            table with a key, those of resolving it at both cuts, and before and after each
             rewrite between (if not `net`, each commit), with those of two snapshots.
         """
         from .read.changes import change_stream
@@ -257,6 +269,13 @@ class Changing(ABC):
             WriterNotFound: One of these has no log.
         """
         found = [s for s in self._states(database, None, writers) if s.revision >= 0]
+        return self._picked(found, database, writers)
+
+    def _picked(
+        self, states: Sequence[State], database: str, writers: Sequence[str] | None
+    ) -> list[State]:
+        """Those of some writers, sorted by these."""
+        found = [s for s in states if writers is None or s.writer in writers]
         lost = set(writers or ()) - {state.writer for state in found}
         if lost:
             self._states(database, {min(lost): 0})  # raises the error that fits

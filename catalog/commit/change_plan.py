@@ -83,6 +83,12 @@ class WriterChange:
         rows = self.files.num_rows or self.deletes.num_rows
         return not (rows or self.schemas or self.forgets or self.columns)
 
+    @property
+    def tables(self) -> list[str]:
+        """The tables of whose files any come or go, or rows of them."""
+        found = {name for rows in (self.files, self.deletes) for name in _tables(rows)}
+        return sorted(found, key=str.encode)
+
     def deleted(self, *, back: bool) -> int:
         """Of files that stay, how many more rows come back than go by deletes (`back`), or the
         other way round, file by file."""
@@ -117,6 +123,11 @@ class WriterChange:
             if len(one) != len(two) or pc.all(pc.is_in(one, two.combine_chunks())).as_py() is False:
                 return False
         return True
+
+
+def _tables(rows: pa.Table) -> list[str]:
+    found: list[str] = pc.unique(rows.column("table")).to_pylist()
+    return found
 
 
 @dataclass(frozen=True, slots=True)

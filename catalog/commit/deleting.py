@@ -26,7 +26,7 @@ from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .cut_states import cut_tables
 from .deletes_objects import deletes_objects
-from .other_logs import OtherLogs
+from .other_logs import OtherLogs, refuse_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -120,12 +120,14 @@ class Deleting(ABC):
             FencedError: Another owner has taken the writer over: nothing was written.
             ObjectNotFound, CorruptObject: A file can't be read that must be.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
+            OperationConflict (at the commit): Of a cut: rows of its files stand in others since.
             ColumnsChanged (at the commit): By predicate: another commit has changed the columns.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
             Before a file goes as a whole, those of `Catalog.snapshot`: another log may give the
             table a key. With `cut` those of `Snapshot.files` of it with a predicate; of a token
-            also those of `Catalog.snapshot`.
+            also those of `Catalog.snapshot`; at the commit 1 LIST for each writer of whose files
+            rows may go, and 1 GET for each new transaction of it.
         """
         self._check_open("delete")
         self._session.refuse_fenced()
@@ -185,7 +187,8 @@ class Deleting(ABC):
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
         refuse_rows(table, mode)
-        plan = plan_delete_of_cut(cut_tables(self._session, cut), table, where)
+        tables = cut_tables(self._session, cut)
+        plan = plan_delete_of_cut(tables, table, where)
         if not plan.tombstones:
             return Deleted(0, 0, 0, 0)
         actions = require_actions([form.TOMBSTONES])
@@ -193,6 +196,8 @@ class Deleting(ABC):
         self._room.take(actions)
         self._intent.actions.extend(actions)
         say_deleted(self._intent.summary, list(plan.touched), where)
+        look = partial(refuse_replaced, self._session, tables.states, table, plan.touched)
+        self._intent.last_looks.append(look)
         return Deleted(0, plan.files, len(plan.tombstones), None)
 
     def _files_stay(self, table: str) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
+    from .restored_rows import Cuts
 
 
 class Prepared(NamedTuple):
@@ -39,6 +40,7 @@ class Prepared(NamedTuple):
         back_to: restore: the state that it goes back to.
         bitmaps: restore: rows that are to be deleted of files that stay or come back.
         definitions: restore: what it says anew of the columns of tables.
+        heads: restore: the newest states of all logs that were looked at.
     """
 
     change: WriterChange
@@ -46,23 +48,18 @@ class Prepared(NamedTuple):
     back_to: State
     bitmaps: Sequence[tuple[wire.RowDeletes, bytes]] = ()
     definitions: Sequence[wire.Definition] = ()
-
-    @property
-    def tables_again(self) -> set[str]:
-        """Tables of which files are added, or added again."""
-        files = self.change.files
-        came = pc.equal(files.column("change"), column(["added"], pa.string())[0])
-        found = set(pc.unique(pc.filter(files, came).column("table")).to_pylist())
-        again = self.change.deletes.filter(self.change.deletes.column("added_again"))
-        return found | set(again.column("table").to_pylist())
+    heads: Sequence[State] = ()
 
 
-def plan_restore(store: Store, head: State, back_to: State | None, table: str | None) -> Prepared:
+def plan_restore(
+    store: Store, head: State, back_to: State | None, cuts: Cuts, table: str | None
+) -> Prepared:
     """What takes a log back.
 
     Args:
         store: A `WideStore`.
         back_to: The earlier state; None: the cut has nothing of this log.
+        cuts: Of which these states are.
         table: The only one; None: all.
     Raises:
         UsageError: The cut is of another life of the log.
@@ -90,7 +87,7 @@ def plan_restore(store: Store, head: State, back_to: State | None, table: str | 
     files = changed_files(Pair(head, target), table)
     forgotten = tuple(sorted({entry.table for entry in lost_schemas(head, target, table)}))
     definitions = restored_columns(head, target, table)
-    rows = restored_rows(store, head, target, files, table)
+    rows = restored_rows(store, head, target, cuts, files, table)
     change = replace(
         _change(head, files),
         to=_token(target),
@@ -98,7 +95,7 @@ def plan_restore(store: Store, head: State, back_to: State | None, table: str | 
         deletes=rows.changes,
         columns=tuple(message.table for message in definitions),
     )
-    return Prepared(change, head, target, rows.bitmaps, definitions)
+    return Prepared(change, head, target, rows.bitmaps, definitions, cuts.now.states)
 
 
 def lost_schemas(head: State, back_to: State, table: str | None) -> list[SchemaEntry]:
@@ -172,6 +169,34 @@ def refuse_lost_key(heads: Sequence[State], everyone: Sequence[State], table: st
             hint="Give the table its key in the other logs first (`catalog.evolve(key=...)`), or "
             "drop it for all writers",
         )
+
+
+def left_deleted(
+    prepared: Sequence[Prepared], others: Sequence[State], table: str | None
+) -> list[str]:
+    """What those who go back have deleted since in files of logs that don't, as notes.
+
+    Args:
+        others: The heads of logs that stay as they are.
+    """
+    names = {state.log.log_id: state.writer for state in others if state.log is not None}
+    found = []
+    for each in prepared:
+        known = {
+            names[at.log_id]
+            for name, items in each.head.deletes.tombstones.items()
+            for item in items
+            for at in item.logs
+            if table in (None, name) and item.revision > each.back_to.revision
+            if at.log_id in names
+        }
+        if known:
+            whose = some_names(sorted(known))
+            found.append(
+                f"Rows that {each.head.writer} has deleted of files of {whose} stay deleted: these "
+                "are not taken back"
+            )
+    return found
 
 
 def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | None) -> None:

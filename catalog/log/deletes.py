@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -80,6 +80,19 @@ class Tombstone:
     where: str = field(default="", compare=False)
     paths: tuple[str, ...] = ()
     logs: tuple[LogAt, ...] = ()
+
+
+class Holding(NamedTuple):
+    """A tombstone, and of which files of a log it holds.
+
+    Attributes:
+        below: Of those of revisions below this one.
+        teller: The writer in whose log it is.
+    """
+
+    tombstone: Tombstone
+    below: int
+    teller: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,16 @@ from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
 from ..format.columns import column, distinct, numbers
 from ..format.run import CORE_COLUMNS, Run, files_rows
-from .part import MANY_TABLES, Part, batch_parts, in_partition, share_a_path, tables_with
+from .part import (
+    MANY_PATHS,
+    MANY_TABLES,
+    Part,
+    batch_parts,
+    check_base,
+    in_partition,
+    not_taken_out,
+    tables_with,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +38,6 @@ if TYPE_CHECKING:
     from ..format.pieces import Piece
     from ..wire import lakelog_transaction_pb2 as wire
 
-MANY_PATHS: Final = 256
 FEW_PARTS: Final = 8  # of one transaction are looked up one by one
 _ROWS_FOR_A_TABLE: Final = 500  # so many are scanned while one table is looked up
 _CORE: Final = [name for name in CORE_COLUMNS if name != "table"]
@@ -100,28 +108,10 @@ class Files:
     def _check_once(self, table: str) -> None:
         """In the base each file's schema is known, and no path stands twice. (What came since was
         checked as it came.)"""
-        based = [
-            p.as_in_base() for p in self.parts if p.in_run is not None and table in p.run.ranges
-        ]
-        known = self.known_in_base.get(table, (self.known or {}).get(table, set()))
-        for part in based if self.known is not None else ():
-            for fingerprint in distinct(part.rows(table).column("schema_fingerprint")):
-                if fingerprint not in known:
-                    raise CorruptObject(
-                        f"{part.run.key} holds a file of table {table!r} with the schema "
-                        f"{fingerprint.hex()}, which the log doesn't know there",
-                        key=part.run.key,
-                    )
-        if len({part.in_run for part in based}) < 2:
-            return  # pieces of one run are apart: their references say so, and were checked
-        based.sort(key=lambda part: -part.run.rows)
-        for place, larger in enumerate(based):
-            for smaller in based[place + 1 :]:
-                if larger.in_run != smaller.in_run and share_a_path(larger, smaller, table):
-                    raise CorruptObject(
-                        f"{larger.run.key} holds a file of {table!r} that another piece holds too",
-                        key=larger.run.key,
-                    )
+        known = None
+        if self.known is not None:
+            known = self.known_in_base.get(table, self.known.get(table, set()))
+        check_base(self.parts, table, known)
 
     def table(self, table: str, *, whole: bool = False, partition: str | None = None) -> pa.Table:
         """The live files of a table.
@@ -213,8 +203,15 @@ class Files:
         revision = transaction.message.revision
         batches = {place: list(batch_parts(p)) for place, p in transaction.batches.items()}
         fresh = self._fresh_among(batches, transaction) if batches else set()
+        removed: list[tuple[str, str]] = []  # one after the other: taken out together
         for position, action in enumerate(transaction.message.actions):
             kind = action.WhichOneof("kind")
+            if kind == "remove":
+                removed.append((action.remove.table, action.remove.path))
+                continue
+            if removed:
+                self._remove(removed, transaction.key)
+                removed = []
             if kind == "add" and self._wants(action.add.table):
                 self._check_known(action.add.table, action.add.schema_fingerprint, transaction.key)
                 if self.is_live(action.add.table, action.add.path):
@@ -227,24 +224,22 @@ class Files:
             elif kind == "add_batch":
                 for part, piece in batches[position]:
                     self._append(part, piece, transaction, is_new=id(part) in fresh)
-            elif kind == "remove" and self._wants(action.remove.table):
-                table, path = action.remove.table, action.remove.path
-                if not self.remove(table, path) and not self._is_left_out(table, path):
-                    self._break(table, transaction.key, f"removes {path}, which is not live")
-            else:
+            elif kind != "add":
                 self._apply_other(action, transaction.key)
+        self._remove(removed, transaction.key)
 
-    def remove(self, table: str, path: str) -> bool:
-        """Take a file out; False if it is not live."""
-        self._held.clear()
-        if self.added.get(table, {}).pop(path, None) is not None:
-            return True
-        for part in self.parts:
-            row = part.find(table, path)
-            if row >= 0:
-                part.kill(row)
-                return True
-        return False
+    def _remove(self, files: Sequence[tuple[str, str]], key: str) -> None:
+        """Take files out, by table and path."""
+        if files:
+            self._held.clear()
+        wanted: dict[str, list[str]] = {}
+        for table, path in files:
+            if self._wants(table) and self.added.get(table, {}).pop(path, None) is None:
+                wanted.setdefault(table, []).append(path)
+        for table, paths in wanted.items():
+            for path in not_taken_out(self.parts, table, paths):
+                if not self._is_left_out(table, path):
+                    self._break(table, key, f"removes {path}, which is not live")
 
     def _apply_other(self, action: wire.Action, key: str) -> None:
         kind = action.WhichOneof("kind")

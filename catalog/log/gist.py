@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..format.columns import numbers
 from ..format.segments import MAX_NUMBER
-from .lookup import files_with
+from .lookup import files_with, rows_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -206,16 +205,9 @@ def rows_removed(state: State, actions: Iterable[wire.Action]) -> int | None:
 
 def _rows_of(files: Files, wanted: Iterable[tuple[str, str]]) -> int | None:
     """Rows of some live files; None: one is not there."""
-    counts = [numbers(part.run.core.column("row_count")) for part in files.parts]
-    total = 0
+    by_table: dict[str, list[str]] = {}
     for table, path in wanted:
-        known = files.added.get(table, {}).get(path)
-        if known is not None:
-            total += known[0].row_count
-            continue
-        places = ((part.find(table, path), rows) for part, rows in zip(files.parts, counts))
-        at = next((int(rows[row]) for row, rows in places if row >= 0), None)
-        if at is None:
-            return None
-        total += at
-    return total
+        by_table.setdefault(table, []).append(path)
+    found = [rows_in(files, table, paths) for table, paths in by_table.items()]
+    known = [rows for rows in found if rows is not None]
+    return sum(known) if len(known) == len(found) else None

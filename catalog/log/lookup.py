@@ -13,9 +13,13 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from ..format.columns import array, column, numbers
 from ..format.wire_kinds import FILES
 from .files import Files
 from .looked_up import LookedUp
+from .part import MANY_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,6 +67,31 @@ def _may_hold_any(piece: Piece, paths: Sequence[bytes]) -> bool:
         return bool(paths)
     place = bisect_left(paths, said.first_path.encode())
     return place < len(paths) and paths[place] <= said.last_path.encode()
+
+
+def live_in(files: Files, table: str, paths: Sequence[str]) -> set[str]:
+    """Those of some paths that are live in a table; many are looked up by one array operation a
+    piece."""
+    if len(paths) <= MANY_PATHS:
+        return {path for path in paths if files.is_live(table, path)}
+    named, added = column(paths, pa.string()), files.added.get(table, {})
+    found = {path for path in paths if path in added}
+    for part in files.parts:
+        rows = array(part.among(table, named))
+        found.update(part.run.core.column("path").take(rows).to_pylist())
+    return found
+
+
+def rows_in(files: Files, table: str, paths: Sequence[str]) -> int | None:
+    """How many rows some live files of a table have; None: one is not there."""
+    added = files.added.get(table, {})
+    known = [added[path][0].row_count for path in paths if path in added]
+    named, total, count = column(paths, pa.string()), sum(known), len(known)
+    for part in files.parts:
+        rows = part.among(table, named)
+        total += int(numbers(part.run.core.column("row_count"))[rows].sum())
+        count += len(rows)
+    return total if count == len(paths) else None
 
 
 def schemas_with(state: State, tables: Iterable[str]) -> KnownSchemas:

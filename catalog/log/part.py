@@ -13,18 +13,19 @@ import pyarrow as pa
 
 from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
-from ..format.columns import array, column
+from ..format.columns import array, column, distinct, numbers
 from ..format.pieces import OF_A_PART, partitions_of
 from ..format.run import Run
 from ..format.segments import MAX_NUMBER, total
 from ..format.wire_kinds import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ..format.pieces import Piece
 
 MANY_TABLES: Final = 64
+MANY_PATHS: Final = 256
 
 
 @dataclass(slots=True)
@@ -73,10 +74,26 @@ class Part:
         row = self.run.find(table, path)
         return -1 if row >= 0 and self.dead is not None and self.dead[row] else row
 
-    def kill(self, row: int) -> None:
-        """This row is no longer live."""
+    def kill(self, rows: np.ndarray) -> None:
+        """These rows, by number or as a mask, are no longer live."""
         self.dead = np.zeros(self.run.rows, np.bool_) if self.dead is None else self.dead.copy()
-        self.dead[row] = True
+        self.dead[rows] = True
+
+    def among(self, table: str, paths: pa.Array) -> np.ndarray:
+        """Rows of the live files of a table that are named."""
+        start, end = self.run.ranges.get(table, (0, 0))
+        there = self.run.core.column("path").slice(start, end - start)
+        found = numbers(pc.is_in(there, paths)).astype(np.bool_)
+        if self.dead is not None:
+            found &= ~self.dead[start:end]
+        return start + np.flatnonzero(found)
+
+    def take_out(self, table: str, paths: pa.Array) -> pa.ChunkedArray:
+        """The live files that are named are live no longer; their paths."""
+        rows = self.among(table, paths)
+        if len(rows):
+            self.kill(rows)
+        return self.run.core.column("path").take(array(rows))
 
 
 def batch_parts(pieces: Iterable[Piece]) -> Iterator[tuple[Part | CorruptError, Piece]]:
@@ -168,6 +185,34 @@ def dead_rows(piece: Piece) -> np.ndarray | None:
     return np.unpackbits(bits, count=piece.rows, bitorder="little").astype(np.bool_)
 
 
+def not_taken_out(parts: Iterable[Part], table: str, paths: Sequence[str]) -> list[str]:
+    """Take files out of pieces; those that are live in none. Many are looked up by one array
+    operation a piece."""
+    if len(paths) <= MANY_PATHS:
+        return [path for path in paths if not _takes_out(parts, table, path)]
+    named = column(paths, pa.string())
+    found = [part.take_out(table, named) for part in parts if table in part.run.ranges]
+    if sum(map(len, found)) == len(paths):
+        return []
+    left = {path for some in found for path in some.to_pylist()}
+    missing = []
+    for path in paths:
+        if path in left:
+            left.remove(path)
+        else:
+            missing.append(path)
+    return missing
+
+
+def _takes_out(parts: Iterable[Part], table: str, path: str) -> bool:
+    for part in parts:
+        row = part.find(table, path)
+        if row >= 0:
+            part.kill(np.array([row]))
+            return True
+    return False
+
+
 def tables_with(run: Run, path: str) -> list[str]:
     """Tables of a run that hold a path, live or not."""
     if len(run.ranges) <= MANY_TABLES:
@@ -180,6 +225,35 @@ def tables_with(run: Run, path: str) -> list[str]:
 def in_partition(rows: pa.Table, partition: str) -> pa.ChunkedArray:
     """Per file whether it is of a partition."""
     return pc.equal(rows.column("partition"), column([partition], pa.string())[0])
+
+
+def check_base(parts: Iterable[Part], table: str, known: Collection[bytes] | None) -> None:
+    """Whether in the base of some pieces each file's schema is known, and no path stands twice.
+
+    Args:
+        known: Fingerprints of the table's schemas there; None: not asked.
+    Raises:
+        CorruptObject: It isn't so.
+    """
+    based = [p.as_in_base() for p in parts if p.in_run is not None and table in p.run.ranges]
+    for part in based if known is not None else ():
+        for fingerprint in distinct(part.rows(table).column("schema_fingerprint")):
+            if known is not None and fingerprint not in known:
+                raise CorruptObject(
+                    f"{part.run.key} holds a file of table {table!r} with the schema "
+                    f"{fingerprint.hex()}, which the log doesn't know there",
+                    key=part.run.key,
+                )
+    if len({part.in_run for part in based}) < 2:
+        return  # pieces of one run are apart: their references say so, and were checked
+    based.sort(key=lambda part: -part.run.rows)
+    for place, larger in enumerate(based):
+        for smaller in based[place + 1 :]:
+            if larger.in_run != smaller.in_run and share_a_path(larger, smaller, table):
+                raise CorruptObject(
+                    f"{larger.run.key} holds a file of {table!r} that another piece holds too",
+                    key=larger.run.key,
+                )
 
 
 def share_a_path(larger: Part, smaller: Part, table: str) -> bool:

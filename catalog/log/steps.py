@@ -29,13 +29,14 @@ from .part import Part, batch_parts
 from .touched import NUL, Touched, View, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..format.objects import DecodedTransaction
     from ..wire import lakelog_transaction_pb2 as wire
+    from .deletes import Holding
     from .known_schemas import SchemaEntry
     from .state import State
-    from .touched import Marks
+    from .touched import Event, Marks
 
 INSERT: Final = 1
 DELETE: Final = -1
@@ -43,29 +44,49 @@ GONE: Final = -1  # the place of no view: the file isn't live
 WHOLE: Final = 0  # that of all rows
 
 # Beside the columns of FILES: file and event by numbers; whether rows of it went (-1) or came, by
-# what hid rows of it before and after the commit (places in `views`); and whether that is the only
-# step that counts of the file. `revision` is the commit's.
+# what hid rows of it before and after the commit (places in `views`); whether that is the only step
+# that counts of the file; where it stands among the others of the log; and whose commit it is (a
+# place in `tellers`). `revision` is the one of this log at which, or after which, that was.
 STEP_COLUMNS: Final = pa.schema(
     [
         *FILES_COLUMNS,
         *(pa.field(name, pa.int64(), nullable=False) for name in ("file", "event")),
         *(pa.field(name, pa.int32(), nullable=False) for name in ("sign", "before", "after")),
         pa.field("alone", pa.bool_(), nullable=False),
-        pa.field("committed_at", pa.int64(), nullable=False),
+        pa.field("order", pa.int64(), nullable=False),
+        pa.field("teller", pa.int32(), nullable=False),
     ]
 )
 _NAMED: Final = ("path", "partition", "schema_fingerprint")
 
 
 class _Event(NamedTuple):
-    """An event of `Touched`; `before` and `after` are places in `views`."""
+    """An event of `Touched`; `before` and `after` are places in `views`, `teller` in `tellers`.
+
+    Attributes:
+        order: Twice the revision; one more for what others told of the files of up to there.
+    """
 
     name: bytes
     before: int
     after: int
     rewrite: bool
+    order: int
+    teller: int
+
+
+class Told(NamedTuple):
+    """A tombstone that names the log, told between the two states.
+
+    Attributes:
+        holding: Of which of its files it holds.
+        revision: That told it, of the teller's log.
+        after: The revision of this log after which it is taken to hold.
+    """
+
+    holding: Holding
     revision: int
-    committed_at: int
+    after: int
 
 
 @dataclass(slots=True)
@@ -80,7 +101,8 @@ class Steps:
     Attributes:
         schemas: By fingerprint those that files of the steps may have.
         views: What hides rows of files, by the places that steps have: nothing, at place `WHOLE`.
-        times: When each commit was, µs.
+        times: When each commit of the log was, µs.
+        tellers: Writer and revision of the commits that events are of.
         definitions: What commits said of the table's columns, in order.
         removed: By path the revision that took a file out last.
     """
@@ -91,12 +113,14 @@ class Steps:
     schemas: dict[bytes, SchemaEntry] = field(default_factory=dict)
     views: list[View] = field(default_factory=lambda: [View()])
     times: dict[int, int] = field(default_factory=dict)
+    tellers: dict[tuple[str, int], int] = field(default_factory=dict)
     definitions: list[DefinitionEntry] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
     _known: KnownSchemas = field(default_factory=KnownSchemas)
     _facts: list[pa.Table] = field(default_factory=list)  # of files, with the columns of FILES
     _events: list[_Event] = field(default_factory=list)
     _places: dict[View, int] = field(default_factory=lambda: {View(): WHOLE})
+    _hidden: dict[tuple[int, int], int] = field(default_factory=dict)  # by file and view, how many
     _touched: Touched = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,14 +144,14 @@ class Steps:
             kind = action.WhichOneof("kind") or ""
             if kind == "add_batch":
                 for rows in self._batch(transaction, position):
-                    self._come(rows, rewrite=rewrite)
+                    self._come(rows, revision, rewrite=rewrite)
             if getattr(getattr(action, kind, None), "table", None) != self.table:
                 continue
             if kind == "add":
                 add = action.add
                 adds.append(add)
                 name = name_of(add.path, add.partition, add.schema_fingerprint)
-                touched.come(add.path, name, rewrite=rewrite)
+                touched.come(add.path, name, revision, rewrite=rewrite)
             elif kind == "remove":
                 touched.go(action.remove.path, rewrite=rewrite)
                 self.removed[action.remove.path] = revision
@@ -136,9 +160,20 @@ class Steps:
                 self._tell(action, transaction)
         if adds:
             self._facts.append(files_rows(adds, [revision] * len(adds)))
-        for name, before, after, rewrite in touched.end(transaction):
+        self._note(touched.end(transaction), 2 * revision, (self.before.writer, revision))
+
+    def tell(self, told: Told) -> None:
+        """What another log says of this one's files, or this one of files by its name, between two
+        commits."""
+        teller = (told.holding.teller, told.revision)
+        own = teller == (self.before.writer, told.after)
+        self._note(self._touched.hold(told.holding), 2 * told.after + (not own), teller)
+
+    def _note(self, events: Iterable[Event], order: int, teller: tuple[str, int]) -> None:
+        for name, before, after, rewrite in events:
             places = (self._place(before), self._place(after))
-            self._events.append(_Event(name, *places, rewrite, revision, self.times[revision]))
+            place = self.tellers.setdefault(teller, len(self.tellers))
+            self._events.append(_Event(name, *places, rewrite, order, place))
 
     def _tell(self, action: wire.Action, transaction: DecodedTransaction) -> None:
         """What an action says of schemas and columns."""
@@ -151,10 +186,10 @@ class Steps:
             revision = transaction.message.revision
             self.definitions.append(DefinitionEntry(message, revision, transaction.key))
 
-    def _come(self, rows: pa.Table, *, rewrite: bool) -> None:
+    def _come(self, rows: pa.Table, revision: int, *, rewrite: bool) -> None:
         self._facts.append(rows)
         for path, *rest in zip(*(rows.column(name).to_pylist() for name in _NAMED), strict=True):
-            self._touched.come(path, name_of(path, *rest), rewrite=rewrite)
+            self._touched.come(path, name_of(path, *rest), revision, rewrite=rewrite)
 
     def _first_names(self, paths: Sequence[str]) -> Mapping[str, bytes]:
         facts = self._facts[0]
@@ -194,9 +229,9 @@ class Steps:
             CorruptObject: A file was removed that nothing says was there.
         """
         facts, at, events = self._found()
-        kept = ~(events["rewrite"] & np.isin(events["revision"], self._believed(facts, at, events)))
+        kept = ~(events["rewrite"] & np.isin(events["order"], self._believed(facts, at, events)))
         at, events = at[kept], {name: values[kept] for name, values in events.items()}
-        before, after, revision = events["before"], events["after"], events["revision"]
+        before, after, order = events["before"], events["after"], events["order"]
         sign = (after >= WHOLE).astype(np.int32) - (before >= WHOLE)
         alone, left = np.ones(len(at), np.bool_), np.ones(len(at), np.bool_)
         if net:
@@ -207,19 +242,19 @@ class Steps:
         picks = [np.flatnonzero(left & (sign <= 0)), np.flatnonzero(left & (sign >= 0))]
         chosen = np.concatenate(picks)
         signs = np.repeat(np.array([DELETE, INSERT], np.int32), [len(some) for some in picks])
-        order = np.lexsort((chosen, signs, revision[chosen]))
-        chosen = chosen[order]
+        sorted_by = np.lexsort((chosen, signs, order[chosen]))
+        chosen = chosen[sorted_by]
         found = facts.take(array(at[chosen]))
         place = FILES_COLUMNS.get_field_index("revision")
-        found = found.set_column(place, FILES_COLUMNS.field(place), array(revision[chosen]))
-        more = [each[chosen] for each in (before, after, alone, events["committed_at"])]
-        columns = [array(each) for each in (at[chosen], chosen, signs[order], *more)]
+        found = found.set_column(place, FILES_COLUMNS.field(place), array(order[chosen] >> 1))
+        more = [each[chosen] for each in (before, after, alone, order, events["teller"])]
+        columns = [array(each) for each in (at[chosen], chosen, signs[sorted_by], *more)]
         return pa.Table.from_arrays([*found.columns, *columns], schema=STEP_COLUMNS)
 
     def rewrites(self) -> list[int]:
         """The commits that only replace files by others with the same rows, as far as numbers tell,
         ascending."""
-        return sorted(self._believed(*self._found()).tolist())
+        return sorted((self._believed(*self._found()) >> 1).tolist())
 
     def _found(self) -> tuple[pa.Table, np.ndarray, dict[str, np.ndarray]]:
         """Facts of files, the place there of that of each event, and the events."""
@@ -241,7 +276,7 @@ class Steps:
                 f"A commit removes {path}, and nothing says that it was there", key=path
             )
         same = numbers(pc.index_in(joined, value_set=joined)).astype(np.int64)
-        kinds = (np.int32, np.int32, np.bool_, np.int64, np.int64)
+        kinds = (np.int32, np.int32, np.bool_, np.int64, np.int32)
         events: dict[str, np.ndarray] = {
             name: np.array(values, kind)
             for name, values, kind in zip(_Event._fields[1:], columns[1:], kinds, strict=True)
@@ -251,28 +286,47 @@ class Steps:
     def _believed(
         self, facts: pa.Table, at: np.ndarray, events: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """The revisions whose rewrites take out as many rows as they put in, or may, where it is
-        open how many of them were deleted."""
-        counts = numbers(facts.column("row_count"))[at] if len(at) else np.zeros(0, np.int64)
-        low_after, high_after = self._visible(events["after"], counts)
-        low_before, high_before = self._visible(events["before"], counts)
-        chosen = events["rewrite"]
-        revisions, places = np.unique(events["revision"][chosen], return_inverse=True)
-        low, high = np.zeros(len(revisions), np.int64), np.zeros(len(revisions), np.int64)
-        np.add.at(low, places, (low_after - high_before)[chosen])
-        np.add.at(high, places, (high_after - low_before)[chosen])
-        found: np.ndarray = revisions[(low <= 0) & (high >= 0)]
+        """The orders of commits whose rewrites take out as many rows as they put in, or may, where
+        it is open how many of them were deleted."""
+        chosen = np.flatnonzero(events["rewrite"])
+        at = at[chosen]
+        low_after, high_after = self._visible(events["after"][chosen], facts, at)
+        low_before, high_before = self._visible(events["before"][chosen], facts, at)
+        orders, places = np.unique(events["order"][chosen], return_inverse=True)
+        low, high = np.zeros(len(orders), np.int64), np.zeros(len(orders), np.int64)
+        np.add.at(low, places, low_after - high_before)
+        np.add.at(high, places, high_after - low_before)
+        found: np.ndarray = orders[(low <= 0) & (high >= 0)]
         return found
 
-    def _visible(self, places: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How many rows of files can be seen at least, and at most."""
+    def _visible(
+        self, places: np.ndarray, facts: pa.Table, at: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How many rows of files can be seen at least, and at most.
+
+        What its own log says of a file a rewrite has read, or it is a conflict. What others say it
+        may not have seen: so their rows are counted.
+        """
+        counts = numbers(facts.column("row_count"))[at] if len(at) else np.zeros(0, np.int64)
         low, high = (np.where(places == GONE, 0, counts) for _ in range(2))
         for number in np.flatnonzero(places > WHOLE):
             view = self.views[places[number]]
+            if any(item.logs for item in view.tombstones):
+                low[number] = high[number] = counts[number] - self._count(facts, at, number, view)
+                continue
             hidden = [entry.cardinality for entry in view.rows]
             high[number] -= max(hidden, default=0)
             low[number] = 0 if view.tombstones else max(0, low[number] - sum(hidden))
         return low, high
+
+    def _count(self, facts: pa.Table, at: np.ndarray, number: int, view: View) -> int:
+        """How many rows of a file a view hides."""
+        key = (int(at[number]), self._places[view])
+        if key not in self._hidden:
+            file = facts.slice(key[0], 1)
+            schema = self.schemas[file.column("schema_fingerprint")[0].as_py()].schema
+            self._hidden[key] = self.marks.hides(file, schema, view)
+        return self._hidden[key]
 
 
 def _with_table(rows: pa.Table, table: str) -> pa.Table:

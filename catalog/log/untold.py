@@ -86,10 +86,16 @@ def _fates(intent: Intent) -> list[wire.Action]:
     for file, action in last.items():
         kind, is_own = action.WhichOneof("kind"), is_own_file(file[1], own)
         if kind == "add" and not is_own:
-            add = wire.Add()
-            add.CopyFrom(action.add)
-            del add.row_groups[:]
-            found.append(wire.Action(add=add))
+            found.append(_without_row_groups(action))
         elif kind == "remove" and file not in named and (is_own or first[file] == "remove"):
             found.append(action)
     return found
+
+
+def _without_row_groups(action: wire.Action) -> wire.Action:
+    if not action.add.row_groups:
+        return action
+    add = wire.Add()
+    add.CopyFrom(action.add)
+    del add.row_groups[:]
+    return wire.Action(add=add)

@@ -18,7 +18,7 @@ from ..format.columns import column
 from ..format.folding import fold, folded_among
 from ..format.locations import MAX_LOCATIONS, is_in_place
 from ..format.names import parse_data_file
-from .lookup import files_with, schemas_with
+from .lookup import files_with, live_in, schemas_with
 from .part import Part, batch_parts
 from .replay import check_link, locations_of
 
@@ -219,12 +219,19 @@ def _live_among(state: State, actions: Sequence[wire.Action], own: Collection[by
         return set()
     files = files_with(state, [*foreign, *(path for _, path in removed)])
     there = files.live_among(foreign) if foreign else set()
-    found = {file for file in removed if files.is_live(*file)}
+    by_table: dict[str, list[str]] = {}
+    for table, path in removed:
+        by_table.setdefault(table, []).append(path)
+    found = {
+        (table, path) for table, paths in by_table.items() for path in live_in(files, table, paths)
+    }
     return found | {(table, path) for path in there for table in files.tables_of(path)}
 
 
 def is_own_file(path: str, own: Collection[bytes]) -> bool:
     """Whether a file's name carries one of these transaction ids."""
+    if not any(one.hex() in path for one in own):
+        return False  # most are others': seen at once
     name = None if is_in_place(path) else parse_data_file(path)
     return name is not None and name.transaction_id in own
 

@@ -15,7 +15,6 @@ from ..data.unify import FileSchema, distinct, only
 from ..format import compute as pc
 from ..format.names import base_folder
 from ..format.schema import generation
-from ..log.named_logs import refuse_row_changes
 from ..log.state import empty_state
 from ..log.steps import GONE
 from .commits_between import Found, between
@@ -25,6 +24,7 @@ from .file_parts import checked, file_parts, projected
 from .hidden import hidden_of
 from .in_place import keyed
 from .key_changes import has_key, key_steps
+from .scopes import Scopes
 from .step_rows import ABOUT, RowStep, Seen, Stamp, step_batches
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def change_stream(
     """
     earlier = {state.writer: state for state in since}
     _check_order(earlier, {state.writer: state for state in until})
-    refuse_row_changes((*since, *until), table)
     tables = CutTables(until[0].database if until else "", until)
+    scopes = Scopes(since)
     logs = []
     for state in until:
         before = earlier.get(state.writer) or empty_state(state.writer, state.database)
-        logs.append(between(store, ambient, (before, state), tables, table))
+        logs.append(between(store, ambient, (before, state), scopes, tables, table))
     if has_key(logs, table, net=net):
         found = key_steps(store, logs, table, state_at, net=net)
     else:
@@ -166,8 +166,11 @@ def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
         for file, events in several.items()
         for number, event in enumerate(events)
     }
+    times = {
+        (log.writer, revision): at for log in logs for revision, at in log.steps.times.items()
+    }
     return Found(
-        (step for log, found in rows for step in _steps(log, found, numbered)),
+        (step for log, found in rows for step in _steps(log, found, numbered, times)),
         lambda file: list(several[file].values()),
         {log.writer: pc.unique(found.column("schema_fingerprint")).to_pylist()
          for log, found in rows},
@@ -175,22 +178,25 @@ def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
 
 
 def _steps(
-    log: Between, rows: pa.Table, places: Mapping[tuple[object, int], int]
+    log: Between,
+    rows: pa.Table,
+    places: Mapping[tuple[object, int], int],
+    times: Mapping[tuple[str, int], int],
 ) -> Iterator[RowStep]:
-    state = log.after
+    state, tellers = log.after, list(log.steps.tellers)
     folder = base_folder(state.writer, state.database)
     parts = file_parts(rows, folder, log.shown, {}, {})
     columns = (rows.column(name).to_pylist() for name in _STEP)
-    for part, file, event, sign, before, after, revision, at_us in zip(
+    for part, file, event, sign, before, after, teller in zip(
         keyed(parts, folder, state), *columns, strict=True
     ):
         own = (log.writer, file)
         seen = (_seen(log, before), _seen(log, after))
-        stamp = Stamp(log.writer, revision, at_us)
+        stamp = Stamp(*tellers[teller], times[tellers[teller]])
         yield RowStep(log.writer, own, part, sign, *seen, stamp, places.get((own, event)))
 
 
-_STEP: Final = ("file", "event", "sign", "before", "after", "revision", "committed_at")
+_STEP: Final = ("file", "event", "sign", "before", "after", "teller")
 
 
 def _seen(log: Between, place: int) -> Seen:
@@ -201,7 +207,7 @@ def _seen(log: Between, place: int) -> Seen:
 
 
 def _ordered(rows: pa.Table) -> pa.Table:
-    """By revision; of one commit what it took out first, each as `scan` would give it."""
+    """By commit; of one what it took out first, each as `scan` would give it."""
     ordered = by_commit(rows)
-    keys = [("revision", "ascending"), ("sign", "ascending")]
+    keys = [("order", "ascending"), ("sign", "ascending")]
     return ordered.sort_by(keys)  # stable

@@ -5,18 +5,23 @@ Source: docs/changing.md, "What changed, row by row".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import CorruptObject, MissingTransaction, SnapshotPruned
+from ..data.hidden import Bitmaps
+from ..data.scan import hidden_rows
 from ..data.shown import shown
 from ..data.told_columns import told_by
 from ..format.objects import decode_transaction
 from ..log.replay import apply
-from ..log.steps import Steps
+from ..format.names import base_folder
+from ..log.steps import Steps, Told
 from ..log.touched import Marks, View
-from .hidden import may_hide, spared_by
+from .file_parts import file_parts
+from .hidden import hidden_of, may_hide, spared_by
+from .in_place import keyed
 from .log_reader import LogReader
 from .table_facts import TableFacts
 
@@ -26,10 +31,13 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..ambient import Ambient
     from ..data.shown import Shown
+    import pyarrow as pa
+
     from ..format.definitions import Definition
-    from ..log.deletes import Tombstone
+    from ..log.deletes import Holding, Tombstone
     from ..log.state import State
     from .cut_tables import CutTables
+    from .scopes import Scopes
     from .step_rows import RowStep, Seen
 
 _AT_ONCE: Final = 256  # transactions in memory
@@ -43,12 +51,14 @@ class Between:
         before, after: Its states.
         steps: The steps of the table.
         columns: By which its rows are told; None: as files have them.
+        told: What was said between of its files by name, by this log or by others.
     """
 
     before: State
     after: State
     steps: Steps
     columns: Definition | None
+    told: Sequence[Told]
 
     @property
     def writer(self) -> str:
@@ -75,17 +85,25 @@ class Found(NamedTuple):
 
 
 def between(
-    store: Store, ambient: Ambient, states: tuple[State, State], after: CutTables, table: str
+    store: Store,
+    ambient: Ambient,
+    states: tuple[State, State],
+    since: Scopes,
+    after: CutTables,
+    table: str,
 ) -> Between:
     """What was committed to a log.
 
     Args:
         states: Its earlier and its later one.
+        since: Of the earlier cut.
         after: The tables of the later cut.
     Raises, Requests: As for `steps_between`.
     """
     before, state = states
-    steps = steps_between(store, ambient, before, state, table)
+    known = Known(store, states, (since, after.scopes), table)
+    told = known.told()
+    steps = steps_between(store, ambient, known, told)
     first = before.definitions.of(table)
     others = [entry.definition for entry in steps.definitions]
     last = state.definitions.of(table)
@@ -93,20 +111,32 @@ def between(
     if last is not None and after.schemas_of(state, table):
         shown_by = [item.schema for item in after.file_schemas(table, state.writer)]
     columns = told_by(last, [*others, *([] if first is None else [first])], shown_by)
-    return Between(before, state, steps, columns)
+    return Between(before, state, steps, columns, told)
 
 
-def steps_between(store: Store, ambient: Ambient, before: State, after: State, table: str) -> Steps:
+def steps_between(store: Store, ambient: Ambient, known: Known, told: Sequence[Told]) -> Steps:
     """The steps of one log between two of its states.
 
+    Args:
+        known: What the states tell.
+        told: What begins to hold between.
     Raises:
         SnapshotPruned, MissingTransaction: A commit is not there.
         CorruptObject: The commits don't lead from one to the other.
     Requests: 1 LIST; 1 GET a transaction. Where there are tombstones, those of their columns'
         statistics in both states.
     """
-    known = _Known(before, after, table)
-    steps = Steps(before, table, Marks(known.views, known.met, known.spared))
+    before, after = known.before, known.after
+    steps = Steps(before, known.table, known.marks)
+    by_place: dict[int, list[Told]] = {}
+    for each in told:
+        by_place.setdefault(each.after, []).append(each)
+
+    def tell(revision: int) -> None:
+        for each in by_place.get(revision, ()):
+            steps.tell(each)
+
+    tell(before.revision)
     if before.revision == after.revision:
         return steps
     assert after.log is not None
@@ -128,6 +158,7 @@ def steps_between(store: Store, ambient: Ambient, before: State, after: State, t
             apply(probe, transaction)
             probe.tail.clear()
             steps.take(transaction)
+            tell(revision)
     if probe.digest != after.digest:
         raise CorruptObject(
             f"The commits of {after.writer}/{after.database} don't lead from revision "
@@ -138,48 +169,94 @@ def steps_between(store: Store, ambient: Ambient, before: State, after: State, t
     return steps
 
 
-class _Known:
-    """What statistics of two states tell of deletes; read when it is asked for."""
+class Known:
+    """What two states of a log tell of the deletes of a table; statistics are read when they are
+    asked for.
 
-    def __init__(self, before: State, after: State, table: str) -> None:
-        self._before = before
-        self._after = after
-        self._table = table
-        self._met: dict[Tombstone, Collection[str]] = {}
+    Args:
+        states: The earlier and the later one.
+        scopes: Of their cuts.
+
+    Attributes:
+        before, after: The states.
+        table: Its name.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        states: tuple[State, State],
+        scopes: tuple[Scopes, Scopes],
+        table: str,
+    ) -> None:
+        self.before, self.after = states
+        self.table = table
+        self._store = store
+        self._scopes = scopes
+        self._holding = scopes[0].of(self.before, table)
+        self._met: dict[Holding, Collection[str]] = {}
         self._spared: dict[Tombstone, Collection[str]] = {}
+        self._bitmaps = Bitmaps(store)
+
+    @property
+    def marks(self) -> Marks:
+        """The same, as the resolver takes it."""
+        standing = [each for each in self._named() if not self._is_new(each)]
+        return Marks(self._views(), self._met_by, self._spared_by, standing, self._hides)
+
+    def told(self) -> list[Told]:
+        """The tombstones that name the log and were told between the two cuts, each with its place
+        among the commits: its own log's where that told it; of others the last of which it holds,
+        for they have no order among each other but that they have seen it."""
+        found = []
+        for holding in filter(self._is_new, self._named()):
+            revision = holding.tombstone.revision
+            at = min(max(holding.below - 1, self.before.revision), self.after.revision)
+            own = holding.teller == self.after.writer
+            found.append(Told(holding, revision, revision if own else at))
+        return found
+
+    def _named(self) -> list[Holding]:
+        """Those of the later cut that name the log."""
+        return [each for each in self._scopes[1].of(self.after, self.table) if each.tombstone.logs]
+
+    def _is_new(self, holding: Holding) -> bool:
+        """Whether the earlier cut doesn't have it."""
+        known = {state.writer: state.revision for state in self._scopes[0].states}
+        return holding.tombstone.revision > known.get(holding.teller, -1)
 
     @cached_property
     def _facts(self) -> tuple[TableFacts, TableFacts]:
         first, last = (
-            TableFacts(state, self._table, state.table_of(self._table), as_stored=True)
-            for state in (self._before, self._after)
+            TableFacts(state, self.table, state.table_of(self.table), as_stored=True)
+            for state in (self.before, self.after)
         )
         return first, last
 
-    @property
-    def views(self) -> dict[str, View]:
+    def _views(self) -> dict[str, View]:
         """By path what hid rows of files at first."""
-        deletes = self._before.deletes
-        found: dict[str, View] = {}
-        for tombstone in deletes.own_of_table(self._table):
-            for path in self.met(tombstone):
-                view = found.get(path, View())
-                found[path] = view._replace(tombstones=(*view.tombstones, tombstone))
-        for path, rows in deletes.rows_of(self._table).items():
+        met = may_hide(self._holding, self._facts[0]) if self._holding else {}
+        found = {path: View(tuple(tombstones)) for path, tombstones in met.items()}
+        for path, rows in self.before.deletes.rows_of(self.table).items():
             found[path] = found.get(path, View())._replace(rows=tuple(rows))
         return found
 
-    def met(self, tombstone: Tombstone) -> Collection[str]:
-        """Files of the first state of which a tombstone may hide rows."""
-        if tombstone not in self._met:
-            self._met[tombstone] = may_hide(tombstone, self._facts[0])
-        return self._met[tombstone]
+    def _met_by(self, holding: Holding) -> Collection[str]:
+        if holding not in self._met:
+            self._met[holding] = may_hide([holding], self._facts[0])
+        return self._met[holding]
 
-    def spared(self, tombstone: Tombstone) -> Collection[str]:
-        """Files of the last state of which it hides none."""
+    def _spared_by(self, tombstone: Tombstone) -> Collection[str]:
         if tombstone not in self._spared:
             self._spared[tombstone] = spared_by(tombstone, self._facts[1])
         return self._spared[tombstone]
+
+    def _hides(self, file: pa.Table, schema: pa.Schema, view: View) -> int:
+        folder = base_folder(self.after.writer, self.after.database)
+        parts = file_parts(file, folder, lambda _: shown(schema, None), {}, {})
+        (part,) = keyed(parts, folder, self.after)
+        found = replace(part, hidden=hidden_of(view, folder))
+        return len(hidden_rows(self._store, found, self._bitmaps))
 
 
 def _lost(after: State, revision: int, oldest: int) -> SnapshotPruned | MissingTransaction:

@@ -18,7 +18,6 @@ from ..format.columns import column, numbers
 from ..format.names import base_folder
 from ..format.widening import plain
 from .row_filter import RowFilter
-from .scopes import Holding, own_holding
 from .skipping import kept_files
 from .table_facts import TableFacts
 from .tombstones import TombstoneTest, bound_filter, columns_of
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..data.file_part import FilePart
-    from ..log.deletes import RowDeletes, Tombstone
+    from ..log.deletes import Holding, RowDeletes, Tombstone
     from ..log.state import State
     from ..log.touched import View
     from .asked import Asked
@@ -47,21 +46,22 @@ def with_deletes(
     return with_hidden(parts, rows, state, facts, tables.scopes)
 
 
-def hidden_files(state: State, table: str) -> dict[str, Hidden]:
-    """By path what its own deletes hide of the live files of a table in one log, of those of which
-    they may hide rows.
+def hidden_files(scopes: Scopes, state: State, table: str) -> dict[str, Hidden]:
+    """By path what deletes hide of the live files of a table in one log, of those of which they may
+    hide rows.
 
+    Args:
+        scopes: Of the cut.
     Raises:
         CorruptObject: A delete can't be understood.
     Requests: those of the table's files, and of `with_hidden`.
     """
-    own = own_holding(state, table)
-    if not own and not state.deletes.rows_of(table):
+    if not scopes.hides(state, table):
         return {}
     held = state.table_of(table)
     facts = TableFacts(state, table, held, as_stored=True)
     rows, folder = held[0].table(table), base_folder(state.writer, state.database)
-    tombstones = _by_path(own, rows, facts)
+    tombstones = _by_path(scopes.of(state, table), rows, facts)
     by_number = state.deletes.rows_of(table)
     return {
         path: _hidden(tombstones.get(path, ()), by_number.get(path, ()), folder)
@@ -70,13 +70,12 @@ def hidden_files(state: State, table: str) -> dict[str, Hidden]:
     }
 
 
-def may_hide(tombstone: Tombstone, facts: TableFacts) -> list[str]:
-    """The files of which a tombstone may hide rows, by path.
+def may_hide(holding: Sequence[Holding], facts: TableFacts) -> dict[str, list[Tombstone]]:
+    """By path the tombstones that may hide rows of a file.
 
-    Requests: those of `TableFacts.of_files` of its columns.
+    Requests: those of `TableFacts.of_files` of their columns.
     """
-    held = [Holding(tombstone, tombstone.revision)]
-    return list(_by_path(held, facts.files.table(facts.table), facts))
+    return _by_path(holding, facts.files.table(facts.table), facts)
 
 
 def spared_by(tombstone: Tombstone, facts: TableFacts) -> set[str]:

@@ -140,11 +140,16 @@ def _order(step: RowStep) -> tuple[str, int, int]:
 
 def _stretches(logs: Sequence[Between], *, net: bool) -> Iterator[_Stretch]:
     """The way from the first cut to the last, one log after the other, without the commits that
-    only rewrite files."""
+    only rewrite files.
+
+    Where a log has deleted rows of others' files between, a rewrite may have left them out, and
+    this way may come to it before it comes to that delete: then rewrites are gone through as well.
+    """
     start = {log.writer: log.before.revision for log in logs}
     now = dict(start)
+    by_name = any(log.told for log in logs)
     for log in logs:
-        rewrites = log.steps.rewrites()
+        rewrites = [] if by_name else log.steps.rewrites()
         revisions = range(log.before.revision + 1, log.after.revision + 1)
         for revision in rewrites if net else revisions:
             now[log.writer] = revision - 1
@@ -222,10 +227,16 @@ def _that_may_differ(one: CutTables, other: CutTables, table: str) -> set[_Path]
         names = [_names(cut, state, table) for cut, state in ((one, before), (other, after))]
         held += ((writer, each) for each in names)
         if before is not None and after is not None:
-            if before.digest == after.digest:
+            scopes = (one.scopes, other.scopes)
+            if before.digest == after.digest and (
+                scopes[0].of(before, table) == scopes[1].of(after, table)
+            ):
                 continue
             is_same &= _definition(before, table) == _definition(after, table)
-            deletes = [hidden_files(state, table) for state in (before, after)]
+            deletes = [
+                hidden_files(said, state, table)
+                for said, state in zip(scopes, (before, after), strict=True)
+            ]
             either = deletes[0].keys() | deletes[1].keys()
             changed |= {(writer, p) for p in either if deletes[0].get(p) != deletes[1].get(p)}
         for mine, others in (names, names[::-1]):

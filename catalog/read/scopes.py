@@ -11,31 +11,16 @@ Source: docs/format.md, section 5.6.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...errors import CorruptObject
+from ..log.deletes import Holding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..log.deletes import LogAt, Tombstone
     from ..log.state import State
-
-
-class Holding(NamedTuple):
-    """A tombstone, and of which files of a log it holds.
-
-    Attributes:
-        below: Of those of revisions below this one.
-    """
-
-    tombstone: Tombstone
-    below: int
-
-
-def own_holding(state: State, table: str) -> list[Holding]:
-    """The tombstones of a log that hold of its own files, of lower revisions."""
-    return [Holding(item, item.revision) for item in state.deletes.own_of_table(table)]
 
 
 class Scopes:
@@ -47,7 +32,7 @@ class Scopes:
 
     def __init__(self, states: Sequence[State]) -> None:
         self.states = states
-        self._named: dict[str, dict[bytes, list[tuple[Tombstone, LogAt]]]] = {}
+        self._named: dict[str, dict[bytes, list[tuple[Tombstone, LogAt, str]]]] = {}
         self._held: dict[tuple[str, str], list[Holding]] = {}
 
     def of(self, state: State, table: str) -> list[Holding]:
@@ -60,10 +45,11 @@ class Scopes:
         """
         key = (state.writer, table)
         if key not in self._held:
-            held = own_holding(state, table)
+            own = state.deletes.own_of_table(table)
+            held = [Holding(item, item.revision, state.writer) for item in own]
             log_id = b"" if state.log is None else state.log.log_id
             named = self._naming(table).get(log_id, ())
-            held += [Holding(item, _last_of(state, item, at) + 1) for item, at in named]
+            held += [Holding(item, _last_of(state, item, at) + 1, who) for item, at, who in named]
             self._held[key] = held
         return self._held[key]
 
@@ -71,14 +57,15 @@ class Scopes:
         """Whether rows of files of a table in one of the logs may be hidden."""
         return bool(self.of(state, table) or state.deletes.rows_of(table))
 
-    def _naming(self, table: str) -> dict[bytes, list[tuple[Tombstone, LogAt]]]:
-        """By log id the tombstones that name a log, in the order of writers and of their logs."""
+    def _naming(self, table: str) -> dict[bytes, list[tuple[Tombstone, LogAt, str]]]:
+        """By log id the tombstones that name a log, each with the writer that told it, in the order
+        of writers and of their logs."""
         if table not in self._named:
-            found: dict[bytes, list[tuple[Tombstone, LogAt]]] = {}
+            found: dict[bytes, list[tuple[Tombstone, LogAt, str]]] = {}
             for state in self.states:
                 for item in state.deletes.of_table(table):
                     for at in item.logs:
-                        found.setdefault(at.log_id, []).append((item, at))
+                        found.setdefault(at.log_id, []).append((item, at, state.writer))
             self._named[table] = found
         return self._named[table]
 

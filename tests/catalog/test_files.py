@@ -55,6 +55,7 @@ def test_parts_and_overlay_say_what_a_dictionary_says(steps, many, raw):
         mock.patch.object(files_module, "MANY_PATHS", many),
         mock.patch.object(files_module, "MANY_TABLES", many),
         mock.patch.object(part_module, "MANY_TABLES", many),
+        mock.patch.object(part_module, "MANY_PATHS", many),
     ):
         files, model = Files(), {}
         for revision, (kind, named) in enumerate(steps):

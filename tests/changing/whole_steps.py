@@ -7,7 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from lakelog.errors import InvalidPredicate, UsageError
+from lakelog.errors import (
+    InvalidPredicate,
+    OperationConflict,
+    SnapshotPruned,
+    UsageError,
+)
 from whole_model import BASE, DATABASE, TABLES, WRITERS, Model, Table
 
 
@@ -80,14 +85,55 @@ class Steps(Model):
             (w, p): replace(f, gone=f.gone | {i for i in f.ids if met(i)}) if w == writer else f
             for (w, p), f in table.files.items()
         }
-        before = self.shown(table, writer)
+        before = self.not_deleted(table, writer)
         table = self.tables[name] = replace(table, files=files)
         shown = self.shown(table, writer)
         if done.rows is not None and not table.key:
-            assert done.rows == (before - shown).total(), (done, before - shown)
+            assert done.rows == before - self.not_deleted(table, writer), done
         if table.key:
             assert not done.files_removed
         self.settle(name, writer, shown + Counter(data["id"].to_pylist() if data else []))
+
+    def delete_of_cut(self) -> None:
+        """Rows of the files of all writers, as they were at some point."""
+        if not self.points:
+            return
+        token, then = self.rng.choice([self.points[-1], self.rng.choice(self.points)])
+        name = self.forced[0] if self.forced else self.rng.choice(TABLES)
+        if name not in then:
+            return
+        where, met = self.predicate(then[name])
+        teller = self.rng.choice(WRITERS)
+        self.say("delete of cut", name, teller, where, token)
+        try:
+            cut = token if self.rng.random() < 0.5 else self.catalog.snapshot(DATABASE, token)
+            self.do(teller, lambda tx: tx.delete(name, where, cut=cut))
+        except SnapshotPruned:
+            return
+        except OperationConflict as error:
+            self.counts["files of a cut replaced"] += 1
+            now = self.tables[name].files if name in self.tables else {}
+            same = [now.get(key, file).revision == file.revision and key in now
+                    for key, file in then[name].files.items()]  # fmt: skip
+            assert not all(same), error
+            return
+        except InvalidPredicate as error:
+            self.refused(error, by_key=False)
+            return
+        self.counts["deleted of cut"] += 1
+        if name not in self.tables:
+            return
+        held = {(key, file.revision) for key, file in then[name].files.items()}
+        table = self.tables[name]
+        files = dict(table.files)
+        for key, file in table.files.items():
+            if (key, file.revision) in held:
+                goes = frozenset(i for i in file.ids if met(i))
+                own = key[0] == teller  # it knows what it has said itself
+                how = {"gone": file.gone | goes} if own else {"by_name": file.by_name | goes}
+                files[key] = replace(file, **how)
+        self.tables[name] = replace(table, files=files)
+        self.learn()
 
     def remove(self) -> None:
         name, table, writer = self.pick()
@@ -162,12 +208,12 @@ class Steps(Model):
         def met(one: int) -> bool:
             return tuple(self.value(one, c) for c in columns) in last
 
-        before = self.shown(table, writer)
+        before = self.not_deleted(table, writer)
         files = {
             (w, p): replace(f, gone=f.gone | {i for i in f.ids if met(i)}) if w == writer else f
             for (w, p), f in table.files.items()
         }
         table = self.tables[name] = replace(table, files=files)
         shown = self.shown(table, writer)
-        assert done.replaced == (before - shown).total(), (done, before - shown)
+        assert done.replaced == before - self.not_deleted(table, writer), done
         self.settle(name, writer, shown + new)

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 from lakelog import open_catalog
 from lakelog.catalog.format.cut import Cut, parse_token
-from lakelog.errors import InvalidPredicate, TableNotFound
+from lakelog.errors import InvalidPredicate, OperationConflict, TableNotFound
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class File:
     added: int
     rows: tuple[Row, ...]
     generation: int  # of column k in it
+    gone: frozenset[int] = frozenset()  # ids of rows that went as it was added again
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Model:
         self.next = 0
         self.had_x: set[str] = set()  # writers whose files had a column x, undefined
         self.told: list[str] = []
+        self.more: list[Callable[[str], None]] = []  # other steps
         self.write("u")
 
     def do(self, name: str, change: Callable[[Any], Any]) -> Any:
@@ -124,7 +126,7 @@ class Model:
                 if counts.get(each.writer, -1) >= each.at
                 and file.added <= each.upto.get(file.writer, -1)
                 for one in each.goes
-            }  # fmt: skip
+            } | file.gone  # fmt: skip
             for row in self.shown(file, point.columns, newest):
                 if row["id"] not in gone:
                     found[row["id"]] = row
@@ -136,8 +138,7 @@ class Model:
         rng, name = self.rng, self.rng.choice(WRITERS)
         steps = [self.write] * 4 + [self.delete_own] * 2 + [self.delete_of_cut] * 4
         steps += [self.rewrite, self.rewrite, self.overwrite, self.remove, self.evolve]
-        steps += [self.checkpoint, self.rebuild]
-        chosen = rng.choice(steps)
+        chosen = rng.choice([*steps, self.checkpoint, self.rebuild, *self.more])
         if self.files.get(name) or chosen in (self.write, self.delete_of_cut):
             self.told.append(f"{chosen.__name__} {name}")
             chosen(name)
@@ -213,6 +214,11 @@ class Model:
         try:
             self.do(name, lambda tx: tx.delete("t", text, cut=cut))
         except (InvalidPredicate, TableNotFound):
+            return
+        except OperationConflict:
+            gone = [self.files[one].get(path) != file for one in counts
+                    for path, file in point.files[one].items()]  # fmt: skip
+            assert any(gone), self.told
             return
         self.told[-1] += f" {text} of {counts}"
         files = [file for one in counts for file in point.files[one].values()]
@@ -347,12 +353,15 @@ class Model:
             counts = {name: at for name, at in counts.items() if at >= 0}
             if not counts:
                 continue
-            token = self.token(counts)
-            files, columns = {}, {}
-            for name, at in counts.items():
-                known = next(p for p in self.points.values() if p.counts.get(name) == at)
-                files[name], columns[name] = known.files[name], known.columns[name]
-            self.check_at(token, self.left(Point(counts, files, columns)))
+            self.check_at(self.token(counts), self.left(self.point_of(counts)))
+
+    def point_of(self, counts: dict[str, int]) -> Point:
+        """What there was at a cut that has each writer as it was at another time."""
+        files, columns = {}, {}
+        for name, at in counts.items():
+            known = next(p for p in self.points.values() if p.counts.get(name) == at)
+            files[name], columns[name] = known.files[name], known.columns[name]
+        return Point(counts, files, columns)
 
     def check_at(self, token: str, wanted: dict[int, Row]) -> None:
         snapshot, every = self.catalog.snapshot("db", token), sorted(wanted)

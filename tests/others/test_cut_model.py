@@ -1,6 +1,7 @@
 """Deletes in the files of all writers against plain Python: random histories of three writers who
-write, delete, write anew, rename columns and are rebuilt. Every engine reads the same rows, now, at
-earlier points, and in cuts that have some writers as they were earlier."""
+write, delete, write anew, rename columns, go back and are rebuilt. Every engine reads the same
+rows, now, at earlier points, and in cuts that have some writers as they were earlier; and what is
+told to have changed between two cuts is what has."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from cut_model import Model
+from cut_going import Going
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +20,12 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a seed can't be made s
 
 
 def run(seed: int, folder: Path) -> None:
-    model = Model(random.Random(seed), folder)
+    model = Going(random.Random(seed), folder)
     model.look()
-    for _ in range(14):
+    for number in range(16):
         model.step()
+        if number % 3 == 2:
+            model.check_changes()
     model.check()
 
 
@@ -39,6 +42,6 @@ if __name__ == "__main__":  # python tests/others/test_cut_model.py FIRST COUNT
         with TemporaryDirectory() as place:
             try:
                 run(number, Path(place))
-            except Exception:
+            except Exception:  # the others are run all the same
                 print("seed", number)
                 traceback.print_exc()

@@ -226,6 +226,50 @@ def test_a_delete_while_rows_are_written_anew_is_a_conflict(lake, how) -> None:
     assert rows(lake) == left("a2", "b2")
 
 
+@pytest.mark.parametrize("how", ["rewrite", "overwrite", "by hand", "restore"])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_files_that_were_replaced_since_the_cut_are_told(lake, how, name) -> None:
+    """The delete would not hold of their rows: they would be read on."""
+    path = write(lake, name, [2, 5])
+    cut = lake.snapshot("db")
+    if how == "rewrite":
+        do(lake, name, lambda tx: tx.rewrite("t", [path]))
+    elif how == "overwrite":
+        do(lake, name, lambda tx: tx.overwrite("t", pa.table({"w": [name], "n": [5]}), "n = 5"))
+    elif how == "by hand":
+        data = pa.table({"w": [name] * 2, "n": [2, 5]})
+        do(lake, name, lambda tx: [tx.remove(path), tx.write("t", data)])
+    else:
+        do(lake, name, lambda tx: tx.delete("t", "n = 5", mode="rows"))
+        lake.restore("db", to=cut.token, execute=True)
+    before = rows(lake)
+    with pytest.raises(OperationConflict, match=f"{name}/db had at revision") as found:
+        delete(lake, "n = 2", cut)
+    assert "new cut" in str(found.value.hint)
+    assert rows(lake) == before
+    delete(lake, "n = 2")
+    assert rows(lake) == [row for row in before if row[1] != "2"]
+
+
+def test_files_that_only_went_since_the_cut_are_no_conflict(lake) -> None:
+    """Nor are those that came, or that were replaced and could hold no such row."""
+    path, other = write(lake, "b", [2, 5]), write(lake, "b", [7])
+    do(lake, "b", lambda tx: tx.write("u", pa.table({"n": [1, 2]})))
+    cut = lake.snapshot("db")
+    do(lake, "b", lambda tx: tx.remove(path))
+    do(lake, "b", lambda tx: tx.rewrite("t", [other]))
+    write(lake, "b", [2])
+    with pytest.raises(OperationConflict):  # one went, and rows of the table were written anew
+        delete(lake, "n = 2", cut)
+    cut = lake.snapshot("db")
+    path = lake.snapshot("db").files("u")["path"].to_pylist()[0]
+    do(lake, "b", lambda tx: tx.rewrite("u", [path]))
+    path = write(lake, "b", [8])
+    do(lake, "b", lambda tx: tx.rewrite("t", [path]))
+    delete(lake, "n = 2", cut)
+    assert rows(lake) == left("a2", "b2", more="b7 b8")
+
+
 def test_a_commit_that_was_not_sent_is_looked_at_again(lake) -> None:
     """It failed right before its put; rows of the files are deleted before it is tried again."""
     paths = lake.snapshot("db").files("t", writer="b")["path"].to_pylist()
@@ -301,25 +345,3 @@ def test_rows_are_counted_as_they_are_read(lake) -> None:
     assert snapshot.dataset("t").count_rows() == 6
     assert snapshot.dataset("t", writer="b").count_rows() == 3
     assert snapshot.to_duckdb().sql("select count(*), max(n) from t").fetchall() == [(6, 4)]
-
-
-def test_changes_are_not_told_where_others_deleted_rows(lake) -> None:
-    since = lake.snapshot("db").token
-    delete(lake, "n = 2", lake.snapshot("db", {"b": 0}))
-    with pytest.raises(UsageError, match="row by row"):
-        lake.changes("db", "t", since=since)
-    after = lake.snapshot("db").token
-    write(lake, "b", [7])
-    with pytest.raises(UsageError, match="a/db has deleted rows of other writers' files"):
-        lake.changes("db", "t", since={"a": 1, "b": 0}, until=None)
-    assert after
-
-
-def test_files_do_not_come_back_with_rows_that_others_deleted(lake) -> None:
-    delete(lake, "n = 2")
-    good = lake.snapshot("db").token
-    paths = lake.snapshot("db").files("t", writer="b")["path"].to_pylist()
-    do(lake, "b", lambda tx: tx.remove(paths[0]))
-    with pytest.raises(UsageError, match="a has deleted rows of other writers' files"):
-        lake.restore("db", to=good, writers=["b"], execute=True)
-    assert rows(lake) == ["a1", "a3", "a4"]

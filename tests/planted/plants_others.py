@@ -9,6 +9,8 @@ from planting import plant
 
 TESTS = "tests/others/test_delete_of_cut.py"
 LOGS = "tests/others/test_delete_and_logs.py"
+BACK = "tests/others/test_going_back_across.py"
+TOLD = "tests/others/test_changes_across.py"
 
 
 @plant(f"{TESTS}::test_it_holds_of_all_files_of_the_cut_and_of_none_that_come_later")
@@ -142,12 +144,87 @@ def the_history_of_a_rebuilt_log_is_trimmed() -> Any:
     return mock.patch.object(checkpoint, "_write_history", planted)
 
 
-@plant(f"{TESTS}::test_files_do_not_come_back_with_rows_that_others_deleted")
+@plant(
+    f"{BACK}::test_rows_that_others_deleted_come_back_and_go_again "
+    f"{BACK}::test_files_do_not_come_back_with_rows_that_others_deleted"
+)
 def a_restore_knows_nothing_of_others() -> Any:
-    """Files come back with rows that another writer deleted."""
-    from lakelog.catalog.log import named_logs
+    """Files come back with rows that another writer deleted, or without those that come back."""
+    from lakelog.catalog.commit import restored_rows
+    from lakelog.catalog.read.scopes import Scopes
 
-    return mock.patch.object(named_logs, "refuse_going_back", return_value=None)
+    real = restored_rows.hidden_files
+
+    def alone(scopes: Any, state: Any, table: str) -> Any:
+        return real(Scopes([state]), state, table)
+
+    return mock.patch.object(restored_rows, "hidden_files", alone)
+
+
+@plant(f"{TESTS}::test_files_that_were_replaced_since_the_cut_are_told")
+def nobody_looks_whether_files_of_a_cut_were_replaced() -> Any:
+    """A delete holds of none of the rows that it was to delete, and says nothing."""
+    from lakelog.catalog.commit import deleting
+
+    return mock.patch.object(deleting, "refuse_replaced", return_value=None)
+
+
+@plant(f"{BACK}::test_a_delete_by_others_since_the_plan_stops_it")
+def a_restore_overruns_the_deletes_of_others() -> Any:
+    """What another writer deletes between the plan and the commit is read again."""
+    from lakelog.catalog.commit.other_logs import OtherLogs
+
+    return mock.patch.object(OtherLogs, "refuse_outdated", return_value=None)
+
+
+@plant(f"{BACK}::test_who_stays_as_he_is_keeps_what_he_has_deleted")
+def one_who_is_taken_back_gets_rows_that_others_deleted() -> Any:
+    """The deletes of writers that stay as they are end with a restore of another one."""
+    from lakelog.catalog.changing import Changing
+
+    real = Changing.restore
+
+    def planted(self: Any, *args: Any, **how: Any) -> Any:
+        from lakelog.catalog.commit import restored_rows
+
+        cuts = restored_rows.Cuts
+        with mock.patch.object(
+            restored_rows, "Cuts", lambda now, then: cuts(now, type(then)(then.states[:1]))
+        ):
+            return real(self, *args, **how)
+
+    return mock.patch.object(Changing, "restore", planted)
+
+
+@plant(f"{TOLD}::test_rows_that_others_deleted_are_told_with_their_commit")
+def changes_know_nothing_of_others() -> Any:
+    """Rows that another writer deleted are no changes."""
+    from lakelog.catalog.read.commits_between import Known
+
+    return mock.patch.object(Known, "told", return_value=[])
+
+
+@plant(f"{TOLD}::test_files_that_came_under_a_delete_come_without_its_rows")
+def changes_show_what_others_deleted_before_it_came() -> Any:
+    """A file that a delete names came after the first cut: all of its rows are told."""
+    from lakelog.catalog.log.touched import Touched
+
+    return mock.patch.object(Touched, "_standing", return_value=())
+
+
+@plant(f"{TOLD}::test_a_rewrite_that_had_not_seen_the_delete")
+def changes_believe_rewrites_that_did_not_see_a_delete() -> Any:
+    """Rows that were written anew past a delete are told deleted, and are there."""
+    from lakelog.catalog.log.steps import Steps
+
+    def planted(self: Any, places: Any, facts: Any, at: Any) -> Any:
+        import numpy as np
+        from lakelog.catalog.format.columns import numbers
+
+        counts = numbers(facts.column("row_count"))[at]
+        return np.where(places == 0, counts, 0), np.where(places < 0, 0, counts)
+
+    return mock.patch.object(Steps, "_visible", planted)
 
 
 @plant(f"{TESTS}::test_diff_history_and_explain_name_it")

@@ -84,9 +84,9 @@ def changes_forget_tombstones() -> Any:
 @plant(CHANGES + "::test_a_file_with_deleted_rows_comes_and_goes_without_them")
 def changes_show_rows_deleted_before() -> Any:
     """A file that goes takes rows with it that were deleted long before."""
-    from lakelog.catalog.read.commits_between import _Known
+    from lakelog.catalog.read.commits_between import Known
 
-    return mock.patch.object(_Known, "views", {})
+    return mock.patch.object(Known, "_views", return_value={})
 
 
 @plant(CHANGES + "::test_rows_that_a_restore_gives_back_in_a_file_that_stays")
