@@ -1,5 +1,5 @@
-"""A catalog as Spark's side of lakelog opens it: by one configuration for lakelog's own requests, for
-Spark's connector, and for the tasks that write.
+"""A catalog as Spark's side of lakelog opens it: by one configuration for lakelog's own requests,
+for Spark's connector, and for the tasks that write.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def relation(
         spark: A classic session.
         schema: What to read; the native reader must accept it for every file (see `read_types`).
         files: As the log knows them, in a scheme that Hadoop knows.
-        options: Options of the Parquet source, and Hadoop settings, for this read alone: no secrets.
+        options: Options of the Parquet source for this read alone; plans may show them.
         skipper: Tells by a query's filters which of the files may hold rows; it is called back from
             the JVM, in any thread. None: each query reads all.
         settings: What opens the store; asked whenever a query is planned, as the skipper is. None:
@@ -110,9 +110,7 @@ def relation(
         if skipper is not None or settings is not None:
             ensure_callback_server_started(spark.sparkContext._gateway)
         with _written(spark.sparkContext, pack(files)) as path:
-            frame = factory.relation(
-                java_session, schema.json(), path, given, skipper, settings
-            )
+            frame = factory.relation(java_session, schema.json(), path, given, skipper, settings)
     except Exception as error:
         raise SparkUnsupported(f"Spark refused the file index: {first_line(error)}") from error
     return DataFrame(frame, spark)

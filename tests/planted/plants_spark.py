@@ -134,7 +134,7 @@ def plans_of_two_stores_are_one() -> Any:
     """What is cached of one store is taken for the other's, whose files have the same names."""
     from lakelog.spark import s3_settings
 
-    return mock.patch.object(s3_settings, "_identified", lambda places: "")
+    return mock.patch.object(s3_settings, "_identified", return_value="")
 
 
 @plant(S3A, in_children=True)

@@ -111,7 +111,7 @@ def test_a_profile(home):
         "endpoint_url": "http://here",
         "client_kwargs": {"region_name": "eu-west-1"},
     }
-    with pytest.raises(AccessDenied, match="No credentials for S3.*other"):
+    with pytest.raises(AccessDenied, match=r"No credentials for S3.*other"):
         Identity({"profile": "other"}).options()
 
 
