@@ -75,13 +75,13 @@ def hadoop_version() -> str:
     )
 
 
-def check_there(java: Any, wanted: Mapping[str, str]) -> None:
+def check_there(jvm: Any, wanted: Mapping[str, str]) -> None:
     """Whether Spark's JVM was started with packages.
 
     Raises:
         UsageError: It runs without one of them, and takes no more.
     """
-    told = java.lang.System.getProperty(PACKAGES) or ""
+    told = jvm.java.lang.System.getProperty(PACKAGES) or ""
     lacks = sorted(set(wanted.get(PACKAGES, "").split(",")) - set(told.split(",")) - {""})
     if lacks:
         raise UsageError(

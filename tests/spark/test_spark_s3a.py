@@ -53,6 +53,12 @@ def test_s3a_is_that_of_sparks_hadoop():
     assert excludes[:2] == ["e:f", "software.amazon.awssdk:bundle"]
 
 
+def test_the_document_names_the_same():
+    text = (HERE.parents[1] / "docs" / "spark.md").read_text().replace("\\\n", "")
+    found = package_settings(["s3a"], {})
+    assert f"--packages {found[PACKAGES]} --exclude-packages {found[EXCLUDES]} " in text
+
+
 def test_another_hadoop_takes_what_its_connector_asks_for(monkeypatch):
     from lakelog.spark import packages
 
