@@ -21,7 +21,7 @@ import pytest
 from lakelog.errors import UsageError
 from lakelog.testing.fault_proxy import FaultProxy, Reply, Request, fault_proxy, s3_error
 from lakelog.testing.servers import direct, moto_server
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 BUCKET = "lake"
+FILES = 8
 URL = f"s3a://{BUCKET}/x"
 # Nothing that Spark shows may have any of these.
 SECRETS = ("canary-secret-of-all", "canary-token-1", "canary-token-2", "canary-token-3")
@@ -120,11 +121,11 @@ def spark(events: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session", autouse=True)
 def tables(both: tuple[Server, Server]) -> None:
-    """The same names in both: 30 files of a row each, which says whose it is."""
+    """The same table in both: files of a row each, which says whose it is."""
     for server in both:
         catalog = lakelog.open_catalog(URL, server.options())
         with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-            for number in range(30):
+            for number in range(FILES):
                 tx.write("t", pa.table({"n": [number], "whose": [server.value]}))
 
 
@@ -134,7 +135,7 @@ def read(spark: SparkSession, server: Server, token: str = "") -> DataFrame:
 
 def whose(frame: DataFrame) -> set[int]:
     rows = frame.select("n", "whose").collect()
-    assert len(rows) == 30
+    assert len(rows) == FILES
     return {row.whose for row in rows}
 
 
@@ -151,12 +152,13 @@ def test_planning_asks_for_no_file(spark: SparkSession, one: Server) -> None:
     before = len(one.seen)
     few = frame.where("n < 2")
     assert "FileScan parquet" in shown(few)
-    assert lakelog.spark.files_read(few) == (2, 30)
+    assert lakelog.spark.files_read(few) == (2, FILES)
     assert not [asked for asked in one.since(before) if asked.endswith(".parquet")]
     before = len(one.seen)
     assert few.count() == 2
     asked = [each for each in one.since(before) if each.endswith(".parquet")]
     assert len({each.split()[1] for each in asked}) == 2
+    print("REQUESTS", asked)
     assert len(asked) <= 2 * 6, asked
     assert not [each for each in one.since(before) if not each.endswith(".parquet")]
 
@@ -166,11 +168,8 @@ def test_each_read_has_its_own_store(spark: SparkSession, both: tuple[Server, Se
     frames = [read(spark, server) for server in both]
     for _ in range(2):
         assert [whose(frame) for frame in frames] == [{1}, {2}]
-    union = frames[0].union(frames[1])
-    assert {(row.whose, row["count"]) for row in union.groupBy("whose").count().collect()} == {
-        (1, 30),
-        (2, 30),
-    }
+    union = frames[0].union(frames[1]).groupBy("whose").count().collect()
+    assert {tuple(row) for row in union} == {(1, FILES), (2, FILES)}
     frames[0].cache()
     assert [whose(read(spark, server)) for server in both] == [{1}, {2}]
     frames[0].unpersist()
@@ -187,7 +186,7 @@ def test_tokens_that_are_renewed(spark: SparkSession, one: Server) -> None:
         assert whose(old) == {1}
         one.valid_token = SECRETS[2]
         assert whose(read(spark, one, SECRETS[2])) == {1}
-        with pytest.raises(PySparkException, match=r"AccessDenied|403"):
+        with pytest.raises(Py4JJavaError, match=r"AccessDenied|403"):
             old.groupBy("whose").count().collect()
     finally:
         one.valid_token = None
@@ -216,11 +215,11 @@ def test_a_profile_is_asked_at_each_query(
         renew(SECRETS[3])
         assert whose(frame) == {1}
         done = lakelog.spark.write(frame, URL, "db", "copy", writer="etl", storage_options=options)
-        assert done.rows == 30
+        assert done.rows == FILES
     finally:
         one.valid_token = None
     file.unlink()
-    with pytest.raises(PySparkException, match="AccessDenied: No credentials for S3"):
+    with pytest.raises(Py4JJavaError, match="AccessDenied: No credentials for S3"):
         frame.count()
 
 
@@ -256,7 +255,7 @@ def test_files_are_written_in_their_places(spark: SparkSession, one: Server) -> 
         frame, URL, "db", "written", writer="s3a", partition_by=["part"], storage_options=options
     )
     assert len(done.files) == 12
-    requests = one.seen[before:]
+    requests = [request for request in one.seen[before:] if "/_probe/" not in request.path]
     put = [each.path for each in requests if each.method == "PUT" and each.path.endswith("parquet")]
     assert sorted(put) == sorted(f"/{BUCKET}/x/s3a/db/{path}" for path in done.files)
     assert not [each for each in requests if "x-amz-copy-source" in each.headers]

@@ -27,7 +27,17 @@ def test_on_s3a():
             pytest.fail(f"{IVY} lacks {NEEDED}: make setup fetches it")
         pytest.skip("hadoop-aws isn't there: make s3a fetches it")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(HERE / "on_s3a.py")],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            str(HERE / "on_s3a.py"),
+        ],
         cwd=HERE.parents[1],
         env={**os.environ, "LAKELOG_IVY": str(IVY)},
         capture_output=True,
