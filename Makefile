@@ -10,12 +10,13 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint soak readers planted bench proto clean
+.PHONY: help setup s3a demo test lint soak readers planted bench proto clean
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
 	@echo "make test    every test but the long ones"
 	@echo "make lint    ruff and strict mypy"
+	@echo "make s3a     Spark's connector to S3 for the tests, from Maven Central (setup does it)"
 	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"
 	@echo "make readers three readers of the format, held against each other on 3,500 logs (needs Go)"
 	@echo "make planted bugs planted into the models, the simulator and the code: every one must be caught"
@@ -48,10 +49,17 @@ $(VENV)/.node: tests/servers/package.json | $(BIN)/python
 	  echo "There is no npm: the tests of Azure will be skipped."; \
 	fi
 
+# Hadoop's connector to S3, from Maven Central. Where that can't be reached its tests are skipped, except in CI.
+$(VENV)/.s3a: spark/packages.py | $(VENV)/.dev
+	@$(BIN)/python tests/spark/fetch_s3a.py $(VENV)/ivy >$(VENV)/s3a.log 2>&1 && touch $@ \
+	  || echo "hadoop-aws can't be fetched (see $(VENV)/s3a.log): the tests of Spark on S3A will be skipped."
+
+s3a: $(VENV)/.s3a
+
 demo: $(VENV)/.demo
 	@$(BIN)/lakelog demo demo-lake
 
-setup: $(VENV)/.dev $(VENV)/.node
+setup: $(VENV)/.dev $(VENV)/.node $(VENV)/.s3a
 
 test: setup
 	$(BIN)/python -m pytest -m "not long" --durations 15 \

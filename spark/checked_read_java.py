@@ -52,6 +52,9 @@ public final class CheckedRead extends scala.runtime.AbstractFunction1
 
     private void check(PartitionedFile file) throws Exception {
         Configuration settings = ((SerializableConfiguration) conf.value()).value();
+        // On the driver's own machine they may be the very object of the driver, which doesn't know
+        // the classes that tasks have (`StoreBySettings`).
+        settings.setClassLoader(CheckedRead.class.getClassLoader());
         Path path = file.toPath();
         FileSystem store = path.getFileSystem(settings);
         try {

@@ -18,13 +18,14 @@ import os
 import tempfile
 import zipfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import SparkUnsupported
 from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
 from .file_index_java import FACTORY_CLASS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY
 from .filters_java import FILTERS
 from .janino import compile_texts, first_line, new_instance
+from .kept_stores_java import KEPT_STORES, KEPT_STORES_CLASS, STORE, STORE_CLASS
 from .known_files import pack
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .known_files import KnownFiles
+    from .s3_settings import S3Settings
     from .skipping import FileSkipper
+
+SETTINGS_NAME: Final = "lakelog.read"
+_IN_TASKS: Final = (CHECKED_READ_CLASS, KEPT_STORES_CLASS, STORE_CLASS)
 
 
 class _Compiled(NamedTuple):
@@ -43,13 +48,13 @@ class _Compiled(NamedTuple):
     Attributes:
         gateway: To that JVM; kept, so that its identity can't be taken over by another one's.
         factory: Makes relations.
-        task_code: The class that runs in the tasks.
+        task_code: By their names, the classes that run in the tasks.
         told: The contexts whose executors were given it; at most one is alive.
     """
 
     gateway: Any
     factory: Any
-    task_code: bytes
+    task_code: Mapping[str, bytes]
     told: list[Any]
 
 
@@ -63,6 +68,7 @@ def relation(
     files: KnownFiles,
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
+    settings: S3Settings | None = None,
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files.
 
@@ -73,9 +79,11 @@ def relation(
         spark: A classic session.
         schema: What to read; the native reader must accept it for every file (see `read_types`).
         files: As the log knows them, in a scheme that Hadoop knows.
-        options: Options of the Parquet source, and Hadoop settings, for this read alone.
+        options: Options of the Parquet source for this read alone; plans may show them.
         skipper: Tells by a query's filters which of the files may hold rows; it is called back from
             the JVM, in any thread. None: each query reads all.
+        settings: What opens the store; asked whenever a query is planned, as the skipper is. None:
+            as the session is set up.
 
     Returns:
         A lazy DataFrame with the columns of `schema`, in its order.
@@ -94,13 +102,15 @@ def relation(
         raise SparkUnsupported("Spark Connect gives no access to the JVM")
     factory = _factory(spark)
     try:
-        settings = spark._jvm.java.util.HashMap()
+        given = spark._jvm.java.util.HashMap()
         for name, value in (options or {}).items():
-            settings.put(name, value)
-        if skipper is not None:
+            given.put(name, value)
+        if settings is not None:
+            given.put(SETTINGS_NAME, settings.name)  # so that other settings are another plan
+        if skipper is not None or settings is not None:
             ensure_callback_server_started(spark.sparkContext._gateway)
         with _written(spark.sparkContext, pack(files)) as path:
-            frame = factory.relation(java_session, schema.json(), path, settings, skipper)
+            frame = factory.relation(java_session, schema.json(), path, given, skipper, settings)
     except Exception as error:
         raise SparkUnsupported(f"Spark refused the file index: {first_line(error)}") from error
     return DataFrame(frame, spark)
@@ -163,20 +173,23 @@ def _factory(spark: SparkSession) -> Any:
 
 
 def _compile(context: Any) -> _Compiled:
-    texts = (CHECKED_READ, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY)
+    texts = (
+        CHECKED_READ, KEPT_STORES, STORE, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY,
+    )  # fmt: skip
     gateway = context._gateway
-    made = compile_texts(gateway.jvm, texts, keep=[CHECKED_READ_CLASS])
+    made = compile_texts(gateway.jvm, texts, keep=_IN_TASKS)
     factory = new_instance(gateway, made.loader, FACTORY_CLASS)
-    return _Compiled(gateway, factory, made.code[CHECKED_READ_CLASS], [])
+    return _Compiled(gateway, factory, made.code, [])
 
 
-def _send(context: Any, code: bytes) -> None:
-    """Give the class that runs in the tasks to all executors, those to come as well.
+def _send(context: Any, code: Mapping[str, bytes]) -> None:
+    """Give the classes that run in the tasks to all executors, those to come as well.
 
     The jar stays as long as the context: executors fetch it from the driver when they first need
     it.
     """
     handle, path = tempfile.mkstemp(dir=context._temp_dir, prefix="lakelog-", suffix=".jar")
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
-        jar.writestr(CHECKED_READ_CLASS.replace(".", "/") + ".class", code)
+        for name, body in code.items():
+            jar.writestr(name.replace(".", "/") + ".class", body)
     context._jsc.addJar(path)

@@ -166,16 +166,18 @@ public final class LakelogFileIndex implements FileIndex {
 }
 """
 
-# Parquet as Spark reads it, but for two things. Each file is checked by `CheckedRead` before it is
-# read. And no condition on a float is handed to the Parquet reader, which skips row groups and
-# pages by bounds that ignore NaN, while in Spark NaN is greater than all else, and by dictionaries
-# that tell -0.0 from 0.0: Spark applies every condition again to the rows, so that nothing but the
-# skipping is lost. What is handed to tasks is the reader of a plain `ParquetFileFormat`, as they
-# don't know this class.
+# Parquet as Spark reads it, but for three things. What opens the store is asked for here, when a
+# query is planned (`s3_settings.S3Settings`), and goes to its tasks alone. Each file is checked by
+# `CheckedRead` before it is read. And no condition on a float is handed to the Parquet reader,
+# which skips row groups and pages by bounds that ignore NaN, while in Spark NaN is greater than all
+# else, and by dictionaries that tell -0.0 from 0.0: Spark applies every condition again to the
+# rows, so that nothing but the skipping is lost. What is handed to tasks is the reader of a plain
+# `ParquetFileFormat`, as they don't know this class.
 PARQUET_FORMAT = """
 package io.lakelog.spark;
 
 import java.util.ArrayList;
+import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
@@ -189,6 +191,10 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
 public final class LakelogParquet extends ParquetFileFormat {
+    private final Function settings;
+
+    public LakelogParquet(Function settings) { this.settings = settings; }
+
     public scala.Function1 buildReaderWithPartitionValues(
         SparkSession session, StructType data, StructType partition, StructType required,
         Seq filters, Map options, Configuration conf) {
@@ -197,11 +203,24 @@ public final class LakelogParquet extends ParquetFileFormat {
             Filter filter = (Filter) each.next();
             if (isSafe(filter, data)) { kept.add(filter); }
         }
+        tell(conf);
         scala.Function1 read = new ParquetFileFormat().buildReaderWithPartitionValues(
             session, data, partition, required,
             ArraySeq.unsafeWrapArray(kept.toArray(new Filter[0])), options, conf);
         return new CheckedRead(
             read, SerializableConfiguration.broadcast(session.sparkContext(), conf));
+    }
+
+    private void tell(Configuration conf) {
+        if (settings != null) {
+            String[] told = ((String) settings.apply(null)).split("\\n", -1);
+            for (int i = 0; i + 1 < told.length; i += 2) { conf.set(told[i], told[i + 1]); }
+        }
+        try {
+            StoreBySettings.use(conf);
+        } catch (Exception error) {
+            throw new RuntimeException(error);
+        }
     }
 
     private static boolean isSafe(Filter filter, StructType data) {
@@ -253,12 +272,12 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class RelationFactory {
     public Dataset relation(
         SparkSession session, String schemaJson, String packed, java.util.Map options,
-        Function skipper) throws IOException {
+        Function skipper, Function settings) throws IOException {
         byte[] files = Files.readAllBytes(Paths.get(packed, new String[0]));
         StructType schema = ((StructType) DataType.fromJson(schemaJson)).asNullable();
         HadoopFsRelation relation = new HadoopFsRelation(
             new LakelogFileIndex(files, skipper), new StructType(), schema,
-            scala.Option.empty(), new LakelogParquet(),
+            scala.Option.empty(), new LakelogParquet(settings),
             Map$.MODULE$.from(CollectionConverters.asScala(options)), session);
         return session.baseRelationToDataFrame(relation);
     }

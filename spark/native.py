@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from .file_groups import FileGroup
     from .known_files import KnownFiles
+    from .s3_settings import S3Settings
     from .skipping import Judge
 
 FILE_INDEX_SWITCH = "LAKELOG_SPARK_FILE_INDEX"
@@ -93,6 +94,7 @@ class _Request:
     options: Mapping[str, str]
     check: Callable[[], bool]
     judge: Judge | None
+    settings: S3Settings | None
 
 
 def read_files(
@@ -103,6 +105,7 @@ def read_files(
     options: Mapping[str, str] | None = None,
     check: Callable[[], bool] = lambda: False,
     judge: Judge | None = None,
+    settings: S3Settings | None = None,
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
 
@@ -110,10 +113,11 @@ def read_files(
         spark: The session; classic for planning without requests, Connect works too.
         groups: The files by physical schema. None at all gives an empty DataFrame.
         target: The unified schema; leave columns out of it to not read them.
-        options: Options of the Parquet source, and Hadoop settings for this read alone.
+        options: Options of the Parquet source, for this read alone.
         check: Called where Spark's tasks can't check the files: raises if one isn't what the log
             says, and tells whether none has bounds of floats. May be called several times.
         judge: Tells by the filters of a query which files may hold rows, by their numbers.
+        settings: What opens the stores; None: as the session is set up.
 
     Returns:
         A lazy DataFrame with the target's columns in its order, all nullable.
@@ -121,10 +125,11 @@ def read_files(
     Raises:
         InvalidSchema: A type that Spark can't read or that no safe cast leads from, or column names
             that differ in case only while Spark doesn't tell them apart.
+        SparkUnsupported: There are settings, and no file index to be told them.
 
     Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
     """
-    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge)
+    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge, settings)
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
@@ -208,14 +213,25 @@ def _scan(
     request: _Request,
     skipper: FileSkipper | None,
 ) -> DataFrame:
-    options = request.options
+    options, settings = request.options, request.settings
     if os.environ.get(FILE_INDEX_SWITCH, "").lower() not in ("off", "0", "false"):
         try:
             return file_index.relation(
-                spark, schema=schema, files=files, options=options, skipper=skipper
+                spark,
+                schema=schema,
+                files=files,
+                options=options,
+                skipper=skipper,
+                settings=settings,
             )
         except SparkUnsupported as reason:
+            if settings is not None:
+                raise
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
+    if settings is not None:
+        # Options of a source stand in plans, and each path would be opened by a connector of its
+        # own.
+        raise SparkUnsupported(f"{FILE_INDEX_SWITCH} is off, so Spark can't be given credentials")
     return parquet_paths.relation(
         spark, schema=schema, files=files, options=options, float_bounds=not request.check()
     )

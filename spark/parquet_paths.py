@@ -56,7 +56,7 @@ def relation(
         schema: What to read; the native reader must accept it for every file.
         files: As the log knows them, at least one. Spark looks them up again and takes whatever it
             finds: the caller holds them against the log (`catalog.data.footers.known`).
-        options: Options of the Parquet source, and Hadoop settings for this read alone.
+        options: Options of the Parquet source, for this read alone.
         float_bounds: Whether a file may have bounds of floats: then none are used, if there are
             floats to read.
 

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.catalog import Catalog, open_catalog
 from ..catalog.data.footers.known import check_file
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.parallel import parallel
-from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, UsageError
+from ..errors import (
+    InvalidPredicate,
+    InvalidSchema,
+    InvalidUrl,
+    LakelogError,
+    SparkUnsupported,
+    UsageError,
+)
 from ..store.places import is_url, split
+from .access import Access
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
 from .file_groups import file_groups
-from .hadoop_options import bucket_options, hadoop_options
 from .native import read_files
 from .selection import Selection, selection
 from .urls import supports_url
@@ -66,7 +72,8 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
             `where` looks at.
         partition, writer: Only rows of files of these.
         storage_options, location_options: As for `open_catalog`; Spark's own S3 connector gets them
-            too, for this read alone.
+            too, for this read alone. Without `storage_options` lakelog's requests to S3 go by the
+            session's `fs.s3a.*`.
     Returns:
         A lazy DataFrame with the columns of `Snapshot.schema(table, columns)`. Files of which rows
         were deleted are read by `format("lakelog")`, beside the others.
@@ -79,30 +86,10 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     Requests: those of `Catalog.snapshot` and `Snapshot.files`; planning the query costs none on a
         classic session.
     """
-    access = Access.of(url, storage_options, location_options)
+    access = Access.of(spark, url, storage_options, location_options)
     snapshot = access.catalog.snapshot(database, as_of)
     asked = selection(snapshot, table, columns, where, partition=partition, writer=writer)
     return frame_of(spark, access, asked)
-
-
-@dataclass(frozen=True)
-class Access:
-    """A catalog, and what opens its store, which Spark's tasks need too."""
-
-    catalog: Catalog
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
-    location_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        url: str,
-        storage_options: Mapping[str, Any] | None = None,
-        location_options: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Access:
-        """That of a root, opened as `open_catalog` does."""
-        catalog = open_catalog(url, storage_options, location_options)
-        return cls(catalog, storage_options, location_options)
 
 
 def frame_of(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
@@ -112,43 +99,44 @@ def frame_of(spark: SparkSession, access: Access, asked: Selection) -> DataFrame
     """
     catalog = access.catalog
     if supports_url(spark, catalog.url):
-        options = hadoop_options(catalog.url, access.storage_options)
         files = asked.file_list()
         rest = tuple(files.hidden)
         try:
             if files.rows.num_rows or not rest:
-                found = native(spark, catalog, asked, files, options)
+                found = native(spark, access, asked, files)
                 if not rest:
                     return found
                 return found.union(_by_source(spark, access, replace(asked, keys=rest)))
-        except (InvalidSchema, InvalidPredicate, InvalidUrl) as reason:
+        except (InvalidSchema, InvalidPredicate, InvalidUrl, SparkUnsupported) as reason:
             _check_source(spark, asked.given, reason)
     return _by_source(spark, access, asked)
 
 
 def native(
     spark: SparkSession,
-    catalog: Catalog,
+    access: Access,
     asked: Selection,
     files: FileList,
-    options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """What is asked for, read by Spark's own Parquet reader, which knows nothing of deleted rows.
 
     Args:
         asked: What of which table.
         files: Of which files.
-        options: Hadoop settings for this read alone; see `hadoop_options`.
     Raises:
         InvalidSchema: A column that this reader can't take.
         InvalidPredicate: A type or a value of `where` that Spark doesn't have.
         InvalidUrl: Files lie where Spark has no connector for.
+        SparkUnsupported: The connector needs settings, and there is no file index.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
             the log says.
     Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
     """
     target = asked.schema
-    options = {**(options or {}), **_of_locations(spark, catalog, files)}
+    elsewhere = _elsewhere(files)
+    for root in elsewhere:
+        if not supports_url(spark, root):
+            raise InvalidUrl(f"Spark has no connector for {root}", key=root)
 
     @cache
     def check() -> bool:
@@ -156,7 +144,7 @@ def native(
         but doesn't have such a name."""
 
         def is_without(part: FilePart) -> bool:
-            footer = check_file(catalog.wide, part)
+            footer = check_file(access.catalog.wide, part)
             is_ours = not is_url(part.key) and parse_data_file(part.key) is not None
             return is_ours and WITHOUT_FLOATS in footer
 
@@ -164,26 +152,18 @@ def native(
 
     judge = asked.judged(files).may_hold
     groups = file_groups(files, target)
-    found = read_files(spark, groups, target, options=options, check=check, judge=judge)
+    settings = access.settings(elsewhere)
+    found = read_files(spark, groups, target, check=check, judge=judge, settings=settings)
     return asked.of(found)
 
 
-def _of_locations(spark: SparkSession, catalog: Catalog, files: FileList) -> dict[str, str]:
-    """Hadoop settings for the places where files lie that are not the catalog's own.
-
-    Raises:
-        InvalidUrl: Spark has no connector for one.
-    """
-    found: dict[str, str] = {}
+def _elsewhere(files: FileList) -> list[str]:
+    """The roots of the places, other than the catalog's own, where files lie."""
     import pyarrow.compute as pc
 
     keys = files.rows.column("key")
-    elsewhere = keys.filter(pc.match_substring(keys, "://")).to_pylist()
-    for root in sorted({split(key).root for key in elsewhere if is_url(key)}):
-        if not supports_url(spark, root):
-            raise InvalidUrl(f"Spark has no connector for {root}", key=root)
-        found |= bucket_options(root, catalog.wide.options_of(root))
-    return found
+    found = keys.filter(pc.match_substring(keys, "://")).to_pylist()
+    return sorted({split(key).root for key in found if is_url(key)})
 
 
 def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) -> None:

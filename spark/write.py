@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ..catalog.catalog import open_catalog
 from ..catalog.commit.sharing import Sharing
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
+from .access import Access
 from .row_batches import LargeRow, collected, must_be_weighed
 from .write_task import Job, as_batches, parts
 from .write_types import arrow_schema
@@ -93,7 +93,8 @@ def write(
             the log, no task runs, nothing is written, and the result says `skipped`.
         shared: Commit beside the writer's owner and other guests.
         summary: Words for the history.
-        storage_options: For the store, here and in the executors; never in a plan.
+        storage_options: For the store, here and in the executors; never in a plan. Without them S3
+            is opened by the session's `fs.s3a.*`.
     Returns:
         What it did. A frame without rows adds no file; where the table is new its columns are
         committed, and so is the application's version.
@@ -110,7 +111,8 @@ def write(
     """
     _check(frame, mode, where)
     schema = arrow_schema(frame.schema)
-    catalog = open_catalog(url, storage_options)
+    access = Access.of(frame.sparkSession, url, storage_options)
+    catalog = access.catalog
     refuse_memory(catalog.url)
     frame = _sorted(frame, partition_by, sort_by)
     weighed = must_be_weighed(frame)
@@ -124,7 +126,7 @@ def write(
                     tx, table, schema, partition_by=partition_by, overwrite=mode == "overwrite",
                     where=where, file_bytes=target_file_size_bytes, bloom=bloom,
                 )  # fmt: skip
-                job = Job(catalog.url, json.dumps(dict(storage_options or {})), sharing.share)
+                job = Job(catalog.url, json.dumps(access.task_options()), sharing.share)
                 told = collected(frame, partial(as_batches, job), weighed=weighed)
                 done = sharing.finish(parts(pickle.loads(row["told"]) for row in told))
             except LargeRow:

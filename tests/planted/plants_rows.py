@@ -157,14 +157,6 @@ def spark_skips_by_bounds_on_the_second_road() -> Any:
     return mock.patch.dict(parquet_paths._WITHOUT_BOUNDS, clear=True)
 
 
-@plant("tests/spark/test_spark_hadoop_options.py")
-def spark_reads_the_first_store() -> Any:
-    """A second endpoint of a bucket's name reads what the first connector was made for."""
-    from lakelog.spark import hadoop_options
-
-    return mock.patch.dict(hadoop_options._OWN_CONNECTORS, clear=True)
-
-
 @plant("tests/catalog/test_partition_names.py::test_columns_and_values_come_back")
 def values_name_partitions_as_they_are() -> Any:
     """Values stand in names of partitions unescaped, so that a `/` in one begins another."""

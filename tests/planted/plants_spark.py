@@ -118,3 +118,41 @@ def files_are_judged_in_the_order_of_the_log() -> Any:
         return facts, known, np.sort(found)
 
     return mock.patch.object(JudgedFiles, "_places", places)
+
+
+S3A = "tests/spark/test_spark_s3a.py::test_on_s3a"
+
+
+@plant(S3A, in_children=True)
+def spark_reads_the_first_store() -> Any:
+    """A second endpoint of a bucket's name reads what the first connector was made for."""
+    return _java("KEPT_STORES", ("settings.get(SETTINGS)", '""'))
+
+
+@plant("tests/spark/test_spark_reads.py::test_settings_of_a_store_are_in_no_plan")
+def plans_of_two_stores_are_one() -> Any:
+    """What is cached of one store is taken for the other's, whose files have the same names."""
+    from lakelog.spark import s3_settings
+
+    return mock.patch.object(s3_settings, "_identified", return_value="")
+
+
+@plant(S3A, in_children=True)
+def credentials_are_those_of_the_first_query() -> Any:
+    """What a profile says is asked once, and its tokens run out."""
+    from lakelog.spark import s3_settings
+
+    real = s3_settings.S3Settings.now
+
+    def once(self: Any) -> Any:
+        if "found" not in vars(self):
+            self.found = real(self)
+        return self.found
+
+    return mock.patch.object(s3_settings.S3Settings, "now", once)
+
+
+@plant(S3A, in_children=True)
+def each_opening_makes_a_connector() -> Any:
+    """Hadoop's cache is off and nothing takes its place."""
+    return _java("STORE", ("settings.set(name, StoreBySettings.class.getName());", ""))

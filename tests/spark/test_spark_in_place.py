@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
-from lakelog.spark.hadoop_options import bucket_options
 
 WANT = [0, 1, 2, 100]
 
@@ -80,13 +79,3 @@ def _nothing() -> Any:
     import contextlib
 
     return contextlib.nullcontext()
-
-
-def test_settings_of_one_bucket() -> None:
-    given = {"key": "k", "secret": "s", "endpoint_url": "http://x"}
-    found = bucket_options("s3://b.c/x", given)
-    assert found["fs.s3a.bucket.b.c.access.key"] == "k"
-    assert found["fs.s3a.bucket.b.c.endpoint"] == "http://x"
-    assert found["fs.s3a.impl.disable.cache"] == "true"
-    assert not any(name.startswith("fs.s3a.access") for name in found)
-    assert bucket_options("s3://b", {}) == {}

@@ -17,9 +17,11 @@ import lakelog.spark
 import pyarrow as pa
 import pytest
 from lakelog.cli.demo_data import commit_year
-from lakelog.errors import DatabaseNotFound, UsageError
+from lakelog.errors import DatabaseNotFound, SparkUnsupported, UsageError
+from lakelog.spark.access import Access
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.read import _json, native
+from lakelog.spark.s3_settings import S3Settings
 from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader, _Access
 
@@ -270,15 +272,23 @@ def test_storage_options_are_in_no_plan(spark, on_s3, canary, settings):
     assert spark.table("secretive").count() == 4
 
 
-def test_hadoop_settings_are_in_no_plan(spark, local, canary, monkeypatch):
+def test_settings_of_a_store_are_in_no_plan(spark, local, canary, monkeypatch):
     catalog = local.open()
-    for switch in ("on", "off"):
-        monkeypatch.setenv("LAKELOG_SPARK_FILE_INDEX", switch)
-        options = {"fs.s3a.access.key": canary, "fs.s3a.secret.key": canary}
-        asked = selection(catalog.snapshot("mixed"), "t")
-        frame = native(spark, catalog, asked, asked.file_list(), options)
-        assert "FileScan parquet" in _explained(frame)
-        assert canary not in _explained(frame) + repr(frame)
+    settings = S3Settings([("s3://b", {"key": canary, "secret": canary})])
+    monkeypatch.setattr(Access, "settings", lambda self, elsewhere: settings)
+    asked = selection(catalog.snapshot("mixed"), "t")
+    frame = native(spark, Access(catalog), asked, asked.file_list())
+    assert "FileScan parquet" in _explained(frame)
+    assert canary not in _explained(frame) + repr(frame)
+    assert frame.count() == catalog.snapshot("mixed").scan("t").read_all().num_rows
+    again = native(spark, Access(catalog), asked, asked.file_list())
+    assert frame.sameSemantics(again)
+    settings = S3Settings([("s3://b", {"key": "other", "secret": canary})])
+    other = native(spark, Access(catalog), asked, asked.file_list())
+    assert not frame.sameSemantics(other), "what is cached of one store is no other's"
+    monkeypatch.setenv("LAKELOG_SPARK_FILE_INDEX", "off")
+    with pytest.raises(SparkUnsupported, match="credentials"):
+        native(spark, Access(catalog), asked, asked.file_list())
 
 
 def _explained(frame: Any) -> str:

@@ -1,0 +1,55 @@
+"""What opens the stores of one read: told to Spark when a query of it is planned, and to nobody
+else. So no plan holds it, and credentials that are renewed are those of the time of the query.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from .hadoop_options import bucket_options
+from .s3_identity import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SALT = secrets.token_bytes(32)
+
+
+class S3Settings:
+    """Hadoop settings for the buckets of one read.
+
+    Args:
+        places: URLs, and the storage options of each.
+    """
+
+    def __init__(self, places: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        self._places = [(url, Identity(options)) for url, options in places]
+        self.name = _identified(places)
+        """Says in plans which reads have the same settings, and nothing about these."""
+
+    def now(self) -> dict[str, str]:
+        """The settings as they are at this time.
+
+        Raises, Requests: As `Identity.options`.
+        """
+        found: dict[str, str] = {}
+        for url, identity in self._places:
+            found |= bucket_options(url, identity.options())
+        return found
+
+    def apply(self, _: Any = None) -> str:
+        """Called by the JVM: names and values, one a line."""
+        return "\n".join(line for pair in self.now().items() for line in pair)
+
+    class Java:
+        """What this is for py4j."""
+
+        implements = ("java.util.function.Function",)
+
+
+def _identified(places: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    told = json.dumps(places, sort_keys=True, default=lambda other: f"{type(other)} {id(other)}")
+    return hashlib.blake2b(told.encode(), key=_SALT, digest_size=16).hexdigest()

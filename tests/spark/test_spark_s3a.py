@@ -1,0 +1,82 @@
+"""Spark with hadoop-aws: what comes of `on_s3a.py`, and what needs no JVM."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lakelog.errors import UsageError
+from lakelog.spark.packages import EXCLUDES, PACKAGES, hadoop_version, package_settings
+
+pytestmark = pytest.mark.spark
+HERE = Path(__file__).resolve().parent
+IVY = HERE.parents[1] / ".venv" / "ivy"  # `make setup` fetches the jars there
+NEEDED = f"org.apache.hadoop_hadoop-aws-{hadoop_version()}.jar"
+
+
+@pytest.mark.s3
+@pytest.mark.slow("starts a JVM with hadoop-aws, and two servers")
+@pytest.mark.timeout(400)
+def test_on_s3a():
+    if not (IVY / "jars" / NEEDED).exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"{IVY} lacks {NEEDED}: make setup fetches it")
+        pytest.skip("hadoop-aws isn't there: make s3a fetches it")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            str(HERE / "on_s3a.py"),
+        ],
+        cwd=HERE.parents[1],
+        env={**os.environ, "LAKELOG_IVY": str(IVY)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=380,
+    )
+    said = done.stdout[-6000:] + done.stderr[-3000:]
+    assert done.returncode == 0, said
+    passed = re.search(r"^(\d+) passed in", done.stdout, re.M)
+    assert passed is not None, said
+    assert int(passed[1]) == (HERE / "on_s3a.py").read_text().count("\ndef test_"), said
+
+
+def test_s3a_is_that_of_sparks_hadoop():
+    """Without the SDK's bundle of 686 MB, and without what Spark has itself."""
+    found = package_settings(["s3a", "a:b:1", "s3a"], {PACKAGES: "c:d:2", EXCLUDES: "e:f"})
+    packages = found[PACKAGES].split(",")
+    assert packages[:2] == ["c:d:2", f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"]
+    assert packages[-1] == "a:b:1"
+    assert len({each.rpartition(":")[2] for each in packages[2:-1]}) == 1
+    excludes = found[EXCLUDES].split(",")
+    assert excludes[:2] == ["e:f", "software.amazon.awssdk:bundle"]
+
+
+def test_the_document_names_the_same():
+    text = (HERE.parents[1] / "docs" / "spark.md").read_text().replace("\\\n", "")
+    found = package_settings(["s3a"], {})
+    assert f"--packages {found[PACKAGES]} --exclude-packages {found[EXCLUDES]} " in text
+
+
+def test_another_hadoop_takes_what_its_connector_asks_for(monkeypatch):
+    from lakelog.spark import packages
+
+    monkeypatch.setattr(packages, "hadoop_version", lambda: "3.4.2")
+    assert package_settings(["s3a"], {}) == {PACKAGES: "org.apache.hadoop:hadoop-aws:3.4.2"}
+
+
+@pytest.mark.parametrize("packages", ["s3a", ["hadoop-aws"], ["a:b"], ["a::1"], [""]])
+def test_packages_that_cannot_be(packages):
+    with pytest.raises(UsageError, match="packages="):
+        package_settings(packages, {})
