@@ -36,6 +36,7 @@ from .native import is_switched_off, read_files
 from .partition_columns import known_values
 from .selection import Selection, selection
 from .urls import supports_url
+from .versions import check_spark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +117,12 @@ class Access:
         storage_options: Mapping[str, Any] | None = None,
         location_options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Access:
-        """That of a root, opened as `open_catalog` does."""
+        """That of a root, opened as `open_catalog` does.
+
+        Raises:
+            SparkUnsupported: The Spark that is installed is too old.
+        """
+        check_spark()
         catalog = open_catalog(url, storage_options, location_options)
         return cls(catalog, storage_options, location_options)
 

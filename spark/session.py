@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import MissingDependency
+from .versions import check_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +67,7 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
 
     Raises:
         MissingDependency: PySpark isn't installed, or there is no Java that it can start.
+        SparkUnsupported: It is too old.
     """
     try:
         from pyspark.errors import PySparkRuntimeError
@@ -74,6 +76,7 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
         raise MissingDependency(
             "PySpark isn't installed", hint='Install it with: pip install "lakelog[spark]"'
         ) from error
+    check_spark()
     _need_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must have lakelog and pyarrow
     settings = _DEFAULTS | (_LOCAL_DEFAULTS if master.startswith("local") else {})
@@ -143,7 +146,11 @@ def register(spark: SparkSession) -> None:
     The workers of a session that `session` didn't start take Spark's own Python: in a virtual
     environment that isn't activated set `os.environ["PYSPARK_PYTHON"] = sys.executable` before the
     session starts, or they find no lakelog.
+
+    Raises:
+        SparkUnsupported: This Spark is too old.
     """
+    check_spark()
     from pyspark_lakelog import DefaultSource
 
     spark.dataSource.register(DefaultSource)
