@@ -21,9 +21,9 @@ def check_version(version: str) -> None:
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is not None and tuple(map(int, numbers.groups())) < OLDEST:
         raise SparkUnsupported(
-            f"Spark {version} can neither read nor write lakes: it lacks the data sources in Python "
-            "by which lakelog reads files with deleted rows and writes, and the classes that its "
-            "index of files and its SQL catalog stand on",
+            f"Spark {version} can neither read nor write lakes: it lacks the data sources in "
+            "Python by which lakelog reads files with deleted rows and writes, and the classes "
+            "that its index of files and its SQL catalog stand on",
             key=version,
             hint="Use Spark 4.0 or newer; with an older one "
             "spark.createDataFrame(catalog.snapshot(database).to_pandas(table)) gives the rows",

@@ -1,4 +1,4 @@
-"""Which Sparks are served. `make spark-versions` runs the tests with each, and an old one for real."""
+"""Which Sparks are served. `make spark-versions` runs the tests with each, and asks an old one."""
 
 from __future__ import annotations
 
