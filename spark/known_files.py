@@ -109,9 +109,9 @@ def pack(files: KnownFiles, partitions: pa.Table) -> bytes:
         partitions: Per file the values of partition columns: of `partition_columns.held_type`.
     """
     paths = one_chunk(files.column("path"))
-    parts = pc.split_pattern(paths, pattern="/", max_splits=1, reverse=True)
-    folders = pc.list_element(parts, 0).dictionary_encode()
-    names, name_ends = _bytes_of(pc.list_element(parts, 1))
+    folders_of, names_of = _folders_and_names(paths)
+    folders = folders_of.dictionary_encode()
+    names, name_ends = _bytes_of(names_of)
     texts, folder_ends = _bytes_of(folders.dictionary)
     of_files, rows = _distinct_rows(partitions, len(paths))
     partition_count = rows.num_rows if rows.num_columns else 1
@@ -156,6 +156,21 @@ def _texts(values: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     return one_chunk(values.cast(pa.string()))
+
+
+def _folders_and_names(paths: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
+    """What stands before the last slash of each path, and behind it."""
+    if not len(paths):
+        return paths, paths
+    _, offsets, body = paths.buffers()
+    ends = np.frombuffer(offsets, np.int32)[paths.offset : paths.offset + len(paths) + 1]
+    slashes = np.flatnonzero(np.frombuffer(body, np.uint8)[: ends[-1]] == ord("/"))
+    last = slashes[np.searchsorted(slashes, ends[1:]) - 1]
+    # Each path as three texts, one behind the other: the folder, the slash, the name.
+    cuts = np.append(np.stack([ends[:-1], last, last + 1], axis=1), ends[-1]).astype(np.int32)
+    texts = pa.Array.from_buffers(pa.string(), 3 * len(paths), [None, pa.py_buffer(cuts), body])
+    places = 3 * np.arange(len(paths))
+    return texts.take(array(places)), texts.take(array(places + 2))
 
 
 def _bytes_of(texts: pa.StringArray) -> tuple[memoryview | bytes, np.ndarray]:
