@@ -70,7 +70,7 @@ readers: $(VENV)/.dev
 	cd tests/second_reader && go test ./...
 	$(BIN)/python tests/golden/three_readers.py --valid 500 --damaged 3000 --seed $${SEED:-$$(date +%s)}
 
-# One of them: make spark-versions ARGS="4.1.1 --pytest '-n 0 -k partition'"
+# One of them: make spark-versions ARGS="4.1.4 --pytest '-n 0 -k partition'"
 spark-versions: $(VENV)/.dev
 	$(BIN)/python tests/spark/other_versions.py $(ARGS)
 

@@ -2,9 +2,8 @@
 
     python tests/spark/other_versions.py [VERSION ...] [--pytest "-k partition"]
 
-Each version is pinned here and comes from PyPI, once, into a folder of its own beside the
-environment (`spark-VERSION`), which then comes first on Python's path; all else is the
-environment's.
+Each version is pinned here and comes from PyPI, once, into a folder of its own in the environment's
+(`sparks/VERSION`), which then comes first on Python's path; all else is the environment's.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-SERVED = ("4.0.1", "4.1.1", "4.2.0")
-REFUSED = ("3.5.7",)
+SERVED = ("4.0.5", "4.1.4", "4.2.1")
+REFUSED = ("3.5.9",)
 ROOT = Path(__file__).resolve().parents[2]
 TOO_OLD = """
 import sys
@@ -47,9 +46,9 @@ print("Spark", sys.argv[1], "is refused:", str(error))
 """
 
 
-def installed(version: str) -> Path:
+def installed(version: str, sparks: Path) -> Path:
     """The folder with a version, which is fetched if it isn't there."""
-    folder = Path(sys.prefix, f"spark-{version}")
+    folder = sparks / version
     if not (folder / "done").exists():
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         subprocess.run([*command, "--target", folder, f"pyspark=={version}"], check=True)
@@ -57,8 +56,8 @@ def installed(version: str) -> Path:
     return folder
 
 
-def run(version: str, options: list[str]) -> int:
-    path = f"{installed(version)}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+def run(version: str, sparks: Path, options: list[str]) -> int:
+    path = f"{installed(version, sparks)}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
     known = {**os.environ, "PYTHONPATH": path}
     known.pop("SPARK_HOME", None)
     command = [sys.executable, "-m", "pytest", "-q", "tests/spark", "-m", "not long", *options]
@@ -70,12 +69,13 @@ def run(version: str, options: list[str]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("versions", nargs="*", default=[*SERVED, *REFUSED])
+    parser.add_argument("--folder", type=Path, default=Path(sys.prefix, "sparks"))
     parser.add_argument("--pytest", default="-n 0", help="options for pytest")
     given = parser.parse_args()
     failed = []
     for version in given.versions:
         began = time.monotonic()
-        if run(version, shlex.split(given.pytest)):
+        if run(version, given.folder, shlex.split(given.pytest)):
             failed.append(version)
         print(f"Spark {version}: {time.monotonic() - began:.0f} s", flush=True)
     print("failed: " + ", ".join(failed) if failed else "all passed")

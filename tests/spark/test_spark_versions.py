@@ -7,7 +7,7 @@ from lakelog.errors import SparkUnsupported
 from lakelog.spark.versions import check_version
 
 
-@pytest.mark.parametrize("version", ["3.5.7", "3.4.0", "2.4.8", "3.10.1"])
+@pytest.mark.parametrize("version", ["3.5.9", "3.4.0", "2.4.8", "3.10.1"])
 def test_an_old_spark_is_told_what_it_lacks(version):
     with pytest.raises(SparkUnsupported, match="lacks the data sources in Python") as error:
         check_version(version)
