@@ -269,7 +269,9 @@ class LakelogReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
     def _projection(self) -> Projection:
-        """The columns and rows that Spark wants, of those that are read."""
+        """The columns and rows that Spark wants, and no other columns than these need."""
+        import pyarrow as pa
+
         from ..catalog.data.scan import Projection
         from ..catalog.data.unify import FileSchema
         from ..catalog.format.schema import unpack_schema
@@ -277,13 +279,15 @@ class LakelogReader(DataSourceReader):
 
         target = unpack_schema(self._target)
         where = self._options.get("where")
-        keep = None
+        keep, looked_at = None, []
         if where is not None:
-            keep = row_filter(where, [FileSchema(target, "")], self._options["table"]).keep
+            found = row_filter(where, [FileSchema(target, "")], self._options["table"])
+            keep, looked_at = found.keep, found.target.names
         names = self._schema.names
         if "withWriter" in self._options:
             names = [name for name in names if name != WRITER_COLUMN] or target.names[:1]
-        return Projection(target, keep, names)
+        read = {*names, *looked_at}
+        return Projection(pa.schema([field for field in target if field.name in read]), keep, names)
 
 
 def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:

@@ -57,7 +57,9 @@ def installed(version: str, sparks: Path) -> Path:
 
 
 def run(version: str, sparks: Path, options: list[str]) -> int:
-    path = f"{installed(version, sparks)}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+    path = f"{installed(version, sparks)}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(
+        os.pathsep
+    )
     known = {**os.environ, "PYTHONPATH": path}
     known.pop("SPARK_HOME", None)
     command = [sys.executable, "-m", "pytest", "-q", "tests/spark", "-m", "not long", *options]

@@ -34,8 +34,8 @@ spark = session(
 schema = pa.schema({"a": pa.int64()})
 few = known_files([KnownFile("/nowhere/1.parquet", 1000)])
 assert len(native.read_files(spark, [FileGroup(schema, few)], schema).inputFiles()) == 1
-long = "x" * 1000
-many = known_files([KnownFile(f"/nowhere/{long}{at}.parquet", 1000) for at in range(250_000)])
+long = "x" * 4000
+many = known_files([KnownFile(f"/nowhere/{long}{at}.parquet", 1000) for at in range(60_000)])
 try:
     native.read_files(spark, [FileGroup(schema, many)], schema)
 except SparkOutOfMemory as error:
@@ -54,10 +54,10 @@ def test_a_driver_short_of_memory_says_so():
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
-        env=dict(os.environ),
+        timeout=280,
+        env=dict(os.environ, SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
     )
-    assert "Spark's driver has too little memory: the index of 250,000 files" in done.stdout, (
+    assert "Spark's driver has too little memory: the index of 60,000 files" in done.stdout, (
         done.stdout + done.stderr[-3000:]
     )
     assert "spark.driver.memory" in done.stdout
