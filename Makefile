@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup s3a demo test lint soak readers planted bench proto clean
+.PHONY: help setup s3a demo test lint soak readers spark-versions planted bench proto clean
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
@@ -19,6 +19,7 @@ help:
 	@echo "make s3a     Spark's connector to S3 for the tests, from Maven Central (setup does it)"
 	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"
 	@echo "make readers three readers of the format, held against each other on 3,500 logs (needs Go)"
+	@echo "make spark-versions  the tests of Spark with each version that lakelog serves, from PyPI"
 	@echo "make planted bugs planted into the models, the simulator and the code: every one must be caught"
 	@echo "make bench   the figures, beside the peer's"
 	@echo "make proto   regenerate the wire code from proto/"
@@ -76,6 +77,10 @@ soak: setup
 readers: $(VENV)/.dev
 	cd tests/second_reader && go test ./...
 	$(BIN)/python tests/golden/three_readers.py --valid 500 --damaged 3000 --seed $${SEED:-$$(date +%s)}
+
+# One of them: make spark-versions ARGS="4.1.4 --pytest '-n 0 -k partition'"
+spark-versions: $(VENV)/.dev
+	$(BIN)/python tests/spark/other_versions.py $(ARGS)
 
 # mypy must see the package under its own name, whatever this folder is called.
 lint: $(VENV)/.dev

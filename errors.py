@@ -128,6 +128,11 @@ class SparkUnsupported(UsageError):
     JVM, or has another Spark inside than was tried."""
 
 
+class SparkOutOfMemory(UsageError):
+    """Spark's driver has too little memory for the files of a read: give it more, or ask for
+    less."""
+
+
 class MissingDependency(UsageError):
     """An optional package is needed for this call; the hint names the extra to install."""
 

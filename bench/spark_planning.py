@@ -8,7 +8,8 @@ succeed. Each number is the time from paths and sizes to the finished physical p
 query; no row is read. `--count` also counts the rows: with each file held against the log in its
 task, and as Spark's own relation does it. `--listing` makes a log of so many files, without any
 data, and times how long the index takes to list those that a query's filters leave: the first time
-that a column is asked for, and for other constants (`listFiles`, without the rest of planning).
+that a column is asked for, and for other constants (`listFiles`, without the rest of planning); and
+says how much of the driver's heap the list holds.
 """
 
 from __future__ import annotations
@@ -101,9 +102,18 @@ def counting(spark, files, repeat: int) -> dict[str, float]:
 
 def listing(spark, count: int, folder: str) -> None:
     tables.lakelog_table(folder, count).close()
+    lakelog.spark.read(spark, folder, "db", "t", {"w": 1}).where(
+        "id = 1"
+    ).explain()  # loads classes
+    before = heap_bytes(spark)
     start = time.perf_counter()
     frame = lakelog.spark.read(spark, folder, "db", "t")
     print(f"read of {count:,} files: {time.perf_counter() - start:.1f} s")
+    start = time.perf_counter()
+    frame.where("id = 1")._jdf.queryExecution().executedPlan()
+    planned = time.perf_counter() - start
+    held = (heap_bytes(spark) - before) / 1e6
+    print(f"a query planned in {planned:.1f} s; {held:.0f} MB of the driver's heap are held")
     print("| filter | files left | first | another constant |\n| --- | --- | --- | --- |")
     middle = count // 2
     for text in (
@@ -120,13 +130,22 @@ def listing(spark, count: int, folder: str) -> None:
         print(f"| `{text}` | {found[0][1]:,} | {times[0]:.0f} ms | {min(times[1:]):.0f} ms |")
 
 
+def heap_bytes(spark) -> int:
+    """What is in use of the driver's heap, without garbage."""
+    for _ in range(3):
+        spark._jvm.System.gc()
+    runtime = spark._jvm.java.lang.Runtime.getRuntime()
+    return runtime.totalMemory() - runtime.freeMemory()
+
+
 def listed(frame) -> tuple[float, int]:
     """How long the files of a query's scan take to list, and how many there are."""
     scan = frame._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
     index, filters = scan.relation().location(), (scan.partitionFilters(), scan.dataFilters())
     start = time.perf_counter()
     found = index.listFiles(*filters)
-    return time.perf_counter() - start, found.apply(0).files().length()
+    count = sum(found.apply(at).files().length() for at in range(found.length()))
+    return time.perf_counter() - start, count
 
 
 def main() -> None:

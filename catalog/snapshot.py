@@ -360,7 +360,8 @@ class Snapshot(EngineReads, Comparing):
         rows = by_commit(asked_rows(files, asked, facts, whole=True))
         folder = base_folder(state.writer, self.database)
         shown = partial(self._tables.shown, state, asked.table)
-        parts = file_parts(rows, folder, shown, *asked_groups(asked, facts, rows))
+        groups = asked_groups(asked, facts, rows)
+        parts = file_parts(rows, folder, shown, *groups, writer=state.writer)
         yield from with_deletes(self._tables, state, asked, rows, keyed(parts, folder, state))
 
     def _asked(

@@ -11,6 +11,7 @@ from ..catalog.catalog import Catalog, open_catalog
 from .hadoop_options import is_s3
 from .s3_identity import Identity, session_options
 from .s3_settings import S3Settings
+from .versions import check_spark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,8 +45,10 @@ class Access:
         there are no storage options.
 
         Raises:
+            SparkUnsupported: The Spark that is installed is too old.
             As `open_catalog`.
         """
+        check_spark()
         by_session = False
         if not storage_options and is_s3(str(url)):
             storage_options, by_session = session_options(spark, str(url))

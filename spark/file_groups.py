@@ -1,4 +1,5 @@
-"""The files of a table by what has to be done to them: those of one schema that are read alike."""
+"""The files of a table by what has to be done to them: those of one schema that are read alike, and
+that have one value in the same columns."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from ..catalog.data.partition_values import texts_by_partition
 from ..catalog.format.columns import array, numbers, one_chunk
@@ -13,14 +15,14 @@ from ..catalog.format.schema import partition_columns
 from ..errors import InvalidSchema
 from .constants import text_of
 from .known_files import known_files, of_list
+from .partition_columns import WRITER_COLUMN, shares, values_of_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
-
     from ..catalog.data.shown import Shown
     from ..catalog.read.file_list import FileList
+    from ..catalog.read.one_values import OneValues
     from .known_files import KnownFiles
 
 MAX_GROUPS: Final = 200  # relations in one union; planning takes a few ms for each
@@ -40,6 +42,8 @@ class FileGroup:
         values: Texts of columns that the files lack, told by the name of their partition, or
             defaults; None is null.
         renamed: By column what the files call it, where that is something else.
+        partitions: Columns that the index of files tells, and the value of each file: of
+            `partition_columns.held_type`.
     """
 
     schema: pa.Schema
@@ -48,44 +52,80 @@ class FileGroup:
     numbers: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     values: Mapping[str, str | None] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    partitions: pa.Table = field(default_factory=lambda: pa.table({}))
 
 
-def file_groups(files: FileList, target: pa.Schema) -> list[FileGroup]:
-    """The files by form; where only the names of partitions tell a column that is wanted, by these
-    as well.
+def file_groups(
+    files: FileList,
+    target: pa.Schema,
+    known: Mapping[str, OneValues],
+    *,
+    with_writer: bool = False,
+) -> list[FileGroup]:
+    """The files by form, and by which of their columns are partition columns; where columns that
+    are wanted have to be filled in besides, by what they are filled with as well.
 
+    Args:
+        known: Columns that may be partition columns; without any the index of files isn't needed.
+        with_writer: Whether the target has a column for it at its end.
     Raises:
         InvalidSchema: There are too many.
     """
     forms = numbers(files.rows.column("form"))
-    known = of_list(files)
+    as_known = of_list(files)
     found: list[FileGroup] = []
-    told = [
-        set(partition_columns(form.own)).intersection(form.found(target).stored.values())
-        for form in files.forms
-    ]
-    for number, form in enumerate(files.forms):
-        chosen = np.flatnonzero(forms == number)
-        shares = {"": chosen}
-        if told[number]:
-            shares = _by_partition(files.rows.column("partition").take(array(chosen)), chosen)
-        for partition, places in shares.items():
-            group = _group(form, partition, target, told[number])
-            found.append(replace(group, files=known.take(array(places)), numbers=places))
-    if len(found) > MAX_GROUPS and any(told):
+    most = 0
+    for names, members in shares(known, len(forms)):
+        for number in np.unique(forms[members]).tolist():
+            form = files.forms[number]
+            places = members[forms[members] == number]
+            told = _told(form, target, names)
+            fill = ["partition"] if told else []
+            fill += ["writer"] if with_writer and WRITER_COLUMN not in names else []
+            parts = _apart(files.rows, fill, places)
+            most += len(parts) if fill else 0
+            for values, chosen in parts:
+                group = _group(form, values.get("partition", ""), target, told)
+                texts = {WRITER_COLUMN: values["writer"]} if "writer" in values else {}
+                found.append(
+                    replace(
+                        group,
+                        files=as_known.take(array(chosen)),
+                        numbers=chosen,
+                        values={**group.values, **texts},
+                        partitions=values_of_files(known, names, chosen),
+                    )
+                )
+    if most > MAX_GROUPS:
         raise InvalidSchema(
-            f"Columns that only the names of {len(found):,} partitions tell are too many for "
+            f"Columns that only the names of {most:,} partitions tell are too many for "
             "Spark's own reader",
             hint=f"Ask for less by where=, at most {MAX_GROUPS} partitions, or leave them out",
         )
     return found
 
 
-def _by_partition(names: pa.ChunkedArray, places: np.ndarray) -> dict[str, np.ndarray]:
-    """Places of files by partition."""
-    encoded = one_chunk(names).dictionary_encode()
-    of = numbers(encoded.indices)
-    return {name: places[of == at] for at, name in enumerate(encoded.dictionary.to_pylist())}
+def _told(form: Shown, target: pa.Schema, names: list[str]) -> set[str]:
+    """What the names of partitions tell, as the files call it, beside some columns."""
+    stored = form.found(target).stored
+    wanted = {own for name, own in stored.items() if name not in names}
+    return wanted.intersection(partition_columns(form.own))
+
+
+def _apart(
+    rows: pa.Table, by: list[str], places: np.ndarray
+) -> list[tuple[dict[str, str], np.ndarray]]:
+    """Places of files by the values of some columns of texts."""
+    found: list[tuple[dict[str, str], np.ndarray]] = [({}, places)]
+    for name in by:
+        finer = []
+        for values, members in found:
+            encoded = one_chunk(rows.column(name).take(array(members))).dictionary_encode()
+            of = numbers(encoded.indices)
+            for at, text in enumerate(encoded.dictionary.to_pylist()):
+                finer.append(({**values, name: text}, members[of == at]))
+        found = finer
+    return found
 
 
 def _group(form: Shown, partition: str, target: pa.Schema, told: set[str]) -> FileGroup:

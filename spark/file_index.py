@@ -20,13 +20,17 @@ import zipfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pyarrow as pa
+
 from ..errors import SparkUnsupported
 from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
-from .file_index_java import FACTORY_CLASS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY
+from .file_index_java import FILE_INDEX
 from .filters_java import FILTERS
-from .janino import compile_texts, first_line, new_instance
+from .janino import compile_texts, new_instance
+from .jvm_errors import told_apart
 from .kept_stores_java import KEPT_STORES, KEPT_STORES_CLASS, STORE, STORE_CLASS
 from .known_files import pack
+from .relation_java import FACTORY_CLASS, PARQUET_FORMAT, RELATION_FACTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,6 +70,7 @@ def relation(
     *,
     schema: StructType,
     files: KnownFiles,
+    partitions: tuple[StructType, pa.Table] | None = None,
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
     settings: S3Settings | None = None,
@@ -80,28 +85,30 @@ def relation(
         schema: What to read; the native reader must accept it for every file (see `read_types`).
         files: As the log knows them, in a scheme that Hadoop knows.
         options: Options of the Parquet source for this read alone; plans may show them.
+        partitions: Further columns, and per file the one value of each: see `known_files.pack`.
         skipper: Tells by a query's filters which of the files may hold rows; it is called back from
             the JVM, in any thread. None: each query reads all.
         settings: What opens the store; asked whenever a query is planned, as the skipper is. None:
             as the session is set up.
 
     Returns:
-        A lazy DataFrame with the columns of `schema`, in its order.
+        A lazy DataFrame with the columns of `schema`, in its order, and those of `partitions`.
 
     Raises:
         SparkUnsupported: The session has no JVM at hand, or its Spark doesn't fit the index.
+        SparkOutOfMemory: The driver has too little for so many files.
 
     Requests: none, now or when planning, but those of the skipper; reading costs what Spark's
         Parquet reader costs.
     """
     from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-    java_session = getattr(spark, "_jsparkSession", None)
-    if java_session is None:
-        raise SparkUnsupported("Spark Connect gives no access to the JVM")
     factory = _factory(spark)
-    try:
+    further, values = partitions or (StructType([]), pa.table({}))
+    body = pack(files, values)
+    with told_apart(f"the index of {files.num_rows:,} files"):
         given = spark._jvm.java.util.HashMap()
         for name, value in (options or {}).items():
             given.put(name, value)
@@ -109,11 +116,20 @@ def relation(
             given.put(SETTINGS_NAME, settings.name)  # so that other settings are another plan
         if skipper is not None or settings is not None:
             ensure_callback_server_started(spark.sparkContext._gateway)
-        with _written(spark.sparkContext, pack(files)) as path:
-            frame = factory.relation(java_session, schema.json(), path, given, skipper, settings)
-    except Exception as error:
-        raise SparkUnsupported(f"Spark refused the file index: {first_line(error)}") from error
-    return DataFrame(frame, spark)
+        with _written(spark.sparkContext, body) as path:
+            frame = factory.relation(
+                spark._jsparkSession, schema.json(), further.json(), path, given, skipper, settings
+            )
+        return DataFrame(frame, spark)
+
+
+def is_there(spark: SparkSession) -> bool:
+    """Whether this session can have such an index."""
+    try:
+        _factory(spark)
+    except SparkUnsupported:
+        return False
+    return True
 
 
 @contextmanager
@@ -156,8 +172,10 @@ def files_read(frame: DataFrame) -> FilesRead:
 
 
 def _factory(spark: SparkSession) -> Any:
+    if getattr(spark, "_jsparkSession", None) is None:
+        raise SparkUnsupported("Spark Connect gives no access to the JVM")
     context = spark.sparkContext
-    try:
+    with told_apart(f"the file index doesn't compile on Spark {spark.version}"):
         found = next((one for one in _compiled if one.gateway is context._gateway), None)
         if found is None:
             found = _compile(context)
@@ -165,11 +183,7 @@ def _factory(spark: SparkSession) -> Any:
         if not any(told is context for told in found.told):
             _send(context, found.task_code)
             found.told[:] = [context]
-    except Exception as error:
-        raise SparkUnsupported(
-            f"the file index doesn't compile on Spark {spark.version}: {first_line(error)}"
-        ) from error
-    return found.factory
+        return found.factory
 
 
 def _compile(context: Any) -> _Compiled:

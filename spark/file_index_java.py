@@ -1,5 +1,6 @@
 """The Java text of the file index, compiled inside Spark's own JVM by the Janino that Spark
-bundles; that of what runs in the tasks is in `checked_read_java`.
+bundles; that of the relation over it is in `relation_java`, that of what runs in the tasks in
+`checked_read_java`.
 
 It is a string and no jar, so that a wheel needs no build step and no second artefact, and so that
 it compiles against whichever Spark is running. It touches Spark only through the interfaces named
@@ -8,16 +9,15 @@ in its imports; `tests/spark/test_spark_file_index.py` runs all of them on a rea
 
 from __future__ import annotations
 
-PACKAGE = "io.lakelog.spark"
-FACTORY_CLASS = f"{PACKAGE}.RelationFactory"
-
 # The index is held by the driver only: plans sent to executors carry file splits, never the
 # relation. Equality is by content, so that two reads of one cut share a cache and an exchange: what
 # is skipped follows from the files and the filters, and a plan is compared by its filters as well.
+# What Spark filters by partition columns alone it leaves to the index, and doesn't filter again.
 # The skipper is Python's (`skipping.FileSkipper`): it takes filters as text and gives bits.
 FILE_INDEX = """
 package io.lakelog.spark;
 
+import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -26,20 +26,54 @@ import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.slf4j.LoggerFactory;
+import scala.collection.Iterator;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
 public final class LakelogFileIndex implements FileIndex {
+    // What is packed one behind the other.
+    private static final int NAME_ENDS = 0;
+    private static final int FOLDERS_OF = 1;
+    private static final int SIZES = 2;
+    private static final int FOOTERS = 3;
+    private static final int PARTITIONS_OF = 4;
+    private static final int FOLDER_ENDS = 5;
+    private static final int VALUE_ENDS = 6;
+    private static final int NULLS = 7;
+    private static final int NAMES = 8;
+    private static final int FOLDERS = 9;
+    private static final int VALUES = 10;
+
     private final byte[] packed;
     private final ByteBuffer numbers;
+    private final StructType partitionSchema;
+    private final StructField[] partitionFields;
     private final int count;
     private final int folderCount;
+    private final int partitionCount;
     private final int[] starts;
     private final long totalBytes;
     private final int hash;
@@ -47,38 +81,81 @@ public final class LakelogFileIndex implements FileIndex {
     private volatile Object[] judged = {null, null};
     private volatile Seq roots;
 
-    public LakelogFileIndex(byte[] packed, Function skipper) {
+    public LakelogFileIndex(byte[] packed, StructType partitionSchema, Function skipper) {
         this.packed = packed;
         this.numbers = ByteBuffer.wrap(packed);
+        this.partitionSchema = partitionSchema;
+        this.partitionFields = partitionSchema.fields();
         this.skipper = skipper;
         this.count = numbers.getInt(0);
         this.folderCount = numbers.getInt(4);
-        // Of: ends of names, folders of files, sizes, footers, ends of folders, names, folders.
-        int[] widths = {4, 4, 8, 16};
-        this.starts = new int[7];
-        starts[0] = 8;
-        for (int i = 0; i < 4; i++) { starts[i + 1] = starts[i] + widths[i] * count; }
-        starts[5] = starts[4] + 4 * folderCount;
-        starts[6] = starts[5] + (count == 0 ? 0 : numbers.getInt(starts[0] + 4 * (count - 1)));
+        this.partitionCount = numbers.getInt(8);
+        int values = partitionCount * partitionFields.length;
+        int numbered = partitionFields.length == 0 ? 0 : 4;
+        this.starts = new int[11];
+        int[] lengths = {12, 4 * count, 4 * count, 8 * count, 16 * count, numbered * count,
+            4 * folderCount, 4 * values, values};
+        for (int i = 0, at = 0; i < lengths.length; i++) {
+            at += lengths[i];
+            starts[i] = at;
+        }
+        starts[9] = starts[NAMES] + end(NAME_ENDS, count);
+        starts[10] = starts[FOLDERS] + end(FOLDER_ENDS, folderCount);
         this.hash = Arrays.hashCode(packed);
         long total = 0L;
         for (int i = 0; i < count; i++) { total += size(i); }
         this.totalBytes = total;
     }
 
-    private long size(int i) { return numbers.getLong(starts[2] + 8 * i); }
+    private long size(int i) { return numbers.getLong(starts[SIZES] + 8 * i); }
 
-    private String text(int ends, int texts, int i) {
-        int start = i == 0 ? 0 : numbers.getInt(ends + 4 * (i - 1));
-        int end = numbers.getInt(ends + 4 * i);
-        return new String(packed, texts + start, end - start, StandardCharsets.UTF_8);
+    /** Where the texts before this one end. */
+    private int end(int ends, int i) {
+        return i == 0 ? 0 : numbers.getInt(starts[ends] + 4 * (i - 1));
     }
 
-    private String folder(int i) { return text(starts[4], starts[6], i); }
+    private String text(int ends, int texts, int i) {
+        int start = end(ends, i);
+        int length = end(ends, i + 1) - start;
+        return new String(packed, starts[texts] + start, length, StandardCharsets.UTF_8);
+    }
+
+    private String folder(int i) { return text(FOLDER_ENDS, FOLDERS, i); }
 
     private String path(int i) {
-        int folder = numbers.getInt(starts[1] + 4 * i);
-        return folder(folder) + "/" + text(starts[0], starts[5], i);
+        int folder = numbers.getInt(starts[FOLDERS_OF] + 4 * i);
+        return folder(folder) + "/" + text(NAME_ENDS, NAMES, i);
+    }
+
+    private int partition(int i) {
+        return partitionFields.length == 0 ? 0 : numbers.getInt(starts[PARTITIONS_OF] + 4 * i);
+    }
+
+    /** Values of a partition, as Spark keeps them. */
+    private InternalRow row(int partition, int[] columns) {
+        Object[] values = new Object[columns.length];
+        for (int i = 0; i < columns.length; i++) {
+            int at = columns[i] * partitionCount + partition;
+            if (packed[starts[NULLS] + at] == 0) {
+                values[i] = value(
+                    text(VALUE_ENDS, VALUES, at), partitionFields[columns[i]].dataType());
+            }
+        }
+        return new GenericInternalRow(values);
+    }
+
+    private static Object value(String text, DataType type) {
+        if (type instanceof StringType) { return UTF8String.fromString(text); }
+        if (type instanceof BooleanType) { return Boolean.valueOf(text); }
+        if (type instanceof ByteType) { return Byte.valueOf(text); }
+        if (type instanceof ShortType) { return Short.valueOf(text); }
+        if (type instanceof IntegerType) { return Integer.valueOf(text); }
+        if (type instanceof DateType) { return Integer.valueOf(text); }
+        if (type instanceof DecimalType) {
+            DecimalType decimal = (DecimalType) type;
+            return Decimal.apply(new BigDecimal(text), decimal.precision(), decimal.scale());
+        }
+        return Long.valueOf(text);
     }
 
     public Seq rootPaths() {
@@ -91,31 +168,77 @@ public final class LakelogFileIndex implements FileIndex {
     }
 
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+        boolean[] chosen = chosen(partitionFilters);
         byte[] mask = mask(dataFilters);
-        ArrayList files = new ArrayList();
+        ArrayList[] files = new ArrayList[partitionCount];
         for (int i = 0; i < count; i++) {
-            if (!isKept(mask, i)) { continue; }
-            FileStatus status = new FileStatus(size(i), false, 1, 0L, 0L, new Path(path(i)));
-            int at = starts[3] + 16 * i;
-            long[] footer = new long[] {numbers.getLong(at), numbers.getLong(at + 8)};
-            Map more = new Map.Map1(CheckedRead.FOOTER, footer);
-            files.add(new FileStatusWithMetadata(status, more));
+            int partition = partition(i);
+            if (!chosen[partition] || !isKept(mask, i)) { continue; }
+            if (files[partition] == null) { files[partition] = new ArrayList(); }
+            files[partition].add(status(i));
         }
-        Seq listed = ArraySeq.unsafeWrapArray(files.toArray(new FileStatusWithMetadata[0]));
-        PartitionDirectory all = new PartitionDirectory(InternalRow.empty(), listed);
-        return ArraySeq.unsafeWrapArray(new PartitionDirectory[] {all});
+        int[] columns = new int[partitionFields.length];
+        for (int i = 0; i < columns.length; i++) { columns[i] = i; }
+        ArrayList found = new ArrayList();
+        for (int i = 0; i < partitionCount; i++) {
+            if (files[i] == null) { continue; }
+            Seq listed = ArraySeq.unsafeWrapArray(files[i].toArray(new FileStatusWithMetadata[0]));
+            found.add(new PartitionDirectory(row(i, columns), listed));
+        }
+        return ArraySeq.unsafeWrapArray(found.toArray(new PartitionDirectory[0]));
     }
 
-    /** How many files may hold rows that meet the filters, and of how many. */
-    public long[] count(Seq dataFilters) {
+    private FileStatusWithMetadata status(int i) {
+        FileStatus status = new FileStatus(size(i), false, 1, 0L, 0L, new Path(path(i)));
+        int at = starts[FOOTERS] + 16 * i;
+        long[] footer = new long[] {numbers.getLong(at), numbers.getLong(at + 8)};
+        Map more = new Map.Map1(CheckedRead.FOOTER, footer);
+        return new FileStatusWithMetadata(status, more);
+    }
+
+    /** How many files may hold rows that meet the filters, and of how many; filters that are known
+        only when the query runs aside. */
+    public long[] count(Seq partitionFilters, Seq dataFilters) {
+        boolean[] chosen = chosen(partitionFilters);
         byte[] mask = mask(dataFilters);
         long kept = 0L;
-        for (int i = 0; i < count; i++) { if (isKept(mask, i)) { kept++; } }
+        for (int i = 0; i < count; i++) {
+            if (chosen[partition(i)] && isKept(mask, i)) { kept++; }
+        }
         return new long[] {kept, count};
     }
 
     private static boolean isKept(byte[] mask, int i) {
         return mask == null || (mask[i >> 3] >> (i & 7) & 1) != 0;
+    }
+
+    /** Which partitions meet the filters. */
+    private boolean[] chosen(Seq filters) {
+        boolean[] chosen = new boolean[partitionCount];
+        Arrays.fill(chosen, true);
+        for (Iterator each = filters.iterator(); each.hasNext();) {
+            Expression filter = (Expression) each.next();
+            if (isDynamic(filter)) { continue; }
+            Seq attributes = filter.references().toSeq();
+            int[] columns = new int[attributes.length()];
+            for (int i = 0; i < columns.length; i++) {
+                columns[i] = partitionSchema.fieldIndex(((Attribute) attributes.apply(i)).name());
+            }
+            BasePredicate predicate = Predicate$.MODULE$.create(filter, attributes);
+            predicate.initialize(0);
+            for (int i = 0; i < partitionCount; i++) {
+                chosen[i] = chosen[i] && predicate.eval(row(i, columns));
+            }
+        }
+        return chosen;
+    }
+
+    private static boolean isDynamic(Expression filter) {
+        if (filter instanceof PlanExpression) { return true; }
+        for (Iterator each = filter.children().iterator(); each.hasNext();) {
+            if (isDynamic((Expression) each.next())) { return true; }
+        }
+        return false;
     }
 
     /** A bit for each file; null: all are read. Whatever fails costs the skipping alone. */
@@ -129,6 +252,8 @@ public final class LakelogFileIndex implements FileIndex {
             if (mask == null || mask.length != (count + 7) / 8) { return null; }
             judged = new Object[] {text, mask};
             return mask;
+        } catch (VirtualMachineError error) {
+            throw error; // as one that lacks memory
         } catch (Throwable error) {
             LoggerFactory.getLogger(LakelogFileIndex.class).warn(
                 "No file is skipped: Python doesn't answer", error);
@@ -148,7 +273,7 @@ public final class LakelogFileIndex implements FileIndex {
 
     public long sizeInBytes() { return totalBytes; }
 
-    public StructType partitionSchema() { return new StructType(); }
+    public StructType partitionSchema() { return partitionSchema; }
 
     public boolean isTimeTravel() { return false; }
 
@@ -159,156 +284,10 @@ public final class LakelogFileIndex implements FileIndex {
     public boolean equals(Object other) {
         if (!(other instanceof LakelogFileIndex)) { return false; }
         LakelogFileIndex that = (LakelogFileIndex) other;
-        return hash == that.hash && Arrays.equals(packed, that.packed);
+        return hash == that.hash && partitionSchema.equals(that.partitionSchema)
+            && Arrays.equals(packed, that.packed);
     }
 
     public String toString() { return "LakelogFileIndex(" + count + " files)"; }
-}
-"""
-
-# Parquet as Spark reads it, but for three things. What opens the store is asked for here, when a
-# query is planned (`s3_settings.S3Settings`), and goes to its tasks alone. Each file is checked by
-# `CheckedRead` before it is read. And no condition on a float is handed to the Parquet reader,
-# which skips row groups and pages by bounds that ignore NaN, while in Spark NaN is greater than all
-# else, and by dictionaries that tell -0.0 from 0.0: Spark applies every condition again to the
-# rows, so that nothing but the skipping is lost. What is handed to tasks is the reader of a plain
-# `ParquetFileFormat`, as they don't know this class.
-PARQUET_FORMAT = """
-package io.lakelog.spark;
-
-import java.util.ArrayList;
-import java.util.function.Function;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
-import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
-import org.apache.spark.util.SerializableConfiguration;
-import scala.collection.immutable.ArraySeq;
-import scala.collection.immutable.Map;
-import scala.collection.immutable.Seq;
-
-public final class LakelogParquet extends ParquetFileFormat {
-    private final Function settings;
-
-    public LakelogParquet(Function settings) { this.settings = settings; }
-
-    public scala.Function1 buildReaderWithPartitionValues(
-        SparkSession session, StructType data, StructType partition, StructType required,
-        Seq filters, Map options, Configuration conf) {
-        ArrayList kept = new ArrayList();
-        for (scala.collection.Iterator each = filters.iterator(); each.hasNext();) {
-            Filter filter = (Filter) each.next();
-            if (isSafe(filter, data)) { kept.add(filter); }
-        }
-        tell(conf);
-        scala.Function1 read = new ParquetFileFormat().buildReaderWithPartitionValues(
-            session, data, partition, required,
-            ArraySeq.unsafeWrapArray(kept.toArray(new Filter[0])), options, conf);
-        return new CheckedRead(
-            read, SerializableConfiguration.broadcast(session.sparkContext(), conf));
-    }
-
-    private void tell(Configuration conf) {
-        if (settings != null) {
-            String[] told = ((String) settings.apply(null)).split("\\n", -1);
-            for (int i = 0; i + 1 < told.length; i += 2) { conf.set(told[i], told[i + 1]); }
-        }
-        try {
-            StoreBySettings.use(conf);
-        } catch (Exception error) {
-            throw new RuntimeException(error);
-        }
-    }
-
-    private static boolean isSafe(Filter filter, StructType data) {
-        String[][] columns = filter.v2references();
-        for (int i = 0; i < columns.length; i++) {
-            if (!isWithoutFloats(columns[i], data)) { return false; }
-        }
-        return true;
-    }
-
-    private static boolean isWithoutFloats(String[] name, DataType type) {
-        for (int i = 0; i < name.length; i++) {
-            if (!(type instanceof StructType)) { return false; }
-            StructField[] fields = ((StructType) type).fields();
-            type = null;
-            for (int j = 0; j < fields.length; j++) {
-                if (fields[j].name().equals(name[i])) { type = fields[j].dataType(); }
-            }
-        }
-        if (type == null) { return false; }
-        String text = type.catalogString();
-        return text.indexOf("float") < 0 && text.indexOf("double") < 0;
-    }
-}
-"""
-
-# `packed` names a file with what `known_files.pack` makes: calls into the JVM are slow with bytes.
-# `asNullable`, because a file may lack any column, and Spark would optimise a promised "not null"
-# into wrong rows.
-RELATION_FACTORY = """
-package io.lakelog.spark;
-
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Paths;
-import java.util.function.Function;
-import org.apache.spark.sql.Dataset;
-import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.FileSourceScanExec;
-import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
-import scala.collection.Iterator;
-import scala.collection.immutable.Map$;
-import scala.jdk.javaapi.CollectionConverters;
-
-public final class RelationFactory {
-    public Dataset relation(
-        SparkSession session, String schemaJson, String packed, java.util.Map options,
-        Function skipper, Function settings) throws IOException {
-        byte[] files = Files.readAllBytes(Paths.get(packed, new String[0]));
-        StructType schema = ((StructType) DataType.fromJson(schemaJson)).asNullable();
-        HadoopFsRelation relation = new HadoopFsRelation(
-            new LakelogFileIndex(files, skipper), new StructType(), schema,
-            scala.Option.empty(), new LakelogParquet(settings),
-            Map$.MODULE$.from(CollectionConverters.asScala(options)), session);
-        return session.baseRelationToDataFrame(relation);
-    }
-
-    /** How many files of indexes of ours a query reads, and of how many. */
-    public long[] filesRead(org.apache.spark.sql.classic.Dataset frame) {
-        long[] found = new long[2];
-        count(frame.queryExecution().executedPlan(), found);
-        return found;
-    }
-
-    private static void count(SparkPlan plan, long[] found) {
-        if (plan instanceof AdaptiveSparkPlanExec) {
-            count(((AdaptiveSparkPlanExec) plan).inputPlan(), found);
-            return;
-        }
-        if (plan instanceof FileSourceScanExec) {
-            FileSourceScanExec scan = (FileSourceScanExec) plan;
-            if (scan.relation().location() instanceof LakelogFileIndex) {
-                long[] counts = ((LakelogFileIndex) scan.relation().location()).count(
-                    scan.dataFilters());
-                found[0] += counts[0];
-                found[1] += counts[1];
-            }
-        }
-        for (Iterator each = plan.children().iterator(); each.hasNext();) {
-            count((SparkPlan) each.next(), found);
-        }
-        for (Iterator each = plan.subqueries().iterator(); each.hasNext();) {
-            count((SparkPlan) each.next(), found);
-        }
-    }
 }
 """

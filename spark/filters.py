@@ -43,8 +43,8 @@ _KINDS: Final = {
 }
 # Spark moves what lies before these when a file says, or the session, that it was written with the
 # hybrid calendar: dates before October 1582, times while zones had odd offsets.
-_SURE_DAY: Final = -25_202  # 1901-01-01
-_SURE_MICROS: Final = _SURE_DAY * 86_400 * 10**6
+SURE_DAY: Final = -25_202  # 1901-01-01
+SURE_MICROS: Final = SURE_DAY * 86_400 * 10**6
 _OPERATORS: Final[dict[str, Operator]] = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -132,9 +132,9 @@ def _of_column(word: str, column: Column, values: list[Value]) -> Predicate | No
 def _however_old(found: Predicate, column: Column, *, wanted: bool) -> Predicate:
     """A predicate that is `wanted` for old dates and times as well: Spark may read others."""
     if pa.types.is_date(column.kind):
-        old = Compare(column, "<", _SURE_DAY)
+        old = Compare(column, "<", SURE_DAY)
     elif pa.types.is_timestamp(column.kind):
-        old = Compare(column, "<", _SURE_MICROS)
+        old = Compare(column, "<", SURE_MICROS)
     else:
         return found
     return any_of([found, old]) if wanted else all_of([found, negation(old)])

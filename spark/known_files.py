@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.data.parquet import UNKNOWN_DIGEST
-from ..catalog.format.columns import column, numbers, one_chunk, text_scalar
+from ..catalog.format.columns import array, column, numbers, one_chunk, text_scalar
 from .urls import hadoop_scheme, split_scheme
 
 if TYPE_CHECKING:
@@ -95,32 +95,82 @@ def _behind(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(before, paths, text_scalar(""))
 
 
-def pack(files: KnownFiles) -> bytes:
+def pack(files: KnownFiles, partitions: pa.Table) -> bytes:
     """Put the files into one byte string, as the file index keeps them.
 
-    Big-endian: their number n, that of their folders (4 bytes each); where each name ends (4 each,
-    from the first name on), the number of each folder (4 each), the sizes (8 each), length and
-    digest of each footer (8 and 8); where each folder ends (4 each); the names, the folders.
+    Big-endian: their number, those of their folders and of their partitions (4 bytes each); where
+    each file's name ends (4 each, from the first name on), the number of its folder (4 each), its
+    size (8 each), length and digest of its footer (8 and 8), and, if there are partition columns,
+    the number of its partition (4 each); where each folder ends (4 each); column by column where
+    the value of each partition ends (4 each), and then whether it is null (1 each); the names, the
+    folders, and the values as texts.
+
+    Args:
+        partitions: Per file the values of partition columns: of `partition_columns.held_type`.
     """
     paths = one_chunk(files.column("path"))
-    parts = pc.split_pattern(paths, pattern="/", max_splits=1, reverse=True)
-    folders = pc.list_element(parts, 0).dictionary_encode()
-    names, name_ends = _bytes_of(pc.list_element(parts, 1))
+    folders_of, names_of = _folders_and_names(paths)
+    folders = folders_of.dictionary_encode()
+    names, name_ends = _bytes_of(names_of)
     texts, folder_ends = _bytes_of(folders.dictionary)
+    of_files, rows = _distinct_rows(partitions, len(paths))
+    partition_count = rows.num_rows if rows.num_columns else 1
+    values = pa.concat_arrays([pa.array([], pa.string()), *map(_texts, rows.columns)])
+    value_texts, value_ends = _bytes_of(pc.fill_null(values, ""))
     footers = np.empty((len(paths), 2), ">i8")
     footers[:, 0] = numbers(files.column("footer_bytes"))
     digests = one_chunk(files.column("footer_digest"))
     known = np.frombuffer(digests.buffers()[1] or b"", ">i8")
     footers[:, 1] = known[digests.offset : digests.offset + len(paths)]
     found = (
-        np.array([len(paths), len(folders.dictionary)], ">i4"),
+        np.array([len(paths), len(folders.dictionary), partition_count], ">i4"),
         name_ends,
         numbers(folders.indices).astype(">i4"),
         numbers(files.column("size_bytes")).astype(">i8"),
         footers,
+        of_files,
         folder_ends,
+        value_ends,
+        numbers(pc.is_null(values)).astype(np.uint8),
     )
-    return b"".join([*(part.tobytes() for part in found), names, texts])
+    return b"".join([*(part.tobytes() for part in found), names, texts, value_texts])
+
+
+def _distinct_rows(rows: pa.Table, count: int) -> tuple[np.ndarray, pa.Table]:
+    """Per row the number of those that are like it, and these, each once; of a table without
+    columns nothing."""
+    if not rows.num_columns:
+        return np.empty(0, ">i4"), rows
+    codes = np.zeros(count, np.int64)
+    for values in rows.columns:
+        encoded = one_chunk(values).dictionary_encode(null_encoding="encode")
+        own = numbers(encoded.indices).astype(np.int64)
+        _, codes = np.unique(codes * (own.max(initial=0) + 1) + own, return_inverse=True)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return codes.astype(">i4"), rows.take(array(first))
+
+
+def _texts(values: pa.ChunkedArray) -> pa.Array:
+    """Values as the file index reads them: days and microseconds as numbers."""
+    kind = values.type
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    return one_chunk(values.cast(pa.string()))
+
+
+def _folders_and_names(paths: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
+    """What stands before the last slash of each path, and behind it."""
+    if not len(paths):
+        return paths, paths
+    _, offsets, body = paths.buffers()
+    ends = np.frombuffer(offsets, np.int32)[paths.offset : paths.offset + len(paths) + 1]
+    slashes = np.flatnonzero(np.frombuffer(body, np.uint8)[: ends[-1]] == ord("/"))
+    last = slashes[np.searchsorted(slashes, ends[1:]) - 1]
+    # Each path as three texts, one behind the other: the folder, the slash, the name.
+    cuts = np.append(np.stack([ends[:-1], last, last + 1], axis=1), ends[-1]).astype(np.int32)
+    texts = pa.Array.from_buffers(pa.string(), 3 * len(paths), [None, pa.py_buffer(cuts), body])
+    places = 3 * np.arange(len(paths))
+    return texts.take(array(places)), texts.take(array(places + 2))
 
 
 def _bytes_of(texts: pa.StringArray) -> tuple[memoryview | bytes, np.ndarray]:

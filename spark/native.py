@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ from .known_files import hadoop_files
 from .skipping import FileSkipper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
@@ -54,13 +54,14 @@ _warned: set[str] = set()
 @dataclass(frozen=True)
 class _ColumnPlan:
     """How a column comes about: `read`, under the name `stored`, and, if `physical` is set, cast
-    from that; else filled, with `text` cast."""
+    from that; or told by the index of files; else filled, with `text` cast."""
 
     name: str
     read: DataType | None
     physical: pa.DataType | None = None
     text: str | None = None
     stored: str = ""  # as it is named
+    is_told: bool = False
 
 
 _Plan = tuple[_ColumnPlan, ...]
@@ -72,10 +73,12 @@ class _Files:
     def __init__(self) -> None:
         self._known: list[KnownFiles] = []
         self._numbers: list[np.ndarray] = []
+        self._partitions: list[pa.Table] = []
 
     def take(self, group: FileGroup) -> None:
         self._known.append(group.files)
         self._numbers.append(group.numbers)
+        self._partitions.append(group.partitions)
 
     @property
     def known(self) -> KnownFiles:
@@ -84,6 +87,10 @@ class _Files:
     @property
     def numbers(self) -> np.ndarray:
         return np.concatenate(self._numbers)
+
+    @property
+    def partitions(self) -> pa.Table:
+        return pa.concat_tables(self._partitions)
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,9 @@ def read_files(
         A lazy DataFrame with the target's columns in its order, all nullable.
 
     Raises:
+        SparkUnsupported: There are partition columns, and this session can't have the index of
+            files.
+        SparkOutOfMemory: The driver has too little for so many files.
         InvalidSchema: A type that Spark can't read or that no safe cast leads from, or column names
             that differ in case only while Spark doesn't tell them apart.
         SparkUnsupported: There are settings, and no file index to be told them.
@@ -148,6 +158,9 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
     for wished in request.target:
         name = wished.name
         wanted = spark_type(wished.type, name)
+        if name in group.partitions.column_names:
+            plan.append(_ColumnPlan(name, wanted, is_told=True))
+            continue
         if name in group.values:
             plan.append(_ColumnPlan(name, None, text=group.values[name]))
             continue
@@ -166,7 +179,18 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
         else:
             kind = read_type(physical, name)
             plan.append(_ColumnPlan(name, kind, physical, stored=stored))
-    return tuple(plan)
+    return tuple(_without_clashes(plan))
+
+
+def _without_clashes(plan: list[_ColumnPlan]) -> Iterator[_ColumnPlan]:
+    """Columns that the index tells under names that nothing has which is read from the files: where
+    both have one name, Spark takes what the index tells for both."""
+    read = {(each.stored or each.name).lower() for each in plan if each.read and not each.is_told}
+    for each in plan:
+        name = each.name
+        while each.is_told and name.lower() in read:
+            name += "_"
+        yield replace(each, stored=name) if name != each.name else each
 
 
 def _branch(
@@ -178,16 +202,26 @@ def _branch(
     from pyspark.sql.types import StructField, StructType
 
     read = [
-        StructField(each.stored or each.name, each.read) for each in plan if each.read is not None
+        StructField(each.stored or each.name, each.read)
+        for each in plan
+        if each.read is not None and not each.is_told
     ]
+    told = {
+        each.name: StructField(each.stored or each.name, each.read)
+        for each in plan
+        if each.is_told and each.read is not None
+    }
     skipper = None
     if request.judge is not None:
         renamed = {each.stored for each in plan}  # a filter there means another column of the cut
         judged = [column for column in read if column.name not in renamed]
         skipper = FileSkipper(request.judge, files.numbers, judged, request.target)
     known = hadoop_files(spark, files.known)
-    frame = _scan(spark, StructType(read), known, request, skipper)
-    as_read = all(
+    partitions = None
+    if told:
+        partitions = StructType([*told.values()]), files.partitions.select([*told])
+    frame = _scan(spark, StructType(read), known, request, partitions=partitions, skipper=skipper)
+    as_read = not told and all(
         each.read is not None and each.physical is None and not each.stored for each in plan
     )
     return frame if as_read else frame.select(*(_column(each, request) for each in plan))
@@ -211,22 +245,25 @@ def _scan(
     schema: StructType,
     files: KnownFiles,
     request: _Request,
+    *,
+    partitions: tuple[StructType, pa.Table] | None,
     skipper: FileSkipper | None,
 ) -> DataFrame:
     options, settings = request.options, request.settings
-    if os.environ.get(FILE_INDEX_SWITCH, "").lower() not in ("off", "0", "false"):
+    if not is_switched_off():
         try:
             return file_index.relation(
                 spark,
                 schema=schema,
                 files=files,
+                partitions=partitions,
                 options=options,
                 skipper=skipper,
                 settings=settings,
             )
         except SparkUnsupported as reason:
-            if settings is not None:
-                raise
+            if partitions is not None or settings is not None:
+                raise  # whoever asks for columns knows another way; for settings there is none
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
     if settings is not None:
         # Options of a source stand in plans, and each path would be opened by a connector of its
@@ -235,6 +272,11 @@ def _scan(
     return parquet_paths.relation(
         spark, schema=schema, files=files, options=options, float_bounds=not request.check()
     )
+
+
+def is_switched_off() -> bool:
+    """Whether the environment says that the index of files isn't to be used."""
+    return os.environ.get(FILE_INDEX_SWITCH, "").lower() in ("off", "0", "false")
 
 
 def _warn_once(text: str) -> None:

@@ -26,11 +26,13 @@ from ..errors import (
     UsageError,
 )
 from ..store.places import is_url, split
+from . import file_index
 from .access import Access
 from .arrow_types import spark_schema
 from .column_names import check_names, is_case_sensitive
 from .file_groups import file_groups
-from .native import read_files
+from .native import is_switched_off, read_files
+from .partition_columns import known_values
 from .selection import Selection, selection
 from .urls import supports_url
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from ..catalog.changing import AsOf
     from ..catalog.data.file_part import FilePart
     from ..catalog.read.file_list import FileList
+    from ..catalog.read.one_values import OneValues
 
 
 def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFrame.where` are called
@@ -56,6 +59,7 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
     columns: Sequence[str] | None = None,
     partition: str | None = None,
     writer: str | None = None,
+    with_writer: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     location_options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> DataFrame:
@@ -71,6 +75,7 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
         columns: Names, in the order wanted; types need to agree in these alone, and in those that
             `where` looks at.
         partition, writer: Only rows of files of these.
+        with_writer: Add the column `_writer` at the end: who wrote the row.
         storage_options, location_options: As for `open_catalog`; Spark's own S3 connector gets them
             too, for this read alone. Without `storage_options` lakelog's requests to S3 go by the
             session's `fs.s3a.*`.
@@ -78,17 +83,21 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
         A lazy DataFrame with the columns of `Snapshot.schema(table, columns)`. Files of which rows
         were deleted are read by `format("lakelog")`, beside the others.
     Raises:
+        SparkOutOfMemory: The driver has too little for a list of so many files.
         As `Catalog.snapshot` and `Snapshot.scan`; InvalidSchema for a type that Spark doesn't
         have, or names that it mixes up.
     Warns:
         RuntimeWarning: Spark's own reader can't take a column's type, or can't open where files
             lie, so that the data source reads the table.
-    Requests: those of `Catalog.snapshot` and `Snapshot.files`; planning the query costs none on a
-        classic session.
+    Requests: those of `Catalog.snapshot` and `Snapshot.files`, and of columns by which the table is
+        partitioned 1 GET for each piece of statistics; planning the query costs none on a classic
+        session.
     """
     access = Access.of(spark, url, storage_options, location_options)
     snapshot = access.catalog.snapshot(database, as_of)
-    asked = selection(snapshot, table, columns, where, partition=partition, writer=writer)
+    asked = selection(
+        snapshot, table, columns, where, partition=partition, writer=writer, with_writer=with_writer
+    )
     return frame_of(spark, access, asked)
 
 
@@ -130,9 +139,10 @@ def native(
         SparkUnsupported: The connector needs settings, and there is no file index.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
             the log says.
-    Requests: none on a classic session; else 1 HEAD and 1 GET a file, and Spark's own look-ups.
+    Requests: on a classic session those for statistics of partition columns; else 1 HEAD and 1 GET
+        a file, and Spark's own look-ups.
     """
-    target = asked.schema
+    target = asked.read_schema
     elsewhere = _elsewhere(files)
     for root in elsewhere:
         if not supports_url(spark, root):
@@ -150,11 +160,21 @@ def native(
 
         return all(parallel(is_without, list(files.parts())))
 
-    judge = asked.judged(files).may_hold
-    groups = file_groups(files, target)
+    judged = asked.judged(files)
     settings = access.settings(elsewhere)
-    found = read_files(spark, groups, target, check=check, judge=judge, settings=settings)
-    return asked.of(found)
+
+    def frame(known: Mapping[str, OneValues]) -> DataFrame:
+        groups = file_groups(files, target, known, with_writer=asked.with_writer)
+        judge = judged.may_hold
+        found = read_files(spark, groups, target, check=check, judge=judge, settings=settings)
+        return asked.of(found)
+
+    if not is_switched_off() and file_index.is_there(spark):
+        try:
+            return frame(known_values(files, asked.schema, judged, with_writer=asked.with_writer))
+        except SparkUnsupported:
+            pass  # where no partition columns are needed, there is another way, which warns
+    return frame({})
 
 
 def _elsewhere(files: FileList) -> list[str]:

@@ -6,13 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from ..catalog.where.sql import to_sql
 from ..errors import UsageError
+from .partition_columns import WRITER_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from ..catalog.data.file_part import FilePart
@@ -33,6 +35,7 @@ class Selection:
         where: The predicate, as the user gave it; None: all rows.
         found: The same, bound to the table.
         partition, writer: Only of these.
+        with_writer: Whether rows say who wrote them.
         keys: Only of files that are these objects; None: of all.
     """
 
@@ -44,13 +47,22 @@ class Selection:
     found: RowFilter | None = None
     partition: str | None = None
     writer: str | None = None
+    with_writer: bool = False
     keys: tuple[str, ...] | None = None
 
     @property
     def given(self) -> pa.Schema:
         """The schema of the rows that are given."""
         names = self.schema.names if self.columns is None else self.columns
-        return self.snapshot.schema(self.table, names, writer=self.writer)
+        return self._with_writer(self.snapshot.schema(self.table, names, writer=self.writer))
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns that are read, and that of the writer."""
+        return self._with_writer(self.schema)
+
+    def _with_writer(self, schema: pa.Schema) -> pa.Schema:
+        return schema.append(pa.field(WRITER_COLUMN, pa.string())) if self.with_writer else schema
 
     def file_parts(self) -> list[FilePart]:
         """The files that may hold such rows.
@@ -97,7 +109,8 @@ class Selection:
             frame = frame.where(to_sql(self.found.predicate, "spark"))
         if self.columns is None or list(self.columns) == self.schema.names:
             return frame
-        return frame.select(*(f"`{name.replace('`', '``')}`" for name in self.columns))
+        names = [*self.columns, *([WRITER_COLUMN] if self.with_writer else [])]
+        return frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
 
     @property
     def options(self) -> dict[str, str]:
@@ -113,6 +126,8 @@ class Selection:
             value = getattr(self, name)
             if value is not None:
                 found[name] = value
+        if self.with_writer:
+            found["withWriter"] = "true"
         if self.keys is not None:
             found["files"] = json.dumps(self.keys)
         return found
@@ -126,14 +141,18 @@ def selection(
     *,
     partition: str | None = None,
     writer: str | None = None,
+    with_writer: bool = False,
 ) -> Selection:
     """What is asked for, checked.
 
     Raises:
         TableNotFound, WriterNotFound, SchemaConflict, InvalidPredicate.
-        UsageError: No such column, or one twice; a predicate that is no text.
+        UsageError: No such column, or one twice; a predicate that is no text; a column of the table
+            that is called as that of the writer.
     """
-    rows: dict[str, Any] = {"where": where, "partition": partition, "writer": writer}
+    rows: dict[str, Any] = {
+        "where": where, "partition": partition, "writer": writer, "with_writer": with_writer,
+    }  # fmt: skip
     looked_at: list[str] = []
     if where is not None:
         if not isinstance(where, str):
@@ -145,8 +164,18 @@ def selection(
         looked_at = rows["found"].target.names
     if columns is None:
         schema = snapshot.schema(table, writer=writer)
-        return Selection(snapshot, table, schema, **rows)
+        return _checked(Selection(snapshot, table, schema, **rows))
     snapshot.schema(table, columns, writer=writer)  # refuses those that aren't there
     read = [*columns, *(name for name in looked_at if name not in columns)]
     schema = snapshot.schema(table, read, writer=writer)
-    return Selection(snapshot, table, schema, tuple(columns), **rows)
+    return _checked(Selection(snapshot, table, schema, tuple(columns), **rows))
+
+
+def _checked(asked: Selection) -> Selection:
+    if asked.with_writer and WRITER_COLUMN in asked.schema.names:
+        raise UsageError(
+            f"Table {asked.table!r} has a column {WRITER_COLUMN!r} of its own",
+            key=WRITER_COLUMN,
+            hint="Leave with_writer out, or that column by columns=",
+        )
+    return asked

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ..errors import MissingDependency
 from .packages import PACKAGES, check_there, package_settings
 from .row_batches import ROWS_SETTING, SESSION_ROWS
+from .versions import check_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,6 +80,7 @@ def session(
         MissingDependency: PySpark isn't installed, or there is no Java that it can start, or a
             package can't be had.
         UsageError: Spark runs already, without the packages.
+        SparkUnsupported: It is too old.
     """
     try:
         from pyspark.errors import PySparkRuntimeError
@@ -87,6 +89,7 @@ def session(
         raise MissingDependency(
             "PySpark isn't installed", hint='Install it with: pip install "lakelog[spark]"'
         ) from error
+    check_spark()
     _need_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must have lakelog and pyarrow
     settings = _DEFAULTS | (_LOCAL_DEFAULTS if master.startswith("local") else {})
@@ -175,7 +178,11 @@ def register(spark: SparkSession) -> None:
     The workers of a session that `session` didn't start take Spark's own Python: in a virtual
     environment that isn't activated set `os.environ["PYSPARK_PYTHON"] = sys.executable` before the
     session starts, or they find no lakelog.
+
+    Raises:
+        SparkUnsupported: This Spark is too old.
     """
+    check_spark()
     from pyspark_lakelog import DefaultSource
 
     spark.dataSource.register(DefaultSource)

@@ -18,8 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from ..catalog.points import point_in_time
 from ..errors import UsageError
 from .arrow_batches import as_spark
+from .partition_columns import WRITER_COLUMN
 from .selection import Selection, selection
-from .source_options import json_object, names, need, refuse_unknown
+from .source_options import flag, json_object, names, need, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 PARTITION_BYTES: Final = 128 << 20
 PARTITION_FILES: Final = 1_000
 OPTIONS: Final = (
-    "database", "table", "asOf", "columns", "where", "partition", "writer", "storageOptions",
-    "locationOptions", "path", "files",
+    "database", "table", "asOf", "columns", "where", "partition", "writer", "withWriter",
+    "storageOptions", "locationOptions", "path", "files",
 )  # fmt: skip
 _SECRETS: Final = ("storageOptions", "locationOptions")
 _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
@@ -51,8 +52,9 @@ class LakelogDataSource(DataSource):
     Options: `database`, `table`; `asOf`, also `as_of` (a token, an ISO time with its zone, or
     revisions: `EWR=3,JFK=2`);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
-    `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `storageOptions`,
-    `locationOptions` (JSON). The path is the catalog's URL. Other options are refused. Those for
+    `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `withWriter`
+    (true: with the column `_writer`); `storageOptions`, `locationOptions` (JSON). The path is the
+    catalog's URL. Other options are refused. Those for
     writing are in `write_source`.
     """
 
@@ -115,6 +117,7 @@ def _selection(options: Any, snapshot: Snapshot) -> Selection:
         options.get("where"),
         partition=options.get("partition"),
         writer=options.get("writer"),
+        with_writer=flag(options, "withWriter"),
     )
     return found if files is None else replace(found, keys=tuple(names(files, "files")))
 
@@ -177,10 +180,12 @@ class _Share(InputPartition):
     Attributes:
         files: Each with the number of its schema, and without the schema itself.
         schemas: Packed, and what such files show.
+        writer: Whose they are; with `withWriter` all are one writer's.
     """
 
     files: tuple[tuple[FilePart, int], ...]
     schemas: tuple[_Form, ...]
+    writer: str = ""
 
 
 class LakelogReader(DataSourceReader):
@@ -193,7 +198,7 @@ class LakelogReader(DataSourceReader):
 
     def __init__(self, asked: Selection, schema: StructType, access: _Access) -> None:
         for name in schema.names:
-            if name not in asked.schema.names:
+            if name not in asked.read_schema.names:
                 raise UsageError(
                     f"Table {asked.table!r} has no column {name!r}",
                     key=name,
@@ -219,7 +224,13 @@ class LakelogReader(DataSourceReader):
             token = self._options["asOf"]
             snapshot = self._access.open().snapshot(self._options["database"], token)
             asked = _selection(self._options, snapshot)
-        shares = [_share(pack) for pack in _packs(asked.file_parts())]
+        parts = asked.file_parts()
+        writers = {part.writer for part in parts} if asked.with_writer else {""}
+        shares = [
+            _share(pack)
+            for writer in sorted(writers)
+            for pack in _packs(part for part in parts if not writer or part.writer == writer)
+        ]
         return shares or [_Share((), ())]  # without partitions Spark would call read(None)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -230,6 +241,7 @@ class LakelogReader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from ..catalog.data.scan import scan_files
+        from ..catalog.format.columns import text_scalar
 
         if not isinstance(partition, _Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
@@ -240,11 +252,26 @@ class LakelogReader(DataSourceReader):
             for part, number in partition.files
         ]
         store = self._access.open().wide
+        whose = text_scalar(partition.writer)
         for batch in scan_files(store, parts, self._projection()):
-            yield as_spark(batch, wanted)
+            yield as_spark(self._with_writer(batch, whose), wanted)
+
+    def _with_writer(self, batch: pa.RecordBatch, whose: pa.Scalar) -> pa.RecordBatch:
+        """The columns that Spark wants."""
+        import pyarrow as pa
+
+        if "withWriter" not in self._options:
+            return batch
+        writers = pa.repeat(whose, batch.num_rows)
+        columns = [
+            writers if name == WRITER_COLUMN else batch.column(name) for name in self._schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
     def _projection(self) -> Projection:
-        """The columns and rows that Spark wants, of those that are read."""
+        """The columns and rows that Spark wants, and no other columns than these need."""
+        import pyarrow as pa
+
         from ..catalog.data.scan import Projection
         from ..catalog.data.unify import FileSchema
         from ..catalog.format.schema import unpack_schema
@@ -252,10 +279,15 @@ class LakelogReader(DataSourceReader):
 
         target = unpack_schema(self._target)
         where = self._options.get("where")
-        keep = None
+        keep, looked_at = None, []
         if where is not None:
-            keep = row_filter(where, [FileSchema(target, "")], self._options["table"]).keep
-        return Projection(target, keep, self._schema.names)
+            found = row_filter(where, [FileSchema(target, "")], self._options["table"])
+            keep, looked_at = found.keep, found.target.names
+        names = self._schema.names
+        if "withWriter" in self._options:
+            names = [name for name in names if name != WRITER_COLUMN] or target.names[:1]
+        read = {*names, *looked_at}
+        return Projection(pa.schema([field for field in target if field.name in read]), keep, names)
 
 
 def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:
@@ -294,7 +326,7 @@ def _share(pack: list[FilePart]) -> _Share:
                 )
             )
         files.append((replace(part, schema=None, shown=None), number))
-    return _Share(tuple(files), tuple(schemas))
+    return _Share(tuple(files), tuple(schemas), pack[0].writer)
 
 
 def _pack(fields: list[pa.Field]) -> bytes:

@@ -86,3 +86,15 @@ def json_object(name: str, text: str) -> dict[str, Any]:
             hint="Give it as json.dumps(...) of what open_catalog takes",
         )
     return options
+
+
+def flag(options: Mapping[str, str], name: str) -> bool:
+    """An option that is true or false; false, if it isn't given.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    text = str(options.get(name, "false"))
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"The option {name} is {text[:60]!r}", key=name, hint="Give true or false")
+    return text.lower() == "true"

@@ -7,7 +7,8 @@ from __future__ import annotations
 INSTALLER_CLASS = "io.lakelog.spark.SqlInstaller"
 
 # In the plan of a query a table stands for the plan of its rows. The rule comes after Spark's own
-# optimizations, so those that bring filters and columns down to the files are applied again.
+# optimizations, so those that bring filters and columns down to the files are applied again, and
+# that by which joins choose partitions while a query runs.
 SWAP = """
 package io.lakelog.spark;
 
@@ -65,6 +66,9 @@ import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 
 public final class LakeRule extends Rule {
     public TreeNode apply(TreeNode plan) {
@@ -72,6 +76,17 @@ public final class LakeRule extends Rule {
         LogicalPlan before = (LogicalPlan) plan;
         LogicalPlan found = (LogicalPlan) before.transformUp(new LakeSwap());
         if (found.fastEquals(before)) { return before; }
+        found = pushed(found);
+        if (found.containsPattern(TreePattern$.MODULE$.DYNAMIC_PRUNING_SUBQUERY())) {
+            return found; // Spark has done it already, for other tables
+        }
+        LogicalPlan pruned = PartitionPruning$.MODULE$.apply(found);
+        if (pruned.fastEquals(found)) { return found; }
+        return CleanupDynamicPruningFilters$.MODULE$.apply(pushed(pruned));
+    }
+
+    private static LogicalPlan pushed(LogicalPlan plan) {
+        LogicalPlan found = plan;
         // Each brings the others' work on; plans are as deep as their joins, not deeper.
         for (int i = 0; i < 10; i++) {
             LogicalPlan next = CollapseProject$.MODULE$.apply(

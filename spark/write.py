@@ -20,6 +20,7 @@ from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .access import Access
 from .row_batches import LargeRow, collected, must_be_weighed
+from .versions import check_spark
 from .write_task import Job, as_batches, parts
 from .write_types import arrow_schema
 
@@ -100,6 +101,7 @@ def write(
         committed, and so is the application's version.
     Raises:
         UsageError: A mode or an argument that can't be; a stream.
+        SparkUnsupported: The Spark that is installed is too old.
         InvalidSchema: A column of a type that lakelog can't hold, named.
         OperationInvalid: Rows that don't meet `where`.
         FencedError, EpochChanged: Another owner has taken the writer over. Nothing was committed.
@@ -109,6 +111,7 @@ def write(
     Requests: In this process those of `Catalog.writer`, and 1 PUT; an overwrite those of
         `Transaction.overwrite`; in the executors 1 PUT a file.
     """
+    check_spark()
     _check(frame, mode, where)
     schema = arrow_schema(frame.schema)
     access = Access.of(frame.sparkSession, url, storage_options)

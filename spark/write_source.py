@@ -18,7 +18,7 @@ from ..catalog.catalog import open_catalog
 from ..catalog.commit.sharing import Begun, Sharing, begun, go_on
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
-from .source_options import json_object, names, need, refuse_unknown
+from .source_options import flag, json_object, names, need, refuse_unknown
 from .write import refuse_memory, tx_is_done
 from .write_task import Job, Told, parts, run
 from .write_types import arrow_schema
@@ -184,7 +184,7 @@ def _plan(options: Mapping[str, str], schema: StructType, overwrite: bool) -> _P
         ),
         app_id=options.get("appId"),
         app_version=None if version is None else _number(version, "appVersion"),
-        shared=_flag(options.get("shared", "false")),
+        shared=flag(options, "shared"),
     )
 
 
@@ -197,11 +197,3 @@ def _number(text: str, option: str) -> int:
             key=option,
             hint="Give digits alone",
         ) from error
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise UsageError(
-            f"The option shared is {text[:60]!r}", key="shared", hint="Give true or false"
-        )
-    return text.lower() == "true"

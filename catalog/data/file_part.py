@@ -52,6 +52,7 @@ class FilePart:
         partition: The name of its partition: it tells the values of columns that the schema marks,
             which are not in the file.
         hidden: What hides rows of it; None: nothing does.
+        writer: Whose it is, where that was asked for.
     """
 
     key: str
@@ -67,6 +68,7 @@ class FilePart:
     partition: str = ""
     shown: Shown | None = None
     hidden: Hidden | None = None
+    writer: str = ""
 
     @property
     def form(self) -> tuple[bytes, bytes]:

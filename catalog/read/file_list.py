@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..data.file_part import FilePart
 from ..data.shown import shown
-from ..format.columns import array, column, empty_table, numbers, one_chunk
+from ..format.columns import array, column, empty_table, numbers, one_chunk, text_scalar
 from ..format.names import base_folder
 from .asked import asked_rows, held
 from .in_place import key_column, urls_of
@@ -38,6 +38,7 @@ LISTED: Final = pa.schema(
         "footer_digest": pa.binary(8),
         "partition": pa.string(),
         "form": pa.int32(),
+        "writer": pa.string(),
     }
 )
 _AS_HELD: Final = ("size_bytes", "row_count", "footer_bytes", "footer_digest", "partition")
@@ -50,7 +51,7 @@ class FileList:
     Attributes:
         rows: The columns of `LISTED`: the object's key; its URL as an engine opens it; exact size
             and number of rows; length and digest of the footer (0 and zeros: unknown); partition;
-            number of its form.
+            number of its form; its writer.
         forms: What files show, by that number.
         hidden: Keys of the table's other files, of which rows may be hidden.
     """
@@ -61,14 +62,17 @@ class FileList:
 
     def parts(self) -> Iterator[FilePart]:
         """The same files one by one."""
-        names = ("key", "size_bytes", "row_count", "footer_bytes", "footer_digest", "partition")
+        names = (
+            "key", "size_bytes", "row_count", "footer_bytes", "footer_digest", "partition",
+            "writer", "form",
+        )  # fmt: skip
         columns = (self.rows.column(name).to_pylist() for name in names)
-        for *known, partition, form in zip(*columns, self.rows.column("form").to_pylist()):
+        for *known, partition, writer, form in zip(*columns, strict=True):
             key, size, count, footer_bytes, digest = known
             what = self.forms[form]
             yield FilePart(
                 key, size, count, what.own, b"", footer_bytes, digest,
-                partition=partition, shown=what,
+                partition=partition, shown=what, writer=writer,
             )  # fmt: skip
 
 
@@ -113,7 +117,9 @@ def _listed(store: Store, state: State, rows: pa.Table, number: Callable[[bytes]
     by_place = np.array([number(each) for each in seen.dictionary.to_pylist()], np.int32)
     form = array(by_place[numbers(seen.indices)] if len(seen) else np.empty(0, np.int32))
     known = [rows.column(name) for name in _AS_HELD]
-    columns = [key_column(paths, folder, state), urls_of(paths, folder, state, store), *known, form]
+    whose = pa.repeat(text_scalar(state.writer), rows.num_rows)
+    keys, urls = key_column(paths, folder, state), urls_of(paths, folder, state, store)
+    columns = [keys, urls, *known, form, whose]
     return pa.Table.from_arrays(columns, names=LISTED.names).cast(LISTED)
 
 
@@ -134,6 +140,7 @@ def _of_parts(store: Store, parts: Sequence[FilePart]) -> FileList:
         "footer_digest": [part.footer_digest for part in clean],
         "partition": [part.partition for part in clean],
         "form": [forms[part.form] for part in clean],
+        "writer": [part.writer for part in clean],
     }
     arrays = [column(columns[field.name], field.type) for field in LISTED]
     rows = pa.Table.from_arrays(arrays, schema=LISTED)

@@ -42,6 +42,8 @@ def file_parts(
     shown: Callable[[bytes], Shown],
     row_groups: Mapping[str, tuple[int, ...]],
     blooms: Mapping[str, tuple[BloomPlace, ...]],
+    *,
+    writer: str = "",
 ) -> Iterator[FilePart]:
     """Files of one table in one log with what reading them needs, in the order given.
 
@@ -52,6 +54,7 @@ def file_parts(
         row_groups: By path those to be read, where some are to be skipped. They are told by number,
             so by the footer that the log has seen: of a file whose footer it can't tell all are.
         blooms: By path the filters to be asked, where there are some; of these files likewise.
+        writer: Whose they are.
     """
     forms: dict[bytes, Shown] = {}
     for path, size, count, fingerprint, footer_bytes, digest, groups, partition in zip(
@@ -74,6 +77,7 @@ def file_parts(
             blooms.get(path, ()) if seen else (),
             partition,
             form,
+            writer=writer,
         )
 
 

@@ -1,5 +1,5 @@
-"""Files that were listed once, to be judged by further predicates: for engines that list first, and
-are told what is asked for when they plan.
+"""Files that were listed once, to be judged by what the log knows of them: for engines that list
+first, and are told what is asked for when they plan.
 
 Source: docs/format.md, sections 5.2 and 5.3.
 """
@@ -14,11 +14,13 @@ import pyarrow as pa
 from ..format import compute as pc
 from ..format.columns import column, is_null, numbers, one_chunk
 from ..format.names import base_folder
+from .one_values import joined, nothing_known, one_values, taken
 from .skipping import kept_files
 
 if TYPE_CHECKING:
     from ..log.state import State
     from .cut_tables import CutTables
+    from .one_values import OneValues
     from .row_filter import RowFilter
     from .table_facts import TableFacts
 
@@ -53,14 +55,31 @@ class JudgedFiles:
             A mask over the keys, in their order.
         Requests: as `TableFacts.of_files`.
         """
+        kept = np.ones(len(self._keys), np.bool_)  # a file that no log knows is unknown
+        for facts, found, places in self._known():
+            kept[found] = kept_files(facts, wanted)[places]
+        return kept
+
+    def one_values(self, wanted: pa.Field) -> OneValues:
+        """The one value that a column has in each file, in the order of the keys.
+
+        Args:
+            wanted: The column as the cut has it.
+        Requests: as `TableFacts.of_files`.
+        """
+        parts = [nothing_known(1, wanted.type)]  # for a file that no log knows
+        where = np.zeros(len(self._keys), np.int64)
+        for facts, found, places in self._known():
+            where[found] = sum(len(part.known) for part in parts) + places
+            parts.append(one_values(facts, wanted))
+        return taken(joined(parts), where)
+
+    def _known(self) -> list[tuple[TableFacts, np.ndarray, np.ndarray]]:
         if self._logs is None:
             self._logs = [
                 self._places(state, self._keys) for state in self._tables.of_writer(self._of[1])
             ]
-        kept = np.ones(len(self._keys), np.bool_)  # a file that no log knows is unknown
-        for facts, found, places in self._logs:
-            kept[found] = kept_files(facts, wanted)[places]
-        return kept
+        return self._logs
 
     def _places(
         self, state: State, keys: pa.ChunkedArray

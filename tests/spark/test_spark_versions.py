@@ -1,0 +1,20 @@
+"""Which Sparks are served. `make spark-versions` runs the tests with each, and asks an old one."""
+
+from __future__ import annotations
+
+import pytest
+from lakelog.errors import SparkUnsupported
+from lakelog.spark.versions import check_version
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "3.4.0", "2.4.8", "3.10.1"])
+def test_an_old_spark_is_told_what_it_lacks(version):
+    with pytest.raises(SparkUnsupported, match="lacks the data sources in Python") as error:
+        check_version(version)
+    assert version in str(error.value)
+    assert "Spark 4.0 or newer" in str(error.value)
+
+
+@pytest.mark.parametrize("version", ["4.0.0", "4.3.0", "4.10.2", "5.0.0.dev1", "4.1.0-preview2"])
+def test_others_are_not(version):
+    check_version(version)
