@@ -51,12 +51,14 @@ _SECRETS = "(?i)(storage|location)options"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object) -> SparkSession:
+def session(
+    app_name: str = "lakelog", master: str | None = "local[2]", **conf: object
+) -> SparkSession:
     """Start a Spark session, or take the one that is there.
 
     Args:
         app_name: The name Spark shows for it.
-        master: Where it runs.
+        master: Where it runs; None: as Spark is set up to, by spark-submit for one.
         **conf: Spark settings by their full names: `session(**{"spark.sql.ansi.enabled": False})`.
             They win over what is set here. A running session takes the ones that can still be
             changed.
@@ -76,10 +78,12 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
         ) from error
     _need_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must have lakelog and pyarrow
-    settings = _DEFAULTS | (_LOCAL_DEFAULTS if master.startswith("local") else {})
+    settings = _DEFAULTS | (_LOCAL_DEFAULTS if (master or "").startswith("local") else {})
     settings |= {name: _text(value) for name, value in conf.items()}
     with _quiet_start(settings) as quiet:
-        builder = SparkSession.builder.appName(app_name).master(master)
+        builder = SparkSession.builder.appName(app_name)
+        if master is not None:
+            builder = builder.master(master)
         for name, value in quiet.items():
             builder = builder.config(name, value)
         try:

@@ -20,17 +20,19 @@ from ..catalog.catalog import open_catalog
 from ..catalog.commit.sharing import Sharing
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
+from .stages import watched
 from .write_task import Job, as_batches, parts
 from .write_types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from ..catalog.commit.operations import Replaced
     from ..catalog.commit.transaction import Transaction
     from ..catalog.log.outcome import CommitInfo
+    from .stages import Stages
 
 MODES: Final = ("append", "overwrite")
 BATCH_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -77,6 +79,7 @@ def write(
     shared: bool = False,
     summary: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    progress: bool | Callable[[Stages], None] = False,
 ) -> Written:
     """Write a DataFrame into a table, in one commit: all of it becomes visible, or nothing.
 
@@ -98,6 +101,9 @@ def write(
         shared: Commit beside the writer's owner and other guests.
         summary: Words for the history.
         storage_options: For the store, here and in the executors; never in a plan.
+        progress: Called with how far Spark is, several times a second, from another thread. True:
+            shown on stderr, as a line that is written again on a terminal, as a line every 10 s
+            elsewhere.
     Returns:
         What it did. A frame without rows adds no file; where the table is new its columns are
         committed, and so is the application's version.
@@ -127,7 +133,10 @@ def write(
                 where=where, file_bytes=target_file_size_bytes, bloom=bloom,
             )  # fmt: skip
             job = Job(catalog.url, json.dumps(dict(storage_options or {})), sharing.share)
-            done = sharing.finish(parts(_run(frame, job)))
+            with watched(frame.sparkSession, progress, f"writing {table}") as watch:
+                with watch.tagged():
+                    told = _run(frame, job)
+            done = sharing.finish(parts(told))
         except BaseException:
             tx.discard()
             raise
@@ -203,10 +212,10 @@ def _sorted(
     return frame.sortWithinPartitions(*["`" + name.replace("`", "``") + "`" for name in names])
 
 
-def _run(frame: DataFrame, job: Job) -> Iterator[Any]:
+def _run(frame: DataFrame, job: Job) -> list[Any]:
     with _large_batches(frame.sparkSession):
         rows = frame.mapInArrow(partial(as_batches, job), "told binary").collect()
-    return (pickle.loads(row["told"]) for row in rows)
+    return [pickle.loads(row["told"]) for row in rows]
 
 
 @contextmanager
