@@ -63,6 +63,7 @@ def relation(
     files: KnownFiles,
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
+    cut: str = "",
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files.
 
@@ -76,6 +77,7 @@ def relation(
         options: Options of the Parquet source, and Hadoop settings, for this read alone.
         skipper: Tells by a query's filters which of the files may hold rows; it is called back from
             the JVM, in any thread. None: each query reads all.
+        cut: What is read, in words, for the error of a file that is gone.
 
     Returns:
         A lazy DataFrame with the columns of `schema`, in its order.
@@ -100,7 +102,7 @@ def relation(
         if skipper is not None:
             ensure_callback_server_started(spark.sparkContext._gateway)
         with _written(spark.sparkContext, pack(files)) as path:
-            frame = factory.relation(java_session, schema.json(), path, settings, skipper)
+            frame = factory.relation(java_session, schema.json(), path, settings, skipper, cut)
     except Exception as error:
         raise SparkUnsupported(f"Spark refused the file index: {first_line(error)}") from error
     return DataFrame(frame, spark)

@@ -44,13 +44,15 @@ public final class LakelogFileIndex implements FileIndex {
     private final long totalBytes;
     private final int hash;
     private final Function skipper;
+    private final String cut;
     private volatile Object[] judged = {null, null};
     private volatile Seq roots;
 
-    public LakelogFileIndex(byte[] packed, Function skipper) {
+    public LakelogFileIndex(byte[] packed, Function skipper, String cut) {
         this.packed = packed;
         this.numbers = ByteBuffer.wrap(packed);
         this.skipper = skipper;
+        this.cut = cut;
         this.count = numbers.getInt(0);
         this.folderCount = numbers.getInt(4);
         // Of: ends of names, folders of files, sizes, footers, ends of folders, names, folders.
@@ -98,7 +100,7 @@ public final class LakelogFileIndex implements FileIndex {
             FileStatus status = new FileStatus(size(i), false, 1, 0L, 0L, new Path(path(i)));
             int at = starts[3] + 16 * i;
             long[] footer = new long[] {numbers.getLong(at), numbers.getLong(at + 8)};
-            Map more = new Map.Map1(CheckedRead.FOOTER, footer);
+            Map more = new Map.Map2(CheckedRead.FOOTER, footer, CheckedRead.CUT, cut);
             files.add(new FileStatusWithMetadata(status, more));
         }
         Seq listed = ArraySeq.unsafeWrapArray(files.toArray(new FileStatusWithMetadata[0]));
@@ -253,11 +255,11 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class RelationFactory {
     public Dataset relation(
         SparkSession session, String schemaJson, String packed, java.util.Map options,
-        Function skipper) throws IOException {
+        Function skipper, String cut) throws IOException {
         byte[] files = Files.readAllBytes(Paths.get(packed, new String[0]));
         StructType schema = ((StructType) DataType.fromJson(schemaJson)).asNullable();
         HadoopFsRelation relation = new HadoopFsRelation(
-            new LakelogFileIndex(files, skipper), new StructType(), schema,
+            new LakelogFileIndex(files, skipper, cut), new StructType(), schema,
             scala.Option.empty(), new LakelogParquet(),
             Map$.MODULE$.from(CollectionConverters.asScala(options)), session);
         return session.baseRelationToDataFrame(relation);

@@ -93,6 +93,7 @@ class _Request:
     options: Mapping[str, str]
     check: Callable[[], bool]
     judge: Judge | None
+    cut: str
 
 
 def read_files(
@@ -103,6 +104,7 @@ def read_files(
     options: Mapping[str, str] | None = None,
     check: Callable[[], bool] = lambda: False,
     judge: Judge | None = None,
+    cut: str = "",
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
 
@@ -114,6 +116,7 @@ def read_files(
         check: Called where Spark's tasks can't check the files: raises if one isn't what the log
             says, and tells whether none has bounds of floats. May be called several times.
         judge: Tells by the filters of a query which files may hold rows, by their numbers.
+        cut: What is read, in words, for the error of a file that is gone.
 
     Returns:
         A lazy DataFrame with the target's columns in its order, all nullable.
@@ -124,7 +127,7 @@ def read_files(
 
     Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
     """
-    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge)
+    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge, cut)
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
@@ -212,7 +215,12 @@ def _scan(
     if os.environ.get(FILE_INDEX_SWITCH, "").lower() not in ("off", "0", "false"):
         try:
             return file_index.relation(
-                spark, schema=schema, files=files, options=options, skipper=skipper
+                spark,
+                schema=schema,
+                files=files,
+                options=options,
+                skipper=skipper,
+                cut=request.cut,
             )
         except SparkUnsupported as reason:
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")

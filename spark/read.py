@@ -164,7 +164,9 @@ def native(
 
     judge = asked.judged(files).may_hold
     groups = file_groups(files, target)
-    found = read_files(spark, groups, target, options=options, check=check, judge=judge)
+    found = read_files(
+        spark, groups, target, options=options, check=check, judge=judge, cut=asked.cut
+    )
     return asked.of(found)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.where.sql import to_sql
-from ..errors import UsageError
+from ..errors import UsageError, some_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ..catalog.read.judged import JudgedFiles
     from ..catalog.read.row_filter import RowFilter
     from ..catalog.snapshot import Snapshot
+
+# What to do where a file of a cut isn't there any more.
+GONE: Final = (
+    "Was it deleted by hand, or by gc after prune had forgotten this cut? Make the frame anew to "
+    "read the newest cut, and keep history for longer than queries run (lakelog prune --keep-days)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,13 @@ class Selection:
         """The schema of the rows that are given."""
         names = self.schema.names if self.columns is None else self.columns
         return self.snapshot.schema(self.table, names, writer=self.writer)
+
+    @property
+    def cut(self) -> str:
+        """The cut in words."""
+        found = self.snapshot.cut
+        named = [f"{writer}={number}" for writer, number in sorted(found.revisions.items())]
+        return f"table {self.table!r} of {found.database!r} at {some_names(named)}"
 
     def file_parts(self) -> list[FilePart]:
         """The files that may hold such rows.

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..catalog.points import point_in_time
-from ..errors import UsageError
+from ..errors import ObjectNotFound, UsageError
+from ..store.places import is_url
 from .arrow_batches import as_spark
-from .selection import Selection, selection
+from .selection import GONE, Selection, selection
 from .source_options import json_object, names, need, refuse_unknown
 
 if TYPE_CHECKING:
@@ -203,6 +204,7 @@ class LakelogReader(DataSourceReader):
         self._schema = schema
         self._target = _pack(list(asked.schema))
         self._options = asked.options
+        self._cut = asked.cut
         self._asked: Selection | None = asked
 
     def __getstate__(self) -> dict[str, Any]:
@@ -240,8 +242,13 @@ class LakelogReader(DataSourceReader):
             for part, number in partition.files
         ]
         store = self._access.open().wide
-        for batch in scan_files(store, parts, self._projection()):
-            yield as_spark(batch, wanted)
+        try:
+            for batch in scan_files(store, parts, self._projection()):
+                yield as_spark(batch, wanted)
+        except ObjectNotFound as error:
+            if not is_url(str(error.key)):  # else it says already whose file it is
+                error.hint = f"The data file is gone. The query reads {self._cut}. {GONE}"
+            raise
 
     def _projection(self) -> Projection:
         """The columns and rows that Spark wants, of those that are read."""
