@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from concurrent.futures import Future
 
     from ..store import WideStore
@@ -34,7 +34,7 @@ def parallel(
 
 def each_in_parallel(
     function: Callable[[_T], _R], items: Iterable[_T], *, at_once: int = AT_ONCE
-) -> Iterator[_R]:
+) -> Generator[_R, None, None]:
     """The same, one result after the other as they are done, in order.
 
     Threads are a few items ahead of whoever takes the results, however many there are.
@@ -73,8 +73,8 @@ class Engine(Protocol):
         number: int,
         *,
         share: int = SHARE,
-    ) -> Iterator[_R]:
-        """The result of each item, in order.
+    ) -> Generator[_R, None, None]:
+        """The result of each item, in order. Close what comes back if you want no more of it.
 
         Args:
             prepare: Given the stores, it gives the function of one item. It may be called in other
@@ -106,7 +106,7 @@ class Embedded:
         number: int,
         *,
         share: int = SHARE,
-    ) -> Iterator[_R]:
+    ) -> Generator[_R, None, None]:
         """See `Engine.each`."""
         del number, share
         return each_in_parallel(prepare(*stores), items, at_once=self.at_once)

@@ -11,7 +11,7 @@ from ..errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from ..catalog.parallel import Engine
     from ..spark import Stages
@@ -97,13 +97,13 @@ class SparkOnDemand:
         items: Iterable[_T],
         number: int,
         **options: Any,
-    ) -> Iterator[_R]:
+    ) -> Generator[_R, None, None]:
         """See `lakelog.catalog.parallel.Engine`."""
         if not number:
-            return iter(())
+            return
         with self._starting:
             engine = self._engine = self._engine or self._started()
-        return engine.each(prepare, stores, items, number, **options)
+        yield from engine.each(prepare, stores, items, number, **options)
 
     def _started(self) -> Engine:
         from ..spark import SparkEngine, session

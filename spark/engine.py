@@ -21,7 +21,7 @@ from .engine_task import Answer, Wave, answers
 from .stages import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from concurrent.futures import Future
 
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ class SparkEngine:
         number: int,
         *,
         share: int = SHARE,
-    ) -> Iterator[_R]:
+    ) -> Generator[_R, None, None]:
         """See `lakelog.catalog.parallel.Engine`.
 
         Raises:
