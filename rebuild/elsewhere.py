@@ -37,6 +37,7 @@ def read_elsewhere(
     where: str,
     known: KnownLog | None,
     said: Sequence[OwnObject],
+    *,
     progress: Progress | None,
 ) -> tuple[dict[str, bytes], str]:
     """What is known of files that lie elsewhere, and are live in the old log or were added by what

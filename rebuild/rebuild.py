@@ -125,7 +125,7 @@ def plan_rebuild(
         known = replace(read_whole(state, scan.written), is_whole=True)
     where = f"{writer}/{database}"
     scan.elsewhere, elsewhere = read_elsewhere(
-        engine, place.wide, where, known, scan.said, progress
+        engine, place.wide, where, known, scan.said, progress=progress
     )
     weighed = _weigh(
         scan,

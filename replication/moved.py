@@ -90,7 +90,7 @@ class Mover:
             return self._each(files, number, bring, tell=tell)
         return self._each_by(self.engine, folder, files, number, look=look, tell=tell)
 
-    def _each_by(  # noqa: PLR0913 - what `move_all` was given
+    def _each_by(
         self,
         engine: Engine,
         folder: str,

@@ -252,6 +252,8 @@ def watched(
     if not progress:
         yield Watch(spark, None, what)
         return
-    with Progress(what, asked=True) as shown:
-        with Watch(spark, lambda told: shown.note(str(told)), what) as watch:
-            yield watch
+    with (
+        Progress(what, asked=True) as shown,
+        Watch(spark, lambda told: shown.note(str(told)), what) as watch,
+    ):
+        yield watch

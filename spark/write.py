@@ -133,9 +133,9 @@ def write(
                 where=where, file_bytes=target_file_size_bytes, bloom=bloom,
             )  # fmt: skip
             job = Job(catalog.url, json.dumps(dict(storage_options or {})), sharing.share)
-            with watched(frame.sparkSession, progress, f"writing {table}") as watch:
-                with watch.tagged():
-                    told = _run(frame, job)
+            what = f"writing {table}"
+            with watched(frame.sparkSession, progress, what) as watch, watch.tagged():
+                told = _run(frame, job)
             done = sharing.finish(parts(told))
         except BaseException:
             tx.discard()

@@ -97,9 +97,7 @@ def _plan(
 ) -> RebuildPlan:
     from ...rebuild import plan_rebuild
 
-    return plan_rebuild(
-        catalog, writer, database, engine=engine, progress=progress, **wanted
-    )
+    return plan_rebuild(catalog, writer, database, engine=engine, progress=progress, **wanted)
 
 
 def _load(text: str) -> RebuildPlan:

@@ -109,7 +109,7 @@ def test_executors_die_and_tasks_run_twice(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", text, str(tmp_path), str(rows), str(Path(__file__).parent)],
         env=os.environ | {"PYTHONPATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False,
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     lines = done.stdout.splitlines()
     assert len(lines) == 3, done.stderr[-3000:]

@@ -80,9 +80,7 @@ def test_two_sessions_at_once(spark, tmp_path):
         counts = []
         for number in range(3):
             frame = session.range(number * 10, number * 10 + 10, 1, 2)
-            lakelog.spark.write(
-                frame, url, "db", "t", writer=name, app_id=name, app_version=number
-            )
+            lakelog.spark.write(frame, url, "db", "t", writer=name, app_id=name, app_version=number)
             mine = lakelog.spark.read(session, url, "db", "t", writer=name)
             counts.append(mine.count())
         lakelog.spark.read(session, url, "db", "t").createOrReplaceTempView("t")
