@@ -6,7 +6,6 @@ task ever holds the results of all.
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ..catalog.ambient import SYSTEM
 from ..catalog.parallel import SHARE
 from ..errors import MissingDependency, UsageError
 from .engine_task import Answer, Wave, answers
+from .parcels import pack, unpack
 from .stages import Watch
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class SparkEngine:
             with self._watch.tagged(tag):
                 return _run(self._spark, wave)
 
-        found: Callable[[Wave], list[Answer]] = inheritable_thread_target(self._spark)(run)  # type: ignore[arg-type]
+        found: Callable[[Wave], list[Answer]] = inheritable_thread_target(self._spark)(run)
         return found
 
 
@@ -131,7 +131,7 @@ def _sizes(number: int, cores: int, share: int) -> _Sizes:
 def _cores(spark: SparkSession) -> int:
     """How many tasks may run at once."""
     if hasattr(spark, "_jsparkSession"):
-        return max(1, spark.sparkContext.defaultParallelism)
+        return max(1, int(spark.sparkContext.defaultParallelism))
     return max(1, int(spark.conf.get("spark.default.parallelism", None) or _CORES))
 
 
@@ -145,7 +145,7 @@ def _openings(stores: Sequence[WideStore]) -> bytes:
                 hint="Give a folder or a bucket that all executors reach",
             )
     try:
-        return pickle.dumps([store.opening for store in stores])
+        return pack([store.opening for store in stores])
     except Exception:
         raise UsageError(
             "The storage options hold something that can't be sent to Spark's tasks",
@@ -156,7 +156,7 @@ def _openings(stores: Sequence[WideStore]) -> bytes:
 
 def _wave(prepare: Any, openings: bytes, items: list[Any], sizes: _Sizes) -> Wave:
     starts = range(0, len(items), sizes.share)
-    shares = tuple(pickle.dumps(items[low : low + sizes.share]) for low in starts)
+    shares = tuple(pack(items[low : low + sizes.share]) for low in starts)
     return Wave(prepare, openings, shares)
 
 
@@ -174,4 +174,4 @@ def _run(spark: SparkSession, wave: Wave) -> list[Answer]:
             ) from error
         raise
     rows.sort(key=lambda row: row["share"])
-    return [pickle.loads(row["told"]) for row in rows]
+    return [unpack(row["told"]) for row in rows]

@@ -7,7 +7,6 @@ doesn't try the task again and again. (Stores try again by themselves.)
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.data.footers.pool import limit_pool
 from ..catalog.parallel import each_in_parallel
 from ..errors import LakelogError
+from .parcels import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,8 +32,8 @@ class Wave:
 
     Attributes:
         prepare: See `Engine.each`.
-        openings: What opens the stores, pickled.
-        shares: The items of each task, pickled.
+        openings: What opens the stores, packed.
+        shares: The items of each task, packed.
     """
 
     prepare: Callable[..., Callable[[Any], Any]]
@@ -58,7 +58,7 @@ def answers(wave: Wave, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            told = pickle.dumps(answer(wave, number))
+            told = pack(answer(wave, number))
             columns = [pa.array([number], pa.int64()), pa.array([told], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, names=["share", "told"])
 
@@ -69,7 +69,7 @@ def answer(wave: Wave, number: int) -> Answer:
     results: list[Any] = []
     try:
         function = wave.prepare(*_stores(wave.openings))
-        for one in each_in_parallel(function, pickle.loads(wave.shares[number])):
+        for one in each_in_parallel(function, unpack(wave.shares[number])):
             results.append(one)
     except LakelogError as error:
         return Answer(results, error)
@@ -78,4 +78,4 @@ def answer(wave: Wave, number: int) -> Answer:
 
 @lru_cache(_PLACES)
 def _stores(openings: bytes) -> Sequence[WideStore]:
-    return [opening.open() for opening in pickle.loads(openings)]
+    return [opening.open() for opening in unpack(openings)]

@@ -157,7 +157,7 @@ def test_how_far_a_write_is(spark, tmp_path, capfd):
         )
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
         assert context.getLocalProperty("spark.job.description") == "my own words"
-        assert context.getJobTags() == {"mine-too"}
+        assert set(context.getJobTags()) == {"mine-too"}
     finally:
         context.clearJobTags()
         for name in ("spark.jobGroup.id", "spark.job.description"):
@@ -233,7 +233,7 @@ def test_the_command_line(spark, tmp_path, capsys):
     assert [len(value) for value in found[0].values() if isinstance(value, list)] == [
         len(value) for value in found[1].values() if isinstance(value, list)
     ]
-    assert "stage 1 of" in shown.err
+    assert re.search(r"stage \d of \d, \d+ of \d+ tasks", shown.err)
     assert spark.range(3).count() == 3  # a session that was there goes on
 
 
