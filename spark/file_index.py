@@ -18,6 +18,7 @@ import os
 import tempfile
 import zipfile
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import SparkUnsupported
@@ -54,6 +55,7 @@ class _Compiled(NamedTuple):
 
 
 _compiled: list[_Compiled] = []
+_compiling = Lock()  # two threads may make the first frames of a session
 
 
 def relation(
@@ -148,6 +150,11 @@ def files_read(frame: DataFrame) -> FilesRead:
 
 
 def _factory(spark: SparkSession) -> Any:
+    with _compiling:
+        return _factory_of(spark)
+
+
+def _factory_of(spark: SparkSession) -> Any:
     context = spark.sparkContext
     try:
         found = next((one for one in _compiled if one.gateway is context._gateway), None)

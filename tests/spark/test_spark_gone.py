@@ -13,17 +13,17 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
-from lakelog.store import open_store
 
 pytestmark = pytest.mark.spark
 FILES = 6
+NONE = Margins(0.0, 0.0)
 SAYS = r"ObjectNotFound.*\.parquet.*gone.*table 't' of 'db' at w=5.*lakelog prune --keep-days"
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Catalog:
     """A file in each of six commits."""
-    catalog = Catalog(open_store(str(tmp_path / "lake")), margins=Margins(0.0, 0.0))
+    catalog = lakelog.open_catalog(str(tmp_path / "lake"))
     with catalog.writer("w", "db") as writer:
         for number in range(FILES):
             with writer.transaction() as tx:
@@ -37,8 +37,9 @@ def take_all(catalog: Catalog) -> None:
         with writer.transaction() as tx:
             tx.overwrite("t", pa.table({"a": [-1]}))
         writer.checkpoint()
-    execute_prune(catalog, plan_prune(catalog, "w", "db", keep_revisions=1))
-    report = execute_gc(catalog, plan_gc(catalog, "w", "db"))
+    plan = plan_prune(catalog, "w", "db", keep_revisions=1, margins=NONE)
+    execute_prune(catalog, plan, margins=NONE)
+    report = execute_gc(catalog, plan_gc(catalog, "w", "db", margins=NONE), margins=NONE)
     assert report.deleted_objects >= FILES
 
 
