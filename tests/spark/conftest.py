@@ -32,15 +32,18 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def settings(spark: SparkSession) -> Iterator[Callable[[str, object], None]]:
     """Change settings of the session for one test: `settings(name, value)`."""
-    before: dict[str, str] = {}
+    before: dict[str, str | None] = {}
 
     def change(name: str, value: object) -> None:
-        before.setdefault(name, spark.conf.get(name))
+        before.setdefault(name, spark.conf.get(name, None))
         spark.conf.set(name, str(value).lower() if isinstance(value, bool) else str(value))
 
     yield change
     for name, value in before.items():
-        spark.conf.set(name, value)
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 @pytest.fixture
