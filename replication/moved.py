@@ -37,17 +37,17 @@ class Mover:
     """Brings objects from a source to a destination, under the same keys.
 
     Args:
-        stores: Of the source and of the destination.
         carrier: Carries one, in this process.
         is_stopped: Whether the caller wants no more.
         tell: Told of each data file that is there: its bytes.
+        stores: Those of the source and of the destination, for an engine.
         engine: Who brings data files over; None: threads of this process.
     """
 
-    stores: tuple[WideStore, WideStore]
     carrier: Carrier
     is_stopped: Callable[[], bool]
     tell: Callable[[int], None]
+    stores: tuple[WideStore, WideStore]
     engine: Engine | None = None
 
     @property

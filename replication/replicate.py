@@ -269,8 +269,9 @@ class _Places:
     ) -> Mover:
         """What brings objects over."""
         old_s = self.destination.margins.file_age_limit_s
+        here = Carrier(self.source.store, self.destination.store, exclusive, old_s, room)
         stores = self.source.wide, self.destination.wide
-        return Mover(stores, Carrier(*stores, exclusive, old_s, room), is_stopped, tell, engine)
+        return Mover(here, is_stopped, tell, stores, engine)
 
     def copy(self, one: _Found, mover: Mover) -> tuple[LogReport, State | None, bool]:
         """Copy one log; what became of it, its newest state, and whether it was told to stop."""

@@ -83,6 +83,7 @@ SCRIPT = """
     settings |= {
         "spark.speculation": "true", "spark.speculation.interval": "100ms",
         "spark.speculation.minTaskRuntime": "1s", "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.1",
     }
     spark = lakelog.spark.session("cluster", "local-cluster[2,1,1024]", **settings)
     frame = spark.range(0, rows, 1, 3).mapInArrow(slow, "id long")
