@@ -42,6 +42,7 @@ class Step:
         load: A plan from the text of one.
         execute: Does what a plan says; returns the report, a dataclass.
         show: Prints the report of a plan.
+        planning: What shows how far the making of a plan is, from what is to be shown.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Step:
     load: Callable[[str], MaintenancePlan]
     execute: Callable[[Catalog, Any, Told], Any]
     show: Callable[[Any, Any], None]
+    planning: Callable[[str], Progress] = Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, one_writer: bool = False) -> None:
@@ -114,7 +116,7 @@ def _todo(
     writers = each_writer(catalog, args.database, args.writer, log=step.kind != "rebuild")
 
     def make(writer: str) -> MaintenancePlan:
-        with Progress(f"planning {step.kind}") as progress:
+        with step.planning(f"planning {step.kind}") as progress:
             return step.make(
                 catalog, writer, args.database, lambda done, total, _: progress.at(done, total)
             )

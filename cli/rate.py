@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ..catalog.ambient import SYSTEM
+from ..progress import span
 from .progress import Progress
 from .text import count, size
 
@@ -18,10 +19,11 @@ class RateProgress(Progress):
 
     Args:
         what: The work.
+        asked: Whether lines are wanted where there is no terminal.
     """
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, what: str, *, asked: bool = False) -> None:
+        super().__init__(what, asked=asked)
         self._last: Told | None = None
         self._begun_s = SYSTEM.monotonic_s()
         self._turn = threading.Lock()
@@ -48,13 +50,5 @@ class RateProgress(Progress):
             f"{size(int(rate))}/s",
         ]
         if rate > 0 and total > last.bytes_done:
-            parts.append(f"{_span((total - last.bytes_done) / rate)} left")
+            parts.append(f"{span((total - last.bytes_done) / rate)} left")
         return ", ".join(parts)
-
-
-def _span(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6_000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3_600:.1f} h"

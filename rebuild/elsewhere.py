@@ -7,22 +7,23 @@ Source: docs/format.md, sections 8 and 10.6.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.data.footers.read import read_footer
 from ..catalog.data.parquet import UNKNOWN_DIGEST
 from ..catalog.format.locations import Places, is_in_place
-from ..catalog.parallel import each_in_parallel
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject, LakelogError
 from .evidence import of_kind
 from .old_state import facts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ..catalog.parallel import Engine
     from ..plans import Progress
-    from ..store import Store
+    from ..store import Store, WideStore
     from .known_log import KnownLog
     from .scanned import OwnObject
 
@@ -31,13 +32,13 @@ _NAMED: Final = 3
 
 
 def read_elsewhere(
-    store: Store,
+    engine: Engine,
+    store: WideStore,
     where: str,
     known: KnownLog | None,
     said: Sequence[OwnObject],
-    progress: Progress | None,
     *,
-    at_once: int,
+    progress: Progress | None,
 ) -> tuple[dict[str, bytes], str]:
     """What is known of files that lie elsewhere, and are live in the old log or were added by what
     objects of actions tell of.
@@ -46,7 +47,7 @@ def read_elsewhere(
     it is told, as before.
 
     Args:
-        store: A `WideStore`.
+        engine: Who reads their footers.
         where: Whose log, for errors.
         progress: Called with (done, total, what).
     Returns:
@@ -62,29 +63,36 @@ def read_elsewhere(
     rows = [(row, _url(places, path)) for path, row in sorted(by_path.items())]
     sound = [(row, url) for row, url in rows if url]
 
-    def add_of(file: tuple[dict[str, Any], str]) -> tuple[wire.Add, str]:
-        row, url = file
-        add, problem = _add(row), ""
-        try:
-            parsed = read_footer(store, url, add.size_bytes).facts
-            digest = add.footer_digest
-            if digest in (b"", UNKNOWN_DIGEST, parsed.footer_digest):
-                add.row_groups.extend(parsed.row_groups)
-            else:
-                problem = f"{url}: it was changed"
-        except LakelogError as error:
-            problem = error.message if url in error.message else f"{url}: {error.message}"
-        return add, problem
-
     found: dict[str, bytes] = {}
     problems: list[str] = []
-    for done, (add, problem) in enumerate(each_in_parallel(add_of, sound, at_once=at_once), 1):
+    read = engine.each(_reader, (store,), sound, len(sound))
+    for done, (add, problem) in enumerate(read, 1):
         found[add.path] = add.SerializeToString()
         if problem:
             problems.append(problem)
         if progress is not None:
             progress(done, len(sound), "footers elsewhere read")
     return found, _note(problems)
+
+
+def _reader(store: Store) -> Callable[[tuple[dict[str, Any], str]], tuple[wire.Add, str]]:
+    return partial(_add_of, store)
+
+
+def _add_of(store: Store, file: tuple[dict[str, Any], str]) -> tuple[wire.Add, str]:
+    """What is known of a file, and why its footer can't be used; empty if it can."""
+    row, url = file
+    add, problem = _add(row), ""
+    try:
+        parsed = read_footer(store, url, add.size_bytes).facts
+        digest = add.footer_digest
+        if digest in (b"", UNKNOWN_DIGEST, parsed.footer_digest):
+            add.row_groups.extend(parsed.row_groups)
+        else:
+            problem = f"{url}: it was changed"
+    except LakelogError as error:
+        problem = error.message if url in error.message else f"{url}: {error.message}"
+    return add, problem
 
 
 def _said_rows(said: Iterable[OwnObject]) -> dict[str, dict[str, Any]]:

@@ -1,23 +1,20 @@
-"""The footers of many files: fetched in parallel by this process, read in child processes."""
+"""The footers of many files: fetched in parallel, read in child processes; here or by an engine."""
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ..catalog.data.footers.read import read_footer
-from ..catalog.parallel import AT_ONCE
 from ..errors import InvalidParquet, ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..catalog.data.footers.parse import ParsedFooter
-    from ..store import ObjectInfo, Store
-
-_AHEAD: Final = 64
+    from ..catalog.parallel import Engine
+    from ..store import ObjectInfo, Store, WideStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +33,24 @@ class FooterOf:
 
 
 def read_footers(
-    store: Store, infos: Sequence[ObjectInfo], *, at_once: int = AT_ONCE
+    engine: Engine, store: WideStore, infos: Sequence[ObjectInfo]
 ) -> Iterator[FooterOf]:
-    """The footers of files, in order, a few ahead of the reader if several are read at once.
+    """The footers of files, in order.
 
     A file that can't be read is a result; a store that fails is an error, since a log rebuilt from
     half of the files would be taken for the whole.
 
+    Args:
+        engine: Who reads them.
     Raises:
         StorageError: The store failed.
     Requests: 1 or 2 GET a file.
     """
-    if at_once < 2:
-        yield from (_read(store, info) for info in infos)
-        return
-    waiting: deque[Future[FooterOf]] = deque()
-    rest = iter(infos)
-    pool = ThreadPoolExecutor(at_once, thread_name_prefix="lakelog-footers")
-    try:
-        while True:
-            while len(waiting) < _AHEAD and (info := next(rest, None)) is not None:
-                waiting.append(pool.submit(_read, store, info))
-            if not waiting:
-                return
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    return engine.each(_reader, (store,), infos, len(infos))
+
+
+def _reader(store: Store) -> Callable[[ObjectInfo], FooterOf]:
+    return partial(_read, store)
 
 
 def _read(store: Store, info: ObjectInfo) -> FooterOf:

@@ -19,7 +19,7 @@ from ..catalog.format.names import (
     parse_own_file,
 )
 from ..catalog.format.segments import MAX_TIME_US
-from ..catalog.parallel import AT_ONCE
+from ..catalog.parallel import AT_ONCE, Embedded
 from ..catalog.read.log_reader import LogReader
 from ..errors import NotFoundError, UsageError
 from ..plans import Source, open_source, refuse_refs
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
     from ..catalog.format.schema import EncodedSchema
+    from ..catalog.parallel import Engine
     from ..plans import Progress
     from ..store import Store
     from .scanned import Scan
@@ -66,6 +67,7 @@ def plan_rebuild(
     include_foreign: bool = False,
     exclude: Collection[str] = (),
     back_to: int | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
     ambient: Ambient | None = None,
 ) -> RebuildPlan:
@@ -79,6 +81,7 @@ def plan_rebuild(
         exclude: Transaction ids (hex) to leave out: of those that the report calls unproven.
         back_to: An incarnation that is there still: what it said at its end counts, and no later
             commit does. The way back after a rebuild that wasn't wanted.
+        engine: Who reads the footers; None: threads of this process. The plan is the same.
         progress: Called with (done, total, what), from this thread.
         ambient: Clock and identities; those of the catalog if not given.
     Raises:
@@ -100,9 +103,9 @@ def plan_rebuild(
         _check_incarnation(back_to)
     refuse_refs(store)
     old = read_old_log(store, writer, database, ambient)
-    at_once = AT_ONCE if ambient.in_background else 1
+    engine = engine or Embedded(AT_ONCE if ambient.in_background else 1)
     named = live_paths(old.state)
-    scan = scan_data(store, writer, database, progress, named=named, at_once=at_once)
+    scan = scan_data(place.wide, writer, database, progress, engine=engine, named=named)
     if not scan.objects and not any(map(is_in_place, named)):
         raise NotFoundError(
             f"There is nothing to rebuild: {store.url} has no data files of {writer}/{database}",
@@ -122,7 +125,7 @@ def plan_rebuild(
         known = replace(read_whole(state, scan.written), is_whole=True)
     where = f"{writer}/{database}"
     scan.elsewhere, elsewhere = read_elsewhere(
-        place.wide, where, known, scan.said, progress, at_once=at_once
+        engine, place.wide, where, known, scan.said, progress=progress
     )
     weighed = _weigh(
         scan,

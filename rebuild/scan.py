@@ -29,7 +29,6 @@ from ..catalog.format.names import (
 )
 from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
-from ..catalog.parallel import AT_ONCE
 from ..errors import InvalidName, InvalidPath
 from .footers import FooterOf, read_footers
 from .scan_objects import ObjectOf, own_path, read_objects
@@ -42,8 +41,9 @@ if TYPE_CHECKING:
 
     from ..catalog.data.footers.parse import ParsedFooter
     from ..catalog.format.footer import FooterMetadata
+    from ..catalog.parallel import Engine
     from ..plans import Progress
-    from ..store import ObjectInfo, Store
+    from ..store import ObjectInfo, Store, WideStore
 
 _MAX_CLOCK: Final = 1 << 63
 _MAX_VERSION: Final = 1 << 62
@@ -59,17 +59,18 @@ def list_data(store: Store, writer: str, database: str) -> list[ObjectInfo]:
 
 
 def scan_data(
-    store: Store,
+    store: WideStore,
     writer: str,
     database: str,
     progress: Progress | None = None,
     *,
+    engine: Engine,
     named: Iterable[str] = (),
-    at_once: int = AT_ONCE,
 ) -> Scan:
     """List `data/` and read every footer.
 
     Args:
+        engine: Who reads them.
         named: Paths that the log knows: the store may show them in other spellings.
     Raises:
         StorageError: The store failed.
@@ -93,7 +94,7 @@ def scan_data(
             objects.append(info)
         else:
             candidates.append(info)
-    for done, footer in enumerate(read_footers(store, candidates, at_once=at_once), 1):
+    for done, footer in enumerate(read_footers(engine, store, candidates), 1):
         path = footer.info.key[len(folder) :]
         if footer.parsed is not None and footer.parsed.meta is not None:
             with contextlib.suppress(InvalidName, InvalidPath):  # `_misplaced` says so
@@ -101,7 +102,7 @@ def scan_data(
         _sort_in(scan, footer, spelling.logged.get(path, path), writer, database)
         if progress is not None:
             progress(done, len(candidates), "footers read")
-    for item in read_objects(store, objects, folder, at_once=at_once):
+    for item in read_objects(engine, store, objects, folder):
         _sort_in_object(scan, item, spelling, writer, database)
     logged = {folder + path: folder + name for path, name in spelling.logged.items()}
     scan.objects = [

@@ -7,21 +7,22 @@ Source: docs/format.md, sections 5.7 and 8.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..catalog.format.actions_object import decode_actions
 from ..catalog.format.deletes_object import decode_deletes
 from ..catalog.format.names import actions_path, deletes_path, parse_actions_file
-from ..catalog.parallel import each_in_parallel
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject, ObjectNotFound, UnsupportedFeature
 from .scanned import OwnObject, micros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..catalog.format.footer import FooterMetadata
-    from ..store import ObjectInfo, Store
+    from ..catalog.parallel import Engine
+    from ..store import ObjectInfo, Store, WideStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +43,34 @@ class ObjectOf:
 
 
 def read_objects(
-    store: Store, infos: Sequence[ObjectInfo], folder: str, *, at_once: int
+    engine: Engine, store: WideStore, infos: Sequence[ObjectInfo], folder: str
 ) -> Iterator[ObjectOf]:
     """Read the objects, in order.
 
     Args:
+        engine: Who reads them.
         folder: What paths are relative to.
     Raises:
         StorageError: The store failed.
         UnsupportedFeature: A later version wrote one: a log without what it says would be wrong.
     Requests: 1 GET an object.
     """
+    return engine.each(partial(_reader, folder), (store,), infos, len(infos))
 
-    def read(info: ObjectInfo) -> ObjectOf:
-        try:
-            return _read(info, info.key[len(folder) :], store.get(info.key))
-        except UnsupportedFeature:
-            raise
-        except CorruptObject as error:
-            return ObjectOf(info, problem=error.message)
-        except ObjectNotFound:
-            return ObjectOf(info, problem="it was there when it was listed and is gone now")
 
-    return each_in_parallel(read, infos, at_once=at_once)
+def _reader(folder: str, store: Store) -> Callable[[ObjectInfo], ObjectOf]:
+    return partial(_read_one, folder, store)
+
+
+def _read_one(folder: str, store: Store, info: ObjectInfo) -> ObjectOf:
+    try:
+        return _read(info, info.key[len(folder) :], store.get(info.key))
+    except UnsupportedFeature:
+        raise
+    except CorruptObject as error:
+        return ObjectOf(info, problem=error.message)
+    except ObjectNotFound:
+        return ObjectOf(info, problem="it was there when it was listed and is gone now")
 
 
 def own_path(meta: FooterMetadata, path: str) -> str:

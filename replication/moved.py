@@ -1,5 +1,5 @@
-"""Objects on their way from one store to another: fetched, held against what the log says of them,
-put if absent. Several at a time, and no more bytes in memory than were agreed.
+"""Many objects on their way from one store to another: several at a time, and no more bytes in
+memory than were agreed; by threads of this process, or by an engine.
 
 Source: docs/replication.md.
 """
@@ -7,28 +7,29 @@ Source: docs/replication.md.
 from __future__ import annotations
 
 import contextlib
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from itertools import tee
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..catalog.data.parquet import footer_digest
-from ..catalog.format.deletes_object import bitmaps_of
 from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import segment_name
 from ..catalog.parallel import parallel
 from ..errors import CorruptObject, ObjectExists, ObjectNotFound
-from .checks import check_body, diverged
-from .threads import Room, Shared, Stopped, together
+from .carried import Carrier, carrying
+from .threads import Shared, Stopped, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..store import ObjectInfo, Store
+    from ..catalog.parallel import Engine
+    from ..store import Store, WideStore
     from .needs import DataFile
+    from .threads import Room
 
 _T = TypeVar("_T")
 AT_ONCE: Final = 16
-_GUESS_BYTES: Final = 1 << 20  # of an object whose size the log doesn't say
+_SHARE: Final = 8  # of a task: the files of which are read whole
 
 
 @dataclass(slots=True)
@@ -36,20 +37,33 @@ class Mover:
     """Brings objects from a source to a destination, under the same keys.
 
     Args:
-        source, destination: The stores.
-        exclusive: Whether the destination has put-if-absent.
+        carrier: Carries one, in this process.
         is_stopped: Whether the caller wants no more.
         tell: Told of each data file that is there: its bytes.
-        old_s: A file that is there for so long may be about to be taken by gc.
+        stores: Those of the source and of the destination, for an engine.
+        engine: Who brings data files over; None: threads of this process.
     """
 
-    source: Store
-    destination: Store
-    exclusive: bool
+    carrier: Carrier
     is_stopped: Callable[[], bool]
     tell: Callable[[int], None]
-    old_s: float
-    room: Room = field(default_factory=Room)
+    stores: tuple[WideStore, WideStore]
+    engine: Engine | None = None
+
+    @property
+    def source(self) -> Store:
+        """Where the objects are."""
+        return self.carrier.source
+
+    @property
+    def destination(self) -> Store:
+        """Where they are to be."""
+        return self.carrier.destination
+
+    @property
+    def room(self) -> Room:
+        """For the bytes that are in memory."""
+        return self.carrier.room
 
     def move_all(
         self, folder: str, files: Iterable[DataFile], number: int, *, look: bool, tell: bool = True
@@ -71,7 +85,37 @@ class Mover:
         Requests: 1 GET and 1 PUT a file; with `look` 1 HEAD before, and for one that is there 1 GET
             of its footer instead.
         """
-        return self._each(files, number, lambda file: self._one(folder, file, look=look), tell=tell)
+        if self.engine is None:
+            bring = partial(self.carrier.bring, folder, look)
+            return self._each(files, number, bring, tell=tell)
+        return self._each_by(self.engine, folder, files, number, look=look, tell=tell)
+
+    def _each_by(
+        self,
+        engine: Engine,
+        folder: str,
+        files: Iterable[DataFile],
+        number: int,
+        *,
+        look: bool,
+        tell: bool,
+    ) -> tuple[int, int, list[DataFile]]:
+        put = size = 0
+        there: list[DataFile] = []
+        carrier = self.carrier
+        prepare = partial(carrying, folder, look, carrier.exclusive, carrier.old_s)
+        mine, theirs = tee(files)
+        found = engine.each(prepare, self.stores, theirs, number, share=_SHARE)
+        with contextlib.closing(found):
+            for file, (length, is_new) in zip(mine, found, strict=True):
+                self._refuse_stopped()
+                if is_new:
+                    put, size = put + 1, size + length
+                else:
+                    there.append(file)
+                if tell:
+                    self.tell(length)
+        return put, size, there
 
     def make_all(
         self, items: Sequence[_T], make: Callable[[_T], tuple[int, bool]]
@@ -123,86 +167,19 @@ class Mover:
             info = self.destination.head(key)
         except ObjectNotFound:
             info = None
-        if info is None and self.exclusive:
+        if info is None and self.carrier.exclusive:
             with contextlib.suppress(ObjectExists):
                 self.destination.put(key, body, if_absent=True)
                 return True
-        if info is not None and self._since_s(info) < self.old_s:
+        if info is not None and self.carrier.since_s(info) < self.carrier.old_s:
             return False
         self.destination.put(key, body)
         return True
 
-    def _one(self, folder: str, file: DataFile, *, look: bool) -> tuple[int, bool]:
-        """Bring one data file over; its size, and whether it was put: it may be there."""
-        key = folder + file.path
-        age_s = self._age_s(key, file) if look else None
-        if age_s is not None and age_s < self.old_s:
-            return max(0, file.size_bytes), False
-        held = self.room.enter(_GUESS_BYTES if file.is_deletes else file.size_bytes)
-        try:
-            body = self.source.get(key)
-            check_body(body, key, file)
-            if age_s is not None:  # the same bytes, so that gc takes the file for a new one
-                self.destination.put(key, body)
-                return len(body), False
-            return len(body), self.put(key, body)
-        finally:
-            self.room.leave(held)
-
     def put(self, key: str, body: bytes) -> bool:
-        """Put an object if none is there; whether it was put.
-
-        Raises:
-            ReplicaDiverged: Another one is there.
-        Requests: 1 PUT; 1 GET more if it is there, or without put-if-absent.
-        """
+        """Put an object if none is there; see `Carrier.put`."""
         self._refuse_stopped()
-        if self.exclusive:
-            try:
-                self.destination.put(key, body, if_absent=True)
-                return True
-            except ObjectExists:
-                found = self.destination.get(key)
-        else:
-            try:
-                found = self.destination.get(key)
-            except ObjectNotFound:
-                self.destination.put(key, body)
-                return True
-        if found != body:
-            raise diverged(f"{key} holds other bytes there than at the source", key)
-        return False
-
-    def _age_s(self, key: str, file: DataFile) -> float | None:
-        """How old a data file is at the destination, by its clock; None: it isn't there.
-
-        Raises:
-            ReplicaDiverged: Another one is there.
-        Requests: 1 HEAD; 1 GET of the footer if it is there, of an object of row deletes of all.
-        """
-        try:
-            info = self.destination.head(key)
-            if file.is_deletes:
-                bitmaps_of(self.destination.get(key), key)
-            elif info.size_bytes == file.size_bytes and not file.knows_footer:
-                return None  # a length proves too little: it is compared byte by byte
-            elif (
-                info.size_bytes != file.size_bytes
-                or footer_digest(
-                    self.destination.get(key, start=file.size_bytes - file.footer_bytes)
-                )
-                != file.footer_digest
-            ):
-                raise diverged(f"{key} is another file there than the source's log says", key)
-        except ObjectNotFound:
-            return None
-        return self._since_s(info)
-
-    def _since_s(self, info: ObjectInfo) -> float:
-        now = self.destination.server_time()
-        if now is None or info.modified_at is None:
-            return math.inf
-        return (now - info.modified_at).total_seconds()
+        return self.carrier.put(key, body)
 
     def move_segments(self, keys: Iterable[str]) -> None:
         """Bring segments over, whose names are the digests of their bytes.

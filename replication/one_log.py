@@ -39,6 +39,7 @@ _LARGE_BYTES: Final = 16 << 20
 _MOST_COMMITS: Final = 256  # of one range
 _MOST_FILES: Final = 1_000
 _MOST_BYTES: Final = 256 << 20
+_BY_AN_ENGINE: Final = 64  # times as many files and bytes: it is to have enough for all its workers
 _CHECKPOINT_WITHIN: Final = 512  # commits of a long way
 
 
@@ -127,14 +128,17 @@ class OneLog:
     def _ranges(self, last: int) -> Iterator[list[tuple[DecodedTransaction, bytes]]]:
         """The transactions up to a revision, so many at a time as are copied together."""
         some: list[tuple[DecodedTransaction, bytes]] = []
-        files = size = 0
+        files = size = held = 0
+        times = 1 if self.mover.engine is None else _BY_AN_ENGINE
         for transaction, body in self._transactions(last):
             needs = needs_of([transaction])
             files, size = files + needs.number, size + needs.size_bytes + len(body)
+            held += len(body)
             some.append((transaction, body))
-            if len(some) >= _MOST_COMMITS or files >= _MOST_FILES or size >= _MOST_BYTES:
+            full = files >= times * _MOST_FILES or size >= times * _MOST_BYTES
+            if full or len(some) >= times * _MOST_COMMITS or held >= _MOST_BYTES:
                 yield some
-                some, files, size = [], 0, 0
+                some, files, size, held = [], 0, 0, 0
         if some:
             yield some
 

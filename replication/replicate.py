@@ -18,6 +18,7 @@ from ..catalog.parallel import parallel
 from ..catalog.read.log_reader import LogReader
 from ..errors import LakelogError, ObjectNotFound, UsageError, WriterNotFound
 from ..store import probe
+from .carried import Carrier
 from .moved import Mover
 from .one_log import Copied, OneLog
 from .position import LogPlan, Position, find_position, plan_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ..catalog.log.state import State
+    from ..catalog.parallel import Engine
 
 LOGS_AT_ONCE: Final = 4
 _TRIES: Final = 3
@@ -45,6 +47,7 @@ def replicate(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     history: bool = True,
+    engine: Engine | None = None,
     progress: Callable[[Told], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Report:
@@ -57,12 +60,14 @@ def replicate(
         columns, where: Of one table: only these columns; only rows that meet this predicate.
         history: A log that is new to the destination begins with all that the source retains; else
             with its newest checkpoint.
+        engine: Who brings the data files over; None: threads of this process. Transactions are
+            read and put by this process, whoever it is.
         progress: Told after each data file.
         stop: Set it to end early; what was copied stands, and the next run goes on.
     Returns:
         The report. A log that failed keeps no other from its turn, and its error is in the report.
     Raises:
-        UsageError: Both are one place, or one lies in the other.
+        UsageError: Both are one place, or one lies in the other; tables by an engine.
         NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
         NestedCatalog: The destination lies inside another catalog.
     Requests: for each log 2 LIST and, where something is new, 1 GET and 1 PUT for each object; 4 to
@@ -76,6 +81,7 @@ def replicate(
 
     selection = _selection(tables, columns, where)
     if selection is not None:
+        _refuse_engine(engine)
         for attempt in range(_TRIES):
             one_round, differences = places.round_of(databases, writers, selection)
             report = _selected(
@@ -94,12 +100,9 @@ def replicate(
     room = Room()
     todo = [one for one in found if one.error is None and not one.plan.is_done]
     exclusive = places.prepare(todo)
-    old_s = places.destination.margins.file_age_limit_s
 
     def work(one: _Found) -> tuple[LogReport, State | None, bool]:
-        stores = places.source.store, places.destination.store
-        mover = Mover(*stores, exclusive, is_stopped, told.one, old_s, room)
-        return places.copy(one, mover)
+        return places.copy(one, places.mover(exclusive, room, is_stopped, told.one, engine))
 
     done = []
     for low in range(0, len(found), LOGS_AT_ONCE):
@@ -146,6 +149,16 @@ def _selection(
     return Selection(tuple(tables or ()), chosen, where)
 
 
+def _refuse_engine(engine: Engine | None) -> None:
+    if engine is not None:
+        raise UsageError(
+            "Tables, columns and rows are replicated by this process alone, whose files are made "
+            "anew",
+            key="engine",
+            hint="Leave the engine out, or replicate whole logs",
+        )
+
+
 def _selected(
     places: _Places,
     one_round: Selected,
@@ -162,9 +175,7 @@ def _selected(
         progress, sum(len(one.made) for one in todo),
         sum(one_round.plan_of(one).size_bytes for one in todo),
     )  # fmt: skip
-    stores = places.source.store, places.destination.store
-    old_s = places.destination.margins.file_age_limit_s
-    mover = Mover(*stores, exclusive, is_stopped, told.one, old_s)
+    mover = places.mover(exclusive, Room(), is_stopped, told.one)
 
     def work(one: Difference | LogReport) -> tuple[LogReport, bool]:
         return (one, False) if isinstance(one, LogReport) else one_round.apply(one, mover)
@@ -247,6 +258,20 @@ class _Places:
     def exclusive(self, writer: str) -> bool:
         """Whether the destination has put-if-absent."""
         return probe(self.destination.store, f"{writer}/").put_if_absent
+
+    def mover(
+        self,
+        exclusive: bool,
+        room: Room,
+        is_stopped: Callable[[], bool],
+        tell: Callable[[int], None],
+        engine: Engine | None = None,
+    ) -> Mover:
+        """What brings objects over."""
+        old_s = self.destination.margins.file_age_limit_s
+        here = Carrier(self.source.store, self.destination.store, exclusive, old_s, room)
+        stores = self.source.wide, self.destination.wide
+        return Mover(here, is_stopped, tell, stores, engine)
 
     def copy(self, one: _Found, mover: Mover) -> tuple[LogReport, State | None, bool]:
         """Copy one log; what became of it, its newest state, and whether it was told to stop."""

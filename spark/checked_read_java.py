@@ -2,19 +2,23 @@
 
 It is compiled in the driver, as the file index is, and its class goes to the executors in a jar.
 The checks are those of `scan`: the exact size, and the digest of the footer, so that a file that
-took the place of a live one is an error. An executor that lacks the class fails.
+took the place of a live one is an error. Of a file that is gone the error says which cut the query
+reads, and what to do. An executor that lacks the class fails.
 """
 
 from __future__ import annotations
+
+from .selection import GONE
 
 CHECKED_READ_CLASS = "io.lakelog.spark.CheckedRead"
 
 # Java serializes a class by name and serialVersionUID: raise it when the fields change, so that
 # executors which have another CheckedRead refuse. A split carries the length of the file's footer
-# and its digest; both 0: unknown.
+# and its digest, both 0: unknown; and the cut in words.
 CHECKED_READ = """
 package io.lakelog.spark;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
@@ -32,6 +36,7 @@ import scala.Option;
 public final class CheckedRead extends scala.runtime.AbstractFunction1
     implements java.io.Serializable {
     public static final String FOOTER = "lakelog_footer";
+    public static final String CUT = "lakelog_cut";
     private static final long serialVersionUID = 1L;
     private final Function1 read;
     private final Broadcast conf;
@@ -42,12 +47,15 @@ public final class CheckedRead extends scala.runtime.AbstractFunction1
     }
 
     public Object apply(Object split) {
+        Object rows = null;
         try {
             check((PartitionedFile) split);
+            rows = read.apply(split);
         } catch (Exception error) {
-            Platform.throwException(error);
+            boolean gone = error instanceof FileNotFoundException;
+            Platform.throwException(gone ? gone((PartitionedFile) split) : error);
         }
-        return read.apply(split);
+        return rows;
     }
 
     private void check(PartitionedFile file) throws Exception {
@@ -89,9 +97,15 @@ public final class CheckedRead extends scala.runtime.AbstractFunction1
         }
     }
 
+    private static IOException gone(PartitionedFile file) {
+        Object cut = file.otherConstantMetadataColumnValues().get(CUT).get();
+        return new IOException("ObjectNotFound: " + file.toPath() + " is gone. The query reads "
+            + cut + ". @GONE@");
+    }
+
     private static IOException damaged(Path path, String what) {
         return new IOException("CorruptObject: " + path + " has " + what
             + ". Restore the file from a copy, or read a point in time without it");
     }
 }
-"""
+""".replace("@GONE@", GONE)

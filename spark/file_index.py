@@ -18,6 +18,7 @@ import os
 import tempfile
 import zipfile
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -63,6 +64,7 @@ class _Compiled(NamedTuple):
 
 
 _compiled: list[_Compiled] = []
+_compiling = Lock()  # two threads may make the first frames of a session
 
 
 def relation(
@@ -74,6 +76,7 @@ def relation(
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
     settings: S3Settings | None = None,
+    cut: str = "",
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files.
 
@@ -90,6 +93,7 @@ def relation(
             the JVM, in any thread. None: each query reads all.
         settings: What opens the store; asked whenever a query is planned, as the skipper is. None:
             as the session is set up.
+        cut: What is read, in words, for the error of a file that is gone.
 
     Returns:
         A lazy DataFrame with the columns of `schema`, in its order, and those of `partitions`.
@@ -118,8 +122,9 @@ def relation(
             ensure_callback_server_started(spark.sparkContext._gateway)
         with _written(spark.sparkContext, body) as path:
             frame = factory.relation(
-                spark._jsparkSession, schema.json(), further.json(), path, given, skipper, settings
-            )
+                spark._jsparkSession, schema.json(), further.json(), path, given, skipper,
+                settings, cut,
+            )  # fmt: skip
         return DataFrame(frame, spark)
 
 
@@ -174,6 +179,11 @@ def files_read(frame: DataFrame) -> FilesRead:
 def _factory(spark: SparkSession) -> Any:
     if getattr(spark, "_jsparkSession", None) is None:
         raise SparkUnsupported("Spark Connect gives no access to the JVM")
+    with _compiling:
+        return _factory_of(spark)
+
+
+def _factory_of(spark: SparkSession) -> Any:
     context = spark.sparkContext
     with told_apart(f"the file index doesn't compile on Spark {spark.version}"):
         found = next((one for one in _compiled if one.gateway is context._gateway), None)

@@ -78,15 +78,18 @@ public final class LakelogFileIndex implements FileIndex {
     private final long totalBytes;
     private final int hash;
     private final Function skipper;
+    private final String cut;
     private volatile Object[] judged = {null, null};
     private volatile Seq roots;
 
-    public LakelogFileIndex(byte[] packed, StructType partitionSchema, Function skipper) {
+    public LakelogFileIndex(
+        byte[] packed, StructType partitionSchema, Function skipper, String cut) {
         this.packed = packed;
         this.numbers = ByteBuffer.wrap(packed);
         this.partitionSchema = partitionSchema;
         this.partitionFields = partitionSchema.fields();
         this.skipper = skipper;
+        this.cut = cut;
         this.count = numbers.getInt(0);
         this.folderCount = numbers.getInt(4);
         this.partitionCount = numbers.getInt(8);
@@ -192,7 +195,7 @@ public final class LakelogFileIndex implements FileIndex {
         FileStatus status = new FileStatus(size(i), false, 1, 0L, 0L, new Path(path(i)));
         int at = starts[FOOTERS] + 16 * i;
         long[] footer = new long[] {numbers.getLong(at), numbers.getLong(at + 8)};
-        Map more = new Map.Map1(CheckedRead.FOOTER, footer);
+        Map more = new Map.Map2(CheckedRead.FOOTER, footer, CheckedRead.CUT, cut);
         return new FileStatusWithMetadata(status, more);
     }
 

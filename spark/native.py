@@ -102,6 +102,7 @@ class _Request:
     check: Callable[[], bool]
     judge: Judge | None
     settings: S3Settings | None
+    cut: str
 
 
 def read_files(
@@ -113,6 +114,7 @@ def read_files(
     check: Callable[[], bool] = lambda: False,
     judge: Judge | None = None,
     settings: S3Settings | None = None,
+    cut: str = "",
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
 
@@ -125,6 +127,7 @@ def read_files(
             says, and tells whether none has bounds of floats. May be called several times.
         judge: Tells by the filters of a query which files may hold rows, by their numbers.
         settings: What opens the stores; None: as the session is set up.
+        cut: What is read, in words, for the error of a file that is gone.
 
     Returns:
         A lazy DataFrame with the target's columns in its order, all nullable.
@@ -139,7 +142,7 @@ def read_files(
 
     Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
     """
-    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge, settings)
+    request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge, settings, cut)
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
@@ -260,6 +263,7 @@ def _scan(
                 options=options,
                 skipper=skipper,
                 settings=settings,
+                cut=request.cut,
             )
         except SparkUnsupported as reason:
             if partitions is not None or settings is not None:

@@ -166,7 +166,9 @@ def native(
     def frame(known: Mapping[str, OneValues]) -> DataFrame:
         groups = file_groups(files, target, known, with_writer=asked.with_writer)
         judge = judged.may_hold
-        found = read_files(spark, groups, target, check=check, judge=judge, settings=settings)
+        found = read_files(
+            spark, groups, target, check=check, judge=judge, settings=settings, cut=asked.cut
+        )
         return asked.of(found)
 
     if not is_switched_off() and file_index.is_there(spark):

@@ -112,12 +112,13 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class RelationFactory {
     public Dataset relation(
         SparkSession session, String schemaJson, String partitionJson, String packed,
-        java.util.Map options, Function skipper, Function settings) throws IOException {
+        java.util.Map options, Function skipper, Function settings, String cut)
+        throws IOException {
         byte[] files = Files.readAllBytes(Paths.get(packed, new String[0]));
         StructType schema = ((StructType) DataType.fromJson(schemaJson)).asNullable();
         StructType partition = ((StructType) DataType.fromJson(partitionJson)).asNullable();
         HadoopFsRelation relation = new HadoopFsRelation(
-            new LakelogFileIndex(files, partition, skipper), partition, schema,
+            new LakelogFileIndex(files, partition, skipper, cut), partition, schema,
             scala.Option.empty(), new LakelogParquet(settings),
             Map$.MODULE$.from(CollectionConverters.asScala(options)), session);
         return session.baseRelationToDataFrame(relation);

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ..catalog.where.sql import to_sql
-from ..errors import UsageError
+from ..errors import UsageError, some_names
 from .partition_columns import WRITER_COLUMN
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from ..catalog.read.judged import JudgedFiles
     from ..catalog.read.row_filter import RowFilter
     from ..catalog.snapshot import Snapshot
+
+# What to do where a file of a cut isn't there any more.
+GONE: Final = (
+    "Was it deleted by hand, or by gc after prune had forgotten this cut? Make the frame anew to "
+    "read the newest cut, and keep history for longer than queries run (lakelog prune --keep-days)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,13 @@ class Selection:
 
     def _with_writer(self, schema: pa.Schema) -> pa.Schema:
         return schema.append(pa.field(WRITER_COLUMN, pa.string())) if self.with_writer else schema
+
+    @property
+    def cut(self) -> str:
+        """The cut in words."""
+        found = self.snapshot.cut
+        named = [f"{writer}={number}" for writer, number in sorted(found.revisions.items())]
+        return f"table {self.table!r} of {found.database!r} at {some_names(named)}"
 
     def file_parts(self) -> list[FilePart]:
         """The files that may hold such rows.

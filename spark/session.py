@@ -56,7 +56,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 def session(
     app_name: str = "lakelog",
-    master: str = "local[2]",
+    master: str | None = "local[2]",
     *,
     packages: Sequence[str] = (),
     **conf: object,
@@ -65,7 +65,7 @@ def session(
 
     Args:
         app_name: The name Spark shows for it.
-        master: Where it runs.
+        master: Where it runs; None: as Spark is set up to, by spark-submit for one.
         packages: What it needs of Maven Central, as `group:name:version`; `s3a` is Hadoop's
             connector to S3 in the version that fits this Spark. They are fetched once and kept in
             `~/.ivy2.5.2`, or where `spark.jars.ivy` says.
@@ -92,12 +92,14 @@ def session(
     check_spark()
     _need_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must have lakelog and pyarrow
-    settings = _DEFAULTS | (_LOCAL_DEFAULTS if master.startswith("local") else {})
+    settings = _DEFAULTS | (_LOCAL_DEFAULTS if (master or "").startswith("local") else {})
     settings |= {name: _text(value) for name, value in conf.items()}
     fetched = package_settings(packages, settings) if packages else {}
     settings |= fetched
     with _quiet_start(settings) as quiet:
-        builder = SparkSession.builder.appName(app_name).master(master)
+        builder = SparkSession.builder.appName(app_name)
+        if master is not None:
+            builder = builder.master(master)
         for name, value in quiet.items():
             builder = builder.config(name, value)
         try:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..catalog.points import point_in_time
-from ..errors import UsageError
+from ..errors import ObjectNotFound, UsageError
+from ..store.places import is_url
 from .arrow_batches import as_spark
 from .partition_columns import WRITER_COLUMN
-from .selection import Selection, selection
+from .selection import GONE, Selection, selection
 from .source_options import flag, json_object, names, need, refuse_unknown
 
 if TYPE_CHECKING:
@@ -208,6 +209,7 @@ class LakelogReader(DataSourceReader):
         self._schema = schema
         self._target = _pack(list(asked.schema))
         self._options = asked.options
+        self._cut = asked.cut
         self._asked: Selection | None = asked
 
     def __getstate__(self) -> dict[str, Any]:
@@ -253,8 +255,13 @@ class LakelogReader(DataSourceReader):
         ]
         store = self._access.open().wide
         whose = text_scalar(partition.writer)
-        for batch in scan_files(store, parts, self._projection()):
-            yield as_spark(self._with_writer(batch, whose), wanted)
+        try:
+            for batch in scan_files(store, parts, self._projection()):
+                yield as_spark(self._with_writer(batch, whose), wanted)
+        except ObjectNotFound as error:
+            if not is_url(str(error.key)):  # else it says already whose file it is
+                error.hint = f"The data file is gone. The query reads {self._cut}. {GONE}"
+            raise
 
     def _with_writer(self, batch: pa.RecordBatch, whose: pa.Scalar) -> pa.RecordBatch:
         """The columns that Spark wants."""

@@ -20,18 +20,20 @@ from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .access import Access
 from .row_batches import LargeRow, collected, must_be_weighed
+from .stages import watched
 from .versions import check_spark
 from .write_task import Job, as_batches, parts
 from .write_types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from ..catalog.commit.operations import Replaced
     from ..catalog.commit.transaction import Transaction
     from ..catalog.log.outcome import CommitInfo
+    from .stages import Stages
 
 MODES: Final = ("append", "overwrite")
 
@@ -74,6 +76,7 @@ def write(
     shared: bool = False,
     summary: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    progress: bool | Callable[[Stages], None] = False,
 ) -> Written:
     """Write a DataFrame into a table, in one commit: all of it becomes visible, or nothing.
 
@@ -96,6 +99,9 @@ def write(
         summary: Words for the history.
         storage_options: For the store, here and in the executors; never in a plan. Without them S3
             is opened by the session's `fs.s3a.*`.
+        progress: Called with how far Spark is, several times a second, from another thread. True:
+            shown on stderr, as a line that is written again on a terminal, as a line every 10 s
+            elsewhere.
     Returns:
         What it did. A frame without rows adds no file; where the table is new its columns are
         committed, and so is the application's version.
@@ -114,7 +120,8 @@ def write(
     check_spark()
     _check(frame, mode, where)
     schema = arrow_schema(frame.schema)
-    access = Access.of(frame.sparkSession, url, storage_options)
+    spark = frame.sparkSession
+    access = Access.of(spark, url, storage_options)
     catalog = access.catalog
     refuse_memory(catalog.url)
     frame = _sorted(frame, partition_by, sort_by)
@@ -130,7 +137,8 @@ def write(
                     where=where, file_bytes=target_file_size_bytes, bloom=bloom,
                 )  # fmt: skip
                 job = Job(catalog.url, json.dumps(access.task_options()), sharing.share)
-                told = collected(frame, partial(as_batches, job), weighed=weighed)
+                with watched(spark, progress, f"writing {table}") as watch, watch.tagged():
+                    told = collected(frame, partial(as_batches, job), weighed=weighed)
                 done = sharing.finish(parts(pickle.loads(row["told"]) for row in told))
             except LargeRow:
                 tx.discard()  # another transaction: tasks of this one have left files behind

@@ -3,11 +3,12 @@
 from .base import Capabilities, ObjectInfo, Store
 from .open import open_store
 from .probe import probe, probe_names, store_time
-from .wide import WideStore
+from .wide import Opening, WideStore
 
 __all__ = [
     "Capabilities",
     "ObjectInfo",
+    "Opening",
     "Store",
     "WideStore",
     "open_store",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidUrl, LakelogError, UsageError
@@ -19,6 +20,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .base import Keys, Names
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What opens a `WideStore` in another process. Never shows options, which may be secrets.
+
+    Attributes:
+        url: The root of the catalog's store.
+        storage_options, location_options: As for `WideStore`.
+    """
+
+    url: str
+    storage_options: Mapping[str, Any] = field(repr=False)
+    location_options: Mapping[str, Mapping[str, Any]] = field(repr=False)
+
+    def open(self) -> WideStore:
+        """The store.
+
+        Raises: As `open_store`.
+        """
+        store = open_store(self.url, self.storage_options)
+        return WideStore(store, self.storage_options, self.location_options)
 
 
 class WideStore(Store):
@@ -53,6 +76,11 @@ class WideStore(Store):
             self._by_root[root] = dict(options)
         self._stores: dict[str, Store] = {}
         self._guard = threading.Lock()
+
+    @property
+    def opening(self) -> Opening:
+        """What opens the same in another process."""
+        return Opening(self.url, dict(self._options), dict(self._by_root))
 
     def options_of(self, root: str) -> Mapping[str, Any]:
         """The storage options of a place. They may be secrets."""

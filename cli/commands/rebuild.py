@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import output, plans
+from .. import engines, output, plans
+from ..progress import Progress
 from ..text import many, size
 
 if TYPE_CHECKING:
     import argparse
 
     from ...catalog.catalog import Catalog
+    from ...catalog.parallel import Engine
     from ...rebuild import RebuildInfo, RebuildPlan
 
 DESCRIPTION: Final = """\
@@ -29,6 +31,7 @@ lakelog rebuild ./catalog weather --writer EWR --plan-out plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute
 lakelog rebuild ./catalog weather --writer EWR --back-to 1
+lakelog rebuild s3://lake/catalog weather --writer EWR --engine spark --spark spark.master=yarn
 """
 
 
@@ -54,26 +57,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="undo rebuilds: what this earlier incarnation said at its end counts, and no commit "
         "after it",
     )
+    engines.add_arguments(parser, "the reading of footers")
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and write if asked."""
+    engine = engines.engine_of(args, "rebuild")
     make = partial(
         _plan,
         include_foreign=args.include_foreign,
         exclude=args.exclude,
         back_to=args.back_to,
+        engine=engine,
     )
+
+    def planning(what: str) -> Progress:
+        progress = Progress(what, asked=engine is not None)
+        if engine is not None:
+            engine.shown = progress
+        return progress
+
     done = "nothing was written"
-    return plans.run(args, plans.Step("rebuild", done, make, _load, _execute, _show))
+    step = plans.Step("rebuild", done, make, _load, _execute, _show, planning)
+    try:
+        return plans.run(args, step)
+    finally:
+        if engine is not None:
+            engine.close()
 
 
 def _plan(
-    catalog: Catalog, writer: str, database: str, progress: Any, **wanted: Any
+    catalog: Catalog,
+    writer: str,
+    database: str,
+    progress: Any,
+    *,
+    engine: Engine | None,
+    **wanted: Any,
 ) -> RebuildPlan:
     from ...rebuild import plan_rebuild
 
-    return plan_rebuild(catalog, writer, database, progress=progress, **wanted)
+    return plan_rebuild(catalog, writer, database, engine=engine, progress=progress, **wanted)
 
 
 def _load(text: str) -> RebuildPlan:

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import LakelogError, UsageError
-from .. import options, output
+from .. import engines, options, output
 from ..errors import learn_secrets, note_error
 from ..opening import open_catalog
 from ..output import Column
@@ -40,6 +40,7 @@ lakelog replicate s3://lake/catalog s3://other-region/catalog
 lakelog replicate ./catalog /mnt/backup/catalog --database weather --plan
 lakelog replicate s3://lake/catalog ./copy --writer EWR --no-history
 lakelog replicate ./catalog s3://lake/copy --follow --every 30
+lakelog replicate s3://lake/catalog s3://lake/copy --engine spark --spark spark.master=yarn
 lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where "temp > 90"
 """
 ENVIRONMENT: Final = "LAKELOG_DESTINATION_OPTIONS"
@@ -108,6 +109,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a storage option of the destination, as --option is one of the source; "
         f"{ENVIRONMENT} takes a JSON object. Without either the source's are taken",
     )
+    engines.add_arguments(parser, "the copying of data files")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,36 +127,58 @@ def run(args: argparse.Namespace) -> int:
         if any(not log.plan.is_done for log in report.logs):
             tell("\nPLAN: nothing was copied; leave out --plan\n")
         return code
-    with _Signals() as stop:
-        if args.follow:
-            return _follow(args, source, destination, stop)
-        report = _once(args, source, destination, stop)
-        if report.stopped:
-            raise KeyboardInterrupt
+    engine = engines.engine_of(args, "replicate")
+    try:
+        with _Signals() as stop:
+            if args.follow:
+                return _follow(args, source, destination, stop, engine)
+            report = _once(args, source, destination, stop, engine)
+            if report.stopped:
+                raise KeyboardInterrupt
+    finally:
+        if engine is not None:
+            engine.close()
     return _print(args, report)
 
 
 def _once(
-    args: argparse.Namespace, source: Catalog, destination: Catalog, stop: threading.Event
+    args: argparse.Namespace,
+    source: Catalog,
+    destination: Catalog,
+    stop: threading.Event,
+    engine: engines.SparkOnDemand | None,
 ) -> Report:
     from ...replication import replicate
 
-    with RateProgress("replicating") as progress:
-        return replicate(source, destination, **_wanted(args), progress=progress.told, stop=stop)
+    with _progress(engine) as progress:
+        return replicate(
+            source, destination, **_wanted(args), engine=engine, progress=progress.told, stop=stop
+        )
+
+
+def _progress(engine: engines.SparkOnDemand | None) -> RateProgress:
+    progress = RateProgress("replicating", asked=engine is not None)
+    if engine is not None:
+        engine.shown = progress
+    return progress
 
 
 def _follow(
-    args: argparse.Namespace, source: Catalog, destination: Catalog, stop: threading.Event
+    args: argparse.Namespace,
+    source: Catalog,
+    destination: Catalog,
+    stop: threading.Event,
+    engine: engines.SparkOnDemand | None,
 ) -> int:
     """Round after round; a row for each log in which something came."""
 
     def records() -> Iterator[dict[str, Any]]:
         from ...replication import follow
 
-        with RateProgress("replicating") as progress:
+        with _progress(engine) as progress:
             for report in follow(
                 source, destination, stop=stop, every_s=args.every, **_wanted(args),
-                progress=progress.told,
+                engine=engine, progress=progress.told,
             ):  # fmt: skip
                 for record in _records(report):
                     if record["commits"] or record["files"]:

@@ -9,6 +9,7 @@ RANKS = {
     "store": 1,
     "catalog": 2,
     "plans": 3,
+    "progress": 3,
     "gc": 4,
     "rebuild": 4,
     "replication": 4,

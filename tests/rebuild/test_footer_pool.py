@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -13,32 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from footer_cases import GOOD, SIZE, a_killer, footer_of, mutants
 from lakelog.catalog.data.footers import pool as module
 from lakelog.catalog.data.footers.parse import NotParquet
 from lakelog.catalog.data.footers.pool import FooterPool, footer_pool
 from lakelog.errors import LakelogError
-
-
-def footer_of(table: pa.Table, **options) -> tuple[bytes, int]:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    body = sink.getvalue()
-    return body[-int.from_bytes(body[-8:-4], "little") - 8 :], len(body)
-
-
-GOOD, SIZE = footer_of(pa.table({"a": [1, 2, 3], "s": ["x", "y", None], "f": [1.0, 2.0, 3.0]}))
-
-
-def mutants(tail: bytes, count: int, seed: int):
-    """A footer with some bytes changed; the length and the magic stay."""
-    dice = random.Random(seed)
-    for _ in range(count):
-        changed = bytearray(tail)
-        for _ in range(dice.choice([1, 1, 1, 2, 4, 8])):
-            changed[dice.randrange(len(changed) - 8)] = dice.randrange(256)
-        yield bytes(changed)
 
 
 def test_ten_thousand_malformed_footers_and_this_process_lives():
@@ -65,21 +43,6 @@ def test_ten_thousand_malformed_footers_and_this_process_lives():
     assert outcomes["died"] >= 5, outcomes
     assert outcomes["refused"] > outcomes["died"]
     assert footer_pool().parse(GOOD, SIZE).facts.row_count == 3
-
-
-def a_killer() -> bytes:
-    """A footer that kills its reader."""
-    pool = FooterPool(1)
-    try:
-        for mutant in mutants(GOOD, 10_000, 1):
-            try:
-                pool.parse(mutant, SIZE)
-            except NotParquet as error:
-                if "SIGABRT" in str(error):
-                    return mutant
-    finally:
-        pool.close()
-    pytest.fail("no mutant aborted")
 
 
 def test_a_footer_that_would_abort_this_process_aborts_a_child():

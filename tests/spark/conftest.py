@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -9,11 +11,12 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
     from lakelog.spark.known_files import KnownFile
     from pyspark.sql import SparkSession
+
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 
 
 @pytest.fixture(scope="session")
@@ -29,15 +32,18 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def settings(spark: SparkSession) -> Iterator[Callable[[str, object], None]]:
     """Change settings of the session for one test: `settings(name, value)`."""
-    before: dict[str, str] = {}
+    before: dict[str, str | None] = {}
 
     def change(name: str, value: object) -> None:
-        before.setdefault(name, spark.conf.get(name))
+        before.setdefault(name, spark.conf.get(name, None))
         spark.conf.set(name, str(value).lower() if isinstance(value, bool) else str(value))
 
     yield change
     for name, value in before.items():
-        spark.conf.set(name, value)
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 @pytest.fixture

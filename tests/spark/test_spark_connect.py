@@ -1,4 +1,5 @@
-"""A real Spark Connect server: no JVM at hand, so the paths themselves are handed over."""
+"""A real Spark Connect server: no JVM at hand, so the paths themselves are handed over; writing and
+maintenance by executors are as ever."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytestmark = pytest.mark.spark
@@ -15,8 +17,8 @@ for module in ("grpc_status", "google.rpc", "zstandard", "pandas"):
         module, reason=f"Spark Connect needs {module}: pip install pyspark[connect]"
     )
 
-READ = """
-import os, sys, warnings
+TALK = """
+import json, os, sys, warnings
 os.environ["PYSPARK_PYTHON"] = sys.executable
 import pyarrow as pa, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -27,7 +29,7 @@ from lakelog.spark.native import read_files
 from lakelog.spark.urls import supports_url
 
 spark = SparkSession.builder.remote("local[1]").getOrCreate()
-paths = sys.argv[1:]
+url, *paths = sys.argv[1:]
 files = [KnownFile(path, os.path.getsize(path)) for path in paths]
 groups = [FileGroup(pq.read_schema(file.path), known_files([file])) for file in files]
 target = pa.schema({"id": pa.int64(), "value": pa.float64(), "time": pa.timestamp("us")})
@@ -45,35 +47,99 @@ try:
     read_files(spark, [], pa.schema({"id": pa.int64(), "ID": pa.int64()}))
 except InvalidSchema as error:
     print(error.hint)
+
+import lakelog, lakelog.spark
+from lakelog.errors import InvalidSchema
+from lakelog.rebuild import plan_rebuild
+from lakelog.testing.doubles import FakeAmbient
+told = []
+rows = spark.range(0, 100, 1, 4)
+for _ in range(2):
+    done = lakelog.spark.write(
+        rows, url, "db", "t", writer="w", app_id="job", app_version=1, progress=told.append
+    )
+    print(done.skipped, done.rows, len(done.files))
+print(told[-1].tasks, told[-1].tasks_done)
+lakelog.spark.register(spark)
+target = rows.selectExpr("id + 1000 AS id").write.format("lakelog").option("database", "db")
+target = target.option("table", "t").option("writer", "w").option("where", "id < 50")
+for where in ("id < 50", "id > 50"):
+    try:
+        target.option("where", where).mode("overwrite").save(url)
+        print("saved")
+    except Exception as error:
+        print("OperationInvalid" in str(error))
+frame = lakelog.spark.read(spark, url, "db", "t")
+print(frame.count(), frame.where("id >= 1000").count())
+source = spark.read.format("lakelog").option("database", "db").option("table", "t").load(url)
+print(sorted(row.id for row in source.collect()) == sorted(row.id for row in frame.collect()))
+try:
+    lakelog.spark.write(rows.selectExpr("parse_json('1') AS v"), url, "db", "t", writer="w")
+except InvalidSchema as error:
+    print(error.key)
+catalog = lakelog.open_catalog(url)
+engine = lakelog.spark.SparkEngine(spark, told.append)
+plans = [
+    plan_rebuild(catalog, "w", "db", engine=each, ambient=FakeAmbient().ambient)
+    for each in (None, engine)
+]
+print(plans[0] == plans[1], len(plans[0].live))
 spark.stop()
 """
 
 
-@pytest.mark.slow("starts a server of Spark Connect in a JVM of its own")
-def test_reads_by_paths_with_one_warning(write):
-    files = [
-        write("a[0] %20*.parquet", pa.table({"id": [1, 2], "value": pa.array([1, 2], pa.int64())})),
-        write("a0 other.parquet", pa.table({"id": pa.array([3], pa.int32())})),
-        write("half.parquet", pa.table({"value": pa.array([1.5], pa.float16()), "id": [4]})),
-    ]
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory) -> list[str]:
+    """What one talk with a server came to, line by line."""
+    folder = tmp_path_factory.mktemp("connect")
+    tables = {
+        "a[0] %20*.parquet": pa.table({"id": [1, 2], "value": pa.array([1, 2], pa.int64())}),
+        "a0 other.parquet": pa.table({"id": pa.array([3], pa.int32())}),
+        "half.parquet": pa.table({"value": pa.array([1.5], pa.float16()), "id": [4]}),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, folder / name)
     done = subprocess.run(
-        [sys.executable, "-c", READ, *(file.path for file in files)],
+        [
+            sys.executable,
+            "-c",
+            TALK,
+            str(folder / "lake"),
+            *(str(folder / name) for name in tables),
+        ],
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=250,
         env=dict(os.environ),
     )
-    lines = done.stdout.splitlines()
-    assert lines[:1] == [
+    print(done.stderr[-3000:])
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow("starts a server of Spark Connect in a JVM of its own")
+def test_reads_by_paths_with_one_warning(lines):
+    assert lines[:7] == [
         "['Spark Connect gives no access to the JVM: "
-        "Spark looks up each of the files when it plans']"
-    ], done.stderr[-3000:]
-    assert lines[1:] == [
+        "Spark looks up each of the files when it plans']",
         "pyspark.sql.connect.dataframe",
         "[(1, 1.0), (2, 2.0), (3, None), (4, 1.5)]",
         "1 4",
         "0",
         "True False",
         "Set spark.sql.caseSensitive=true, or leave one of them out",
-    ], done.stderr[-3000:]
+    ]
+
+
+def test_writes_once_tells_how_far_it_is_and_refuses_what_it_must(lines):
+    assert lines[7:16] == [
+        "False 100 4",
+        "True 0 0",
+        "4 4",
+        "True",
+        "saved",
+        "151 100",
+        "True",
+        "v",
+        "True 7",
+    ]

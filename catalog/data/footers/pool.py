@@ -262,6 +262,7 @@ class FooterPool:
 
 class _Shared:
     pool: FooterPool | None = None
+    size: int | None = None
     guard = threading.Lock()
 
 
@@ -269,8 +270,14 @@ def footer_pool() -> FooterPool:
     """The pool of this process, made when first asked for."""
     with _Shared.guard:
         if _Shared.pool is None:
-            _Shared.pool = FooterPool()
+            _Shared.pool = FooterPool(_Shared.size)
         return _Shared.pool
+
+
+def limit_pool(size: int) -> None:
+    """At most so many children, if there are none yet: for one of many processes of a machine."""
+    with _Shared.guard:
+        _Shared.size = size
 
 
 def close_pool() -> None:

@@ -1,0 +1,128 @@
+"""`--engine`: who does the bulk of the work of a command, threads of this process or Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from ..catalog.parallel import Engine
+    from ..spark import Stages
+    from ..store import WideStore
+    from .progress import Progress
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+EMBEDDED: Final = "embedded"
+SPARK: Final = "spark"
+_MASTER: Final = "spark.master"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # spark-submit started this process
+
+
+def add_arguments(parser: argparse.ArgumentParser, work: str) -> None:
+    """`--engine` and what goes with it.
+
+    Args:
+        work: What is done by it.
+    """
+    parser.add_argument(
+        "--engine",
+        choices=(EMBEDDED, SPARK),
+        default=EMBEDDED,
+        help=f"who does {work}: threads of this process (the default), or Spark's executors. What "
+        "comes of it is the same",
+    )
+    parser.add_argument(
+        "--spark",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="with --engine spark: a setting of Spark, such as spark.master; may be repeated. "
+        "Without a master Spark runs on this machine, or where spark-submit says",
+    )
+
+
+def engine_of(args: argparse.Namespace, what: str) -> SparkOnDemand | None:
+    """The engine that is asked for; None: threads of this process.
+
+    Args:
+        what: The work, for Spark's UI.
+    Raises:
+        UsageError: Settings of Spark without Spark, or what is no setting.
+    """
+    conf: dict[str, str] = {}
+    for text in args.spark:
+        name, equals, value = text.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise UsageError(
+                f"--spark wants spark.NAME=VALUE, not {name!r:.60}",
+                key=name[:60],
+                hint="For one: --spark spark.master=local[4]",
+            )
+        conf[name] = value
+    if args.engine == SPARK:
+        return SparkOnDemand(what, conf)
+    if conf:
+        raise UsageError("--spark goes with --engine spark", hint="Give both, or neither")
+    return None
+
+
+class SparkOnDemand:
+    """Spark, started when there is something to do. Close it.
+
+    Args:
+        what: The work, for Spark's UI.
+        conf: Settings of Spark.
+    """
+
+    def __init__(self, what: str, conf: dict[str, str]) -> None:
+        self._what = what
+        self._conf = dict(conf)
+        self._engine: Engine | None = None
+        self._session: Any = None
+        self._starting = threading.Lock()
+        self.shown: Progress | None = None
+
+    def each(
+        self,
+        prepare: Callable[..., Callable[[_T], _R]],
+        stores: Sequence[WideStore],
+        items: Iterable[_T],
+        number: int,
+        **options: Any,
+    ) -> Generator[_R, None, None]:
+        """See `lakelog.catalog.parallel.Engine`."""
+        if not number:
+            return
+        with self._starting:
+            engine = self._engine = self._engine or self._started()
+        yield from engine.each(prepare, stores, items, number, **options)
+
+    def _started(self) -> Engine:
+        from ..spark import SparkEngine, session
+
+        known: Any = sys.modules.get("pyspark.sql")
+        ours = known is None or known.SparkSession.getActiveSession() is None
+        conf = dict(self._conf)
+        master = conf.pop(_MASTER, None if _SUBMITTED in os.environ else "local[*]")
+        found = session(f"lakelog {self._what}", master, **conf)
+        if ours:
+            self._session = found
+        return SparkEngine(found, self._tell, self._what)
+
+    def _tell(self, told: Stages) -> None:
+        if self.shown is not None:
+            self.shown.note(str(told))
+
+    def close(self) -> None:
+        """End Spark, if it was started here."""
+        if self._session is not None:
+            self._session.stop()
+            self._session = None

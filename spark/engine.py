@@ -1,0 +1,177 @@
+"""Spark as an engine of maintenance: the same thing is done to many items, by executors.
+
+Jobs are of a few thousand items at most, two of them at a time, so that neither the driver nor a
+task ever holds the results of all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ..catalog.ambient import SYSTEM
+from ..catalog.parallel import SHARE
+from ..errors import MissingDependency, UsageError
+from .engine_task import Answer, Wave, answers
+from .parcels import pack, unpack
+from .stages import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from concurrent.futures import Future
+
+    from pyspark.sql import SparkSession
+
+    from ..store import WideStore
+    from .stages import Stages
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_AT_ONCE: Final = 2  # jobs: the next one fills the places that the last tasks of one leave
+_MOST_ITEMS: Final = 8_192  # of a job
+_LEAST_TASKS: Final = 32  # of a job, if there are items enough
+_CORES: Final = 8  # where Spark doesn't tell
+_LACKS: Final = "No module named 'lakelog"
+
+
+class SparkEngine:
+    """Executors do the work: hand it to `plan_rebuild` or `replicate` as `engine=`. What comes of
+    it is the same as without.
+
+    Args:
+        spark: Any session, classic or Connect. Its Python workers need this lakelog, and access to
+            the stores.
+        progress: Called with `Stages` several times a second while jobs run, from another thread.
+        what: The work, for Spark's UI.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        progress: Callable[[Stages], None] | None = None,
+        what: str = "maintenance",
+    ) -> None:
+        self._spark = spark
+        self._watch = Watch(spark, progress, what)
+
+    def each(
+        self,
+        prepare: Callable[..., Callable[[_T], _R]],
+        stores: Sequence[WideStore],
+        items: Iterable[_T],
+        number: int,
+        *,
+        share: int = SHARE,
+    ) -> Generator[_R, None, None]:
+        """See `lakelog.catalog.parallel.Engine`.
+
+        Raises:
+            UsageError: A store that other processes can't see, or can't open.
+            MissingDependency: The executors lack lakelog.
+            LakelogError: What the work raises. Else what Spark raises where a task fails.
+        """
+        rest, openings = iter(items), _openings(stores)
+        sizes = _sizes(number, _cores(self._spark), share)
+        if not number:
+            return
+        self._watch.expect(-(-number // sizes.share))
+        tag = f"{self._watch.tag}-{SYSTEM.new_id().hex()}"
+        waiting: deque[Future[list[Answer]]] = deque()
+        pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lakelog-spark")
+        try:
+            with self._watch:
+                while True:
+                    while len(waiting) < _AT_ONCE and (some := list(islice(rest, sizes.wave))):
+                        wave = _wave(prepare, openings, some, sizes)
+                        waiting.append(pool.submit(self._threaded(tag), wave))
+                    if not waiting:
+                        return
+                    found = waiting[0].result()  # it stays there: an interrupt is to cancel it
+                    waiting.popleft()
+                    for answer in found:
+                        yield from answer.results
+                        if answer.error is not None:
+                            raise answer.error
+        finally:
+            if waiting:  # broken off: whoever asked wants no more of it
+                self._watch.cancel(tag)
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _threaded(self, tag: str) -> Callable[[Wave], list[Answer]]:
+        """What runs a job in another thread than this one, with this one's settings: a copy of them
+        for each job, for its thread changes them."""
+        from pyspark import inheritable_thread_target
+
+        def run(wave: Wave) -> list[Answer]:
+            with self._watch.tagged(tag):
+                return _run(self._spark, wave)
+
+        found: Callable[[Wave], list[Answer]] = inheritable_thread_target(self._spark)(run)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """How many items a task has, and how many a job."""
+
+    share: int
+    wave: int
+
+
+def _sizes(number: int, cores: int, share: int) -> _Sizes:
+    """Every core gets two tasks, if there are items enough; no task has more than its share."""
+    share = max(1, min(share, -(-number // (2 * cores))))
+    return _Sizes(share, max(share, min(_MOST_ITEMS, share * max(_LEAST_TASKS, 2 * cores))))
+
+
+def _cores(spark: SparkSession) -> int:
+    """How many tasks may run at once."""
+    if hasattr(spark, "_jsparkSession"):
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    return max(1, int(spark.conf.get("spark.default.parallelism", None) or _CORES))
+
+
+def _openings(stores: Sequence[WideStore]) -> bytes:
+    for store in stores:
+        if store.url.startswith("memory:"):
+            raise UsageError(
+                f"Spark can't work on {store.url}: its tasks are other processes, which don't "
+                "see it",
+                key=store.url,
+                hint="Give a folder or a bucket that all executors reach",
+            )
+    try:
+        return pack([store.opening for store in stores])
+    except Exception:
+        raise UsageError(
+            "The storage options hold something that can't be sent to Spark's tasks",
+            key="storage_options",
+            hint="Give plain texts, numbers, lists and dicts",
+        ) from None  # the cause might show a value
+
+
+def _wave(prepare: Any, openings: bytes, items: list[Any], sizes: _Sizes) -> Wave:
+    starts = range(0, len(items), sizes.share)
+    shares = tuple(pack(items[low : low + sizes.share]) for low in starts)
+    return Wave(prepare, openings, shares)
+
+
+def _run(spark: SparkSession, wave: Wave) -> list[Answer]:
+    tasks = len(wave.shares)
+    numbers = spark.range(0, tasks, 1, tasks)
+    try:
+        rows = numbers.mapInArrow(partial(answers, wave), "share long, told binary").collect()
+    except Exception as error:
+        if _LACKS in str(error):
+            raise MissingDependency(
+                "The Python of Spark's executors has no lakelog",
+                hint="Install this version there (spark.pyspark.python), or send it along "
+                "(spark.archives)",
+            ) from error
+        raise
+    rows.sort(key=lambda row: row["share"])
+    return [unpack(row["told"]) for row in rows]
