@@ -204,13 +204,13 @@ def _sorted(
 
 
 def _run(frame: DataFrame, job: Job) -> Iterator[Any]:
-    with _large_batches(frame.sparkSession):
+    with large_batches(frame.sparkSession):
         rows = frame.mapInArrow(partial(as_batches, job), "told binary").collect()
     return (pickle.loads(row["told"]) for row in rows)
 
 
 @contextmanager
-def _large_batches(spark: SparkSession) -> Iterator[None]:
+def large_batches(spark: SparkSession) -> Iterator[None]:
     """Hand over larger batches than Spark does by itself, unless the user chose."""
     if spark.conf.get(BATCH_SETTING) != str(BATCH_DEFAULT):
         yield
