@@ -187,6 +187,18 @@ def test_what_was_committed_since_goes_too(spark, lake, monkeypatch):
     assert lake.snapshot("db").dataset("t").count_rows() == 35
 
 
+def test_rows_that_only_several_columns_tell_apart(spark, lake):
+    pairs = [(a, b) for a in (1, 2, None) for b in ("x", "y", None)] * 2
+    a, b = ([pair[place] for pair in pairs] for place in (0, 1))
+    with lake.writer("rome", "db") as writer, writer.transaction() as tx:
+        tx.write("pairs", pa.table({"a": pa.array(a, pa.int32()), "b": b}))
+    goes = "concat(a, b) IN ('1y', '2x') OR coalesce(a, 0) = 0 AND coalesce(b, 'n') = 'n'"
+    spark.sql(f"DELETE FROM lake.db.pairs WHERE {goes}")
+    left = lake.snapshot("db").to_arrow("pairs").to_pylist()
+    kept = [pair for pair in pairs if pair not in ((1, "y"), (2, "x"), (None, None))]
+    assert sorted_rows(tuple(row.values()) for row in left) == sorted_rows(kept)
+
+
 # --- What is refused ------------------------------------------------------------------------------
 
 
