@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "running"))
+sys.path.append(str(Path(__file__).parent))
 
 from lakelog.catalog.where.arrow import mask
 from lakelog.catalog.where.parse import parse_where
 from lakelog.spark.exact_filters import exact_text
 from seeds import base_seed
-from test_spark_filters_told import COLUMNS, VALUES, tree
+from told_filters import COLUMNS, VALUES, tree
 
 CASES = 2_000
 SCHEMA = pa.schema([field for _, field in COLUMNS.values()])
