@@ -1,5 +1,5 @@
-"""What runs in Spark's Python workers when rows are changed: rows that come are written, as those of
-any write, and rows that go are told to the driver.
+"""What runs in Spark's Python workers when rows are changed: rows that come are written, as those
+of any write, and rows that go are told to the driver.
 """
 
 from __future__ import annotations

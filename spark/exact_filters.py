@@ -1,5 +1,5 @@
-"""A condition of Spark's, as `filters_java` writes it down, as a predicate of lakelog's that is true
-of exactly the same rows; or none.
+"""A condition of Spark's, as `filters_java` writes it down, as a predicate of lakelog's that is
+true of exactly the same rows; or none.
 
 What is deleted by a predicate must be what Spark would have selected. So this takes only what is
 known to mean the same in both, and leaves all else to whoever reads the rows with Spark itself.

@@ -1,9 +1,9 @@
 """Rows that Spark says go, and the predicate that is true of exactly these.
 
-Other writers' files have no numbers of rows by which one could delete, so rows go by what is true of
-them. Whatever predicate is tried is true of each row that goes, by how it is made; and before it is
-used, the rows for which it is true in the cut are read, and held against those that go, by a digest
-of their values. So nothing is deleted that Spark didn't name.
+Other writers' files have no numbers of rows by which one could delete, so rows go by what is true
+of them. Whatever predicate is tried is true of each row that goes, by how it is made; and before it
+is used, the rows for which it is true in the cut are read, and held against those that go, by a
+digest of their values. So nothing is deleted that Spark didn't name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..catalog.snapshot import Snapshot
 
 MOST_ROWS: Final = 100_000
-"""Rows that go and whose values are looked at; more can only go by the statement's own condition."""
+"""Rows that go and whose values are looked at: more go by the statement's own condition alone."""
 MOST_VALUES: Final = 10_000  # of one column, in a predicate
 _MOST_TERMS: Final = 10_000  # rows by columns, where each row is named
 _COLUMNS_TRIED: Final = 2

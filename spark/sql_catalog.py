@@ -22,10 +22,10 @@ from ..errors import (
     TableNotFound,
     UsageError,
 )
+from .filters_java import FILTERS
 from .janino import compile_texts, first_line, new_instance
 from .read import Access, frame_of
 from .selection import selection
-from .filters_java import FILTERS
 from .sql_catalog_java import CATALOG
 from .sql_change_java import CHANGE, DELTA, OPERATION, REFRESH, ROW, STRATEGY
 from .sql_changes import Statement, change

@@ -148,6 +148,7 @@ package io.lakelog.spark;
 
 import java.lang.reflect.Constructor;
 import java.util.Arrays;
+import org.apache.spark.sql.catalyst.ProjectingInternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
@@ -164,7 +165,6 @@ import org.apache.spark.sql.execution.datasources.v2.DeleteFromTableExec;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
-import org.apache.spark.sql.catalyst.ProjectingInternalRow;
 
 public final class LakeStrategy extends SparkStrategy {
     private final SparkSession session;
@@ -194,7 +194,9 @@ public final class LakeStrategy extends SparkStrategy {
         return ArraySeq.unsafeWrapArray(new SparkPlan[] {command(change)});
     }
 
-    private static String places(ProjectingInternalRow of) { return of.colOrdinals().mkString(","); }
+    private static String places(ProjectingInternalRow of) {
+        return of.colOrdinals().mkString(",");
+    }
 
     /** Spark's command that deletes from a table. Some versions want more than others. */
     private static SparkPlan command(LakeChange change) {

@@ -13,7 +13,7 @@ import json
 import pickle
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as kinds
@@ -30,12 +30,10 @@ from .write import large_batches, refuse_memory
 from .write_task import Job, parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
     from ..catalog.commit.transaction import Transaction
-    from ..catalog.commit.writer import Writer
+    from ..catalog.log.state import State
     from ..catalog.snapshot import Snapshot
     from .read import Access
 
@@ -85,79 +83,126 @@ def change(access: Access, writer: str, statement: Statement, query: DataFrame) 
     Requests: Those of `Catalog.writer`, of `Catalog.snapshot` twice, and 1 PUT; of `Snapshot.scan`
         for rows that no condition tells; in the executors 1 PUT a file.
     """
-    catalog = access.catalog
-    snapshot = catalog.snapshot(statement.database, statement.token)
-    own = None
-    if statement.command != "MERGE":
-        schema = snapshot.schema(statement.table)
-        own = exact_text(statement.condition, schema, statement.table)
-    with catalog.writer(writer, statement.database) as opened:
-        newest = partial(catalog.snapshot, statement.database)
+    with access.catalog.writer(writer, statement.database) as opened:
         tx = opened.transaction()
+        doing = _Change(access, statement, tx)
         try:
-            if statement.command == "DELETE" and own is not None:
-                _delete_where(tx, opened, newest(), snapshot, statement, own)
+            if statement.command == "DELETE" and doing.where is not None:
+                doing.delete_where(doing.where, writer)
             else:
-                _change_rows(tx, access, newest, snapshot, statement, query, own)
+                doing.change_rows(query)
             tx.commit()
         except BaseException as error:
             tx.discard()
             if isinstance(error, PlanOutdated):
-                raise _conflict(statement, "others have committed to the log since") from error
+                why = "others have committed to the log since"
+                raise _conflict(statement, why, writer) from error
             raise
 
 
-def _delete_where(
-    tx: Transaction, opened: Writer, now: Snapshot, then: Snapshot, statement: Statement, where: str
-) -> None:
-    """Delete by a condition, in all files that the table has now."""
-    table = statement.table
-    found = then.diff(now, table)
-    changed = [row for row in found.schemas.to_pylist() if row["change"] != "added"]
-    changed += [row for row in found.in_place.to_pylist() if row["what"] != "deletes"]
-    if changed or found.tables.num_rows:
-        raise _conflict(statement, "others have changed the table's columns since")
-    if [state.writer for state in now._states if _clocks(state, table)] == [opened.writer_id]:
-        _follow(tx, now, opened.writer_id)
-        tx.delete(table, where)  # which may let whole files go, and ends with them
-    else:
-        tx.delete(table, where, cut=now)
+class _Change:
+    """One statement, as a transaction.
 
+    Attributes:
+        where: Its condition, if lakelog knows it to mean the same.
+    """
 
-def _change_rows(  # noqa: PLR0917 - each is what another step needs
-    tx: Transaction,
-    access: Access,
-    newest: Callable[[], Snapshot],
-    then: Snapshot,
-    statement: Statement,
-    query: DataFrame,
-    own: str | None,
-) -> None:
-    """Put rows that come in the place of rows that go."""
-    table, catalog = statement.table, access.catalog
-    refuse_memory(catalog.url)
-    schema, key = then.schema(table), then.key(table)
-    sharing = job = None
-    if statement.new:
-        _refuse_lossy(schema, statement)
-        fields = [field.with_type(plain(field.type)) for field in schema]
-        clock = _newer(tx, then, table) if key else None
-        sharing = Sharing(tx, table, pa.schema(fields), clock=clock)
-        job = Job(catalog.url, json.dumps(dict(access.storage_options or {})), sharing.share)
-    watched = watched_columns(schema)
-    told = _run(query, ChangeJob(job, statement.new, statement.old, watched, key))
-    written = parts(one.written for one in told)
-    gone = all_gone(watched, (one.gone for one in told))
-    if gone.count:
-        tx.delete(table, predicate_of(then, table, gone, own, key), cut=then)
-    comes = any(part.rows for part in written)
-    if sharing is not None and comes:
-        sharing.finish(written)
-    if gone.count or comes:
-        added = bool(key) or statement.command == "MERGE"
-        tx._intent.last_looks.append(
-            lambda: _look_again(tx, newest(), then, statement, added=added)
+    def __init__(self, access: Access, statement: Statement, tx: Transaction) -> None:
+        self._access = access
+        self._statement = statement
+        self._table = statement.table
+        self._tx = tx
+        self._then = access.catalog.snapshot(statement.database, statement.token)
+        self._schema = self._then.schema(self._table)
+        self.where: str | None = None
+        if statement.command != "MERGE":
+            self.where = exact_text(statement.condition, self._schema, self._table)
+
+    def _now(self) -> Snapshot:
+        return self._access.catalog.snapshot(self._statement.database)
+
+    def delete_where(self, where: str, writer: str) -> None:
+        """Delete by a condition, in all files that the table has now."""
+        table, now = self._table, self._now()
+        found = self._then.diff(now, table)
+        changed = [row for row in found.schemas.to_pylist() if row["change"] != "added"]
+        changed += [row for row in found.in_place.to_pylist() if row["what"] != "deletes"]
+        if changed or found.tables.num_rows:
+            raise _conflict(self._statement, "others have changed the table's columns since")
+        if [state.writer for state in now._states if _clocks(state, table)] == [writer]:
+            self._follow(now)
+            self._tx.delete(table, where)  # which may let whole files go, and ends with them
+        else:
+            self._tx.delete(table, where, cut=now)
+
+    def change_rows(self, query: DataFrame) -> None:
+        """Put rows that come in the place of rows that go, as Spark's query tells both."""
+        table, statement, tx = self._table, self._statement, self._tx
+        refuse_memory(self._access.catalog.url)
+        key = self._then.key(table)
+        sharing = self._sharing(key) if statement.new else None
+        watched = watched_columns(self._schema)
+        told = _run(
+            query,
+            ChangeJob(self._job(sharing), statement.new, statement.old, watched, key),
         )
+        written = parts(one.written for one in told)
+        gone = all_gone(watched, (one.gone for one in told))
+        if gone.count:
+            where = predicate_of(self._then, table, gone, self.where, key)
+            tx.delete(table, where, cut=self._then)
+        comes = any(part.rows for part in written)
+        if sharing is not None and comes:
+            sharing.finish(written)
+        if gone.count or comes:
+            added = bool(key) or statement.command == "MERGE"
+            tx._intent.last_looks.append(partial(self._look_again, added=added))
+
+    def _sharing(self, key: tuple[str, ...]) -> Sharing:
+        _refuse_lossy(self._schema, self._statement)
+        fields = [field.with_type(plain(field.type)) for field in self._schema]
+        clock = self._newer() if key else None
+        return Sharing(self._tx, self._table, pa.schema(fields), clock=clock)
+
+    def _job(self, sharing: Sharing | None) -> Job | None:
+        if sharing is None:
+            return None
+        options = json.dumps(dict(self._access.storage_options or {}))
+        return Job(self._access.catalog.url, options, sharing.share)
+
+    def _newer(self) -> tuple[int, int]:
+        """A clock above those of all rows of the table, whoever wrote them."""
+        states = self._then._states
+        newest = max((clock for each in states for clock in _clocks(each, self._table)), default=0)
+        first, last = self._tx._session.clock()
+        return (first, last) if first > newest else (newest + 1, newest + 1)
+
+    def _look_again(self, *, added: bool) -> None:
+        """Refuse to commit if the rows that were read aren't those of the table any more.
+
+        Args:
+            added: Whether new rows are such a change: one may have the key of a row that was read.
+        Raises:
+            OperationConflict: They aren't.
+        Requests: Those of `Catalog.snapshot`.
+        """
+        now = self._now()
+        found = self._then.diff(now, self._table)
+        for row in found.files.to_pylist():
+            if row["change"] == "removed" or added:
+                why = f"{row['writer']} has {row['change']} {row['path']} since"
+                raise _conflict(self._statement, why, row["writer"])
+        for row in found.in_place.to_pylist():
+            why = f"{row['writer']} has changed its {row['what']} since"
+            raise _conflict(self._statement, why, row["writer"])
+        if found.tables.num_rows:
+            raise _conflict(self._statement, "the table came or went since")
+        self._follow(now)
+
+    def _follow(self, now: Snapshot) -> None:
+        """Commit onto the revision that a snapshot has of this log, or not at all."""
+        own = self._tx._session.writer_id
+        self._tx._intent.onto = next((s.digest for s in now._states if s.writer == own), b"")
 
 
 def _run(query: DataFrame, job: ChangeJob) -> list[Changed]:
@@ -183,48 +228,11 @@ def _refuse_lossy(schema: pa.Schema, statement: Statement) -> None:
             )
 
 
-def _newer(tx: Transaction, then: Snapshot, table: str) -> tuple[int, int]:
-    """A clock above those of all rows of a table with a key, whoever wrote them."""
-    newest = max([clock for state in then._states for clock in _clocks(state, table)], default=0)
-    first, last = tx._session.clock()
-    return (first, last) if first > newest else (newest + 1, newest + 1)
-
-
-def _clocks(state: Any, table: str) -> list[int]:
+def _clocks(state: State, table: str) -> list[int]:
     """The clock of the newest file that a log has of a table; none if it has no file."""
     files, _ = state.table_of(table)
     found = numbers(files.table(table, whole=True).column("last_clock"))
     return [int(found.max())] if len(found) else []
-
-
-def _follow(tx: Transaction, now: Snapshot, writer: str) -> None:
-    """Commit onto the revision that a snapshot has, or not at all."""
-    tx._intent.onto = next((s.digest for s in now._states if s.writer == writer), b"")
-
-
-def _look_again(
-    tx: Transaction, now: Snapshot, then: Snapshot, statement: Statement, *, added: bool
-) -> None:
-    """Refuse to commit if the rows that were read aren't those of the table any more.
-
-    Args:
-        added: Whether new rows are such a change: one may have the key of a row that was read.
-    Raises:
-        OperationConflict: They aren't.
-    """
-    found = then.diff(now, statement.table)
-    for row in found.files.to_pylist():
-        if row["change"] == "removed" or added:
-            raise _conflict(
-                statement, f"{row['writer']} has {row['change']} {row['path']} since", row["writer"]
-            )
-    for row in found.in_place.to_pylist():
-        raise _conflict(
-            statement, f"{row['writer']} has changed {row['what']} since", row["writer"]
-        )
-    if found.tables.num_rows:
-        raise _conflict(statement, "the table came or went since")
-    _follow(tx, now, tx._session.writer_id)
 
 
 def _conflict(statement: Statement, why: str, writer: str = "") -> OperationConflict:

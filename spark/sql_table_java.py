@@ -1,5 +1,5 @@
-"""The Java texts of a table in Spark's SQL: how Python is asked, the rows of a cut, and what becomes
-of rows that a statement inserts or changes.
+"""The Java texts of a table in Spark's SQL: how Python is asked, the rows of a cut, and what
+becomes of rows that a statement inserts or changes.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ EXACT = "tests/spark/test_spark_exact_filters.py"
 
 @plant(f"{CHANGES}::test_rows_that_only_several_columns_tell_apart")
 def a_predicate_is_not_held_against_the_rows() -> Any:
-    """The first predicate that is true of the rows that go is taken, whatever else it is true of."""
+    """The first predicate that is true of the rows that go is taken, of whatever else it is."""
     from lakelog.spark import gone_rows
 
     return mock.patch.object(gone_rows, "_rows_of", lambda *given: given[-1].digest)
@@ -163,7 +163,7 @@ def nobody_looks_again() -> Any:
     """What others commit while a statement runs is not looked at."""
     from lakelog.spark import sql_changes
 
-    return mock.patch.object(sql_changes, "_look_again", lambda *_, **__: None)
+    return mock.patch.object(sql_changes._Change, "_look_again", return_value=None)
 
 
 @plant(f"{CHANGES}::test_a_guest_of_this_log_is_seen_as_well")
@@ -171,7 +171,7 @@ def any_head_will_do() -> Any:
     """A statement is committed onto whatever a guest has committed after it looked."""
     from lakelog.spark import sql_changes
 
-    return mock.patch.object(sql_changes, "_follow", lambda *_: None)
+    return mock.patch.object(sql_changes._Change, "_follow", return_value=None)
 
 
 @plant(f"{CHANGES}::test_an_update_of_a_key_is_newer_than_every_clock")
@@ -179,4 +179,4 @@ def updated_rows_have_the_time_of_this_machine() -> Any:
     """The clock of an updated row is not held against those of other writers' rows."""
     from lakelog.spark import sql_changes
 
-    return mock.patch.object(sql_changes, "_newer", lambda *_: None)
+    return mock.patch.object(sql_changes._Change, "_newer", return_value=None)

@@ -213,7 +213,8 @@ def test_columns_that_only_partitions_tell(spark, lake, tmp_path):
     found = lake.snapshot("db").to_arrow("told", ["id", "month"]).to_pylist()
     left = {(row["id"], row["month"]) for row in found}
     assert left == {(10, 5), (11, 1), (31, 3)}
-    assert {tuple(row) for row in spark.table("lake.db.told").select("id", "month").collect()} == left
+    rows = spark.table("lake.db.told").select("id", "month").collect()
+    assert {tuple(row) for row in rows} == left
 
 
 # --- What is refused ------------------------------------------------------------------------------
@@ -271,9 +272,7 @@ UPDATES = [
 @pytest.mark.slow("each statement is read again by three engines")
 @pytest.mark.parametrize(("sets", "condition"), UPDATES)
 @pytest.mark.parametrize("has_key", [False, True])
-def test_update_changes_the_rows_that_select_finds(
-    spark, lake, tmp_path, sets, condition, has_key
-):
+def test_update_changes_the_rows_that_select_finds(spark, lake, tmp_path, sets, condition, has_key):
     if has_key:
         lake.evolve("db", "t", key=["id"])
     wanted = updated(spark, copy_of(spark, lake, tmp_path), sets, condition)
@@ -432,14 +431,14 @@ def test_what_others_change_meanwhile_is_a_conflict(spark, lake, monkeypatch, te
 
 def test_a_guest_of_this_log_is_seen_as_well(spark, lake, monkeypatch):
     spark.sql("INSERT INTO lake.db.t (id, place) VALUES (900, 'sql')")
-    real = sql_changes._look_again
+    real = sql_changes._Change._look_again
 
-    def then_commit(tx, *args, **given):
-        real(tx, *args, **given)
+    def then_commit(self, *args, **given):
+        real(self, *args, **given)
         with lake.writer("sql", "db", shared=True) as guest, guest.transaction() as late:
             late.delete("t", "id = 900")
 
-    monkeypatch.setattr(sql_changes, "_look_again", then_commit)
+    monkeypatch.setattr(sql_changes._Change, "_look_again", then_commit)
     with pytest.raises(Exception, match="OperationConflict"):
         spark.sql("UPDATE lake.db.t SET note = 'x' WHERE id >= 39")
     found = lake.snapshot("db").to_arrow("t", ["id", "note"], where="id >= 39")
