@@ -34,6 +34,7 @@ class ChangeJob:
         new: Which columns of the query have the row that comes.
         old: Which one has the row that goes, whole.
         watched: See `gone_rows.watched_columns`.
+        held: Of how many rows that go the values are told.
         key: Of the table: a row that comes takes the place of the older one of its key by itself.
     """
 
@@ -41,6 +42,7 @@ class ChangeJob:
     new: tuple[int, ...]
     old: int
     watched: pa.Schema
+    held: int
     key: tuple[str, ...]
 
 
@@ -54,7 +56,7 @@ class Changed:
 
 def change_rows(job: ChangeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Do one task, as `DataFrame.mapInArrow` calls it: one row of one column comes back."""
-    gone = Gone(job.watched)
+    gone = Gone(job.watched, job.held)
     new = _split(job, batches, gone)
     if job.job is None:
         assert not sum(batch.num_rows for batch in new), "a DELETE makes no rows"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 100_000
 """Rows that go and whose values are looked at: more go by the statement's own condition alone."""
+_MOST_BYTES: Final = 64 << 20
 MOST_VALUES: Final = 10_000  # of one column, in a predicate
 _MOST_TERMS: Final = 10_000  # rows by columns, where each row is named
 _COLUMNS_TRIED: Final = 2
@@ -73,11 +74,13 @@ class Gone:
 
     Attributes:
         watched: See `watched_columns`.
+        most: Of more rows than that no values are held.
         count: How many there are.
         batches: Their values; None: there are too many.
     """
 
     watched: pa.Schema
+    most: int = MOST_ROWS
     count: int = 0
     batches: list[pa.RecordBatch] | None = field(default_factory=list)
     _sum: int = 0
@@ -104,10 +107,12 @@ class Gone:
         self._hold(other.batches)
 
     def _hold(self, batches: list[pa.RecordBatch] | None) -> None:
-        if batches is None or self.batches is None or self.count > MOST_ROWS:
+        if batches is None or self.batches is None or self.count > self.most:
             self.batches = None
-        else:
-            self.batches += batches
+            return
+        self.batches += batches
+        if sum(batch.nbytes for batch in self.batches) > _MOST_BYTES:
+            self.batches = None
 
     @property
     def digest(self) -> tuple[int, int, int]:
@@ -132,7 +137,7 @@ def predicate_of(
         if _rows_of(snapshot, table, text, gone) == gone.digest:
             return text
     why = (
-        f"there are more than {MOST_ROWS:,} of them, and no condition that lakelog knows says which"
+        "they are too many to look for a predicate by their values"
         if gone.batches is None
         else "no columns' values tell them from the other rows"
     )
@@ -148,7 +153,7 @@ def predicate_of(
 def _rows_of(snapshot: Snapshot, table: str, text: str, gone: Gone) -> tuple[int, int, int] | None:
     """The digest of the rows of which a predicate is true; None if they are more, or can't be
     compared."""
-    found = Gone(gone.watched, batches=None)
+    found = Gone(gone.watched, most=0)
     try:
         for batch in snapshot.scan(table, gone.watched.names or None, where=text):
             found.add(batch)

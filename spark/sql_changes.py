@@ -25,7 +25,7 @@ from ..errors import InvalidSchema, OperationConflict, PlanOutdated
 from .arrow_types import any_part
 from .change_task import Changed, ChangeJob, change_rows
 from .exact_filters import exact_text
-from .gone_rows import all_gone, predicate_of, watched_columns
+from .gone_rows import MOST_ROWS, all_gone, predicate_of, watched_columns
 from .write import large_batches, refuse_memory
 from .write_task import Job, parts
 
@@ -142,10 +142,9 @@ class _Change:
         key = self._then.key(table)
         sharing = self._sharing(key) if statement.new else None
         watched = watched_columns(self._schema)
-        told = _run(
-            query,
-            ChangeJob(self._job(sharing), statement.new, statement.old, watched, key),
-        )
+        held = MOST_ROWS if self.where is None else 0
+        job = ChangeJob(self._job(sharing), statement.new, statement.old, watched, held, key)
+        told = _run(query, job)
         written = parts(one.written for one in told)
         gone = all_gone(watched, (one.gone for one in told))
         if gone.count:

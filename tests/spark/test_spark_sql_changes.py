@@ -74,7 +74,7 @@ def read_by_all(spark, catalog) -> list[str]:
 
 
 def _utc(rows: pa.Table) -> pa.Table:
-    kinds = rows_from("", 0, 0).schema
+    kinds = rows_from("", 0, 9).schema
     return rows.cast(pa.schema([kinds.field(name) for name in rows.column_names]))
 
 
@@ -215,6 +215,19 @@ def test_columns_that_only_partitions_tell(spark, lake, tmp_path):
     assert left == {(10, 5), (11, 1), (31, 3)}
     rows = spark.table("lake.db.told").select("id", "month").collect()
     assert {tuple(row) for row in rows} == left
+
+
+def test_columns_that_were_renamed_dropped_and_came_again(spark, lake):
+    lake.evolve("db", "t", rename={"note": "words"}, drop=["temp"])
+    lake.evolve("db", "t", add={"temp": pa.float64()}, default={"temp": 7.5})
+    spark.sql("UPDATE lake.db.t SET words = 'x', temp = temp + 1 WHERE upper(words) = 'NOTE 5'")
+    spark.sql("UPDATE lake.db.t SET temp = 0 WHERE words = 'Note 6'")
+    spark.sql("DELETE FROM lake.db.t WHERE words = 'Note 7' OR temp < 7")
+    snapshot = lake.snapshot("db")
+    assert snapshot.dataset("t").count_rows() == 38
+    assert sorted(set(snapshot.to_arrow("t")["temp"].to_pylist())) == [7.5, 8.5]
+    assert spark.sql("SELECT id FROM lake.db.t WHERE temp > 8 AND words = 'x'").collect() == [(5,)]
+    assert spark.sql("SELECT * FROM lake.db.t WHERE id IN (6, 7)").collect() == []
 
 
 # --- What is refused ------------------------------------------------------------------------------
