@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..catalog.read.row_filter import RowFilter
 from ..catalog.where.build import all_of, any_of, negation
 from ..catalog.where.normal import one_of, starts_with
-from ..catalog.where.tree import Column, Compare, IsNull, columns_of
+from ..catalog.where.tree import Column, Compare, Constant, IsNull, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ def read_filters(text: str, columns: Mapping[str, tuple[str, pa.Field]]) -> RowF
         A filter that each row meets which the query wants; None: nothing is understood.
     """
     predicate = _Reader(columns).read(json.loads(text), wanted=True)
-    if predicate is None:
+    if predicate is None or isinstance(predicate, Constant):
         return None
     fields = [_field(name, columns) for name in columns_of(predicate)]
     return RowFilter(predicate, pa.schema(fields))
@@ -89,6 +89,8 @@ class _Reader:
         if word == "not":
             found = self.read(items[0], wanted=not wanted)
             return None if found is None else negation(found)
+        if word == "constant":
+            return Constant(items[0])
         if word not in ("and", "or"):
             return self._leaf(word, *items, wanted=wanted)
         known = [self.read(item, wanted=wanted) for item in items]

@@ -7,7 +7,8 @@ of `_metadata`, whose name may be that of a column of data) is `null`: nothing i
 
 from __future__ import annotations
 
-# JSON: ["and", ...], ["or", ...], ["not", x], [operator, column, type, value ...]; names, texts and
+# JSON: ["and", ...], ["or", ...], ["not", x], ["constant", true, false or null],
+# [operator, column, type, value ...]; names, texts and
 # bytes in hexadecimal, floats by their bits, dates and times in the unit that Spark keeps them in.
 FILTERS = """
 package io.lakelog.spark;
@@ -32,6 +33,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.StartsWith;
+import org.apache.spark.sql.types.BooleanType$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
@@ -90,6 +92,9 @@ public final class FilterText {
 
     private static String leaf(Expression each) {
         if (each instanceof AttributeReference) { return start("true", each, "]"); }
+        if (each instanceof Literal && each.dataType().equals(BooleanType$.MODULE$)) {
+            return "[\\"constant\\"," + ((Literal) each).value() + "]";
+        }
         if (each instanceof IsNull) { return start("null", child(each, 0), "]"); }
         if (each instanceof IsNotNull) { return start("filled", child(each, 0), "]"); }
         if (each instanceof In) {
@@ -143,10 +148,11 @@ public final class FilterText {
         return value == null ? null : start(word, column, "," + value + "]");
     }
 
-    /** Nulls among the values make nothing true. */
+    /** A null among the values makes null of what would be false. */
     private static String among(Expression column, Iterator values, int count) {
         if (count > MANY_VALUES) { return null; }
         StringBuilder found = new StringBuilder();
+        boolean hasNull = false;
         while (values.hasNext()) {
             Object each = values.next();
             if (each instanceof Expression) {
@@ -155,12 +161,16 @@ public final class FilterText {
                 if (!literal.dataType().equals(column.dataType())) { return null; }
                 each = literal.value();
             }
-            if (each == null) { continue; }
+            if (each == null) {
+                hasNull = true;
+                continue;
+            }
             String value = value(each, column.dataType());
             if (value == null) { return null; }
             found.append(',').append(value);
         }
-        return start("in", column, found.append(']').toString());
+        String told = start("in", column, found.append(']').toString());
+        return told == null || !hasNull ? told : "[\\"or\\"," + told + ",[\\"constant\\",null]]";
     }
 
     private static String value(Object value, DataType type) {

@@ -23,11 +23,15 @@ from ..errors import (
     UsageError,
 )
 from .access import Access
+from .filters_java import FILTERS
 from .janino import compile_texts, first_line, new_instance
 from .read import frame_of
 from .selection import selection
-from .sql_catalog_java import ASK, CATALOG, TABLE, WRITE
+from .sql_catalog_java import CATALOG
+from .sql_change_java import CHANGE, DELTA, OPERATION, REFRESH, ROW, STRATEGY
+from .sql_changes import Statement, change
 from .sql_rule_java import INSTALLER, INSTALLER_CLASS, RULE, SWAP
+from .sql_table_java import ASK, TABLE, WRITE
 from .write import write
 
 if TYPE_CHECKING:
@@ -42,7 +46,10 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPARKS_OWN: Final = ("spark_catalog", "system", "session", "builtin")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_TEXTS: Final = (ASK, WRITE, TABLE, CATALOG, SWAP, RULE, INSTALLER)  # each may use those before
+_TEXTS: Final = (  # each may use those before
+    ASK, ROW, DELTA, OPERATION, WRITE, TABLE, CATALOG, SWAP, RULE, FILTERS, REFRESH, CHANGE,
+    STRATEGY, INSTALLER,
+)  # fmt: skip
 _QUERIES: Final = 16  # that may be looked at at once, in threads of one session
 
 _installers: list[tuple[Any, Any]] = []  # of a gateway; a process has one JVM at a time
@@ -70,7 +77,8 @@ def attach(
         as_of: The point in time that the tables are read at unless a query says another one, as
             `Catalog.snapshot` takes it; None: the newest.
         writer: Whose log `INSERT INTO`, `INSERT OVERWRITE` (of this writer's rows) and `CREATE
-            TABLE ... AS` commit to, as `lakelog.spark.write` does; None: they are refused.
+            TABLE ... AS` commit to, as `lakelog.spark.write` does, and `DELETE`, `UPDATE` and
+            `MERGE` of all writers' rows; None: they are refused.
         storage_options, location_options: As for `lakelog.spark.read`.
     Raises:
         InvalidName: Not a plain name, or one that Spark has a catalog of another kind for.
@@ -188,19 +196,23 @@ class _Answers:
         """The answer to a question: a Java list of how it went and of what was found.
 
         Args:
-            frame: Rows to be inserted; else None.
+            frame: Rows to be inserted, or the query of a change; else None.
         """
+        from pyspark.errors import PySparkException
+
         word, *given = json.loads(question)
         try:
             if word == "insert":
                 answer = self._insert(frame, *given)
+            elif word == "change":
+                answer = self._change(frame, *given)
             else:
                 answer = self._table(*given) if word == "table" else self._names(word, *given)
         except TableNotFound:
             answer = ("no table",)
         except DatabaseNotFound:
             answer = ("no namespace",)
-        except LakelogError as error:
+        except (LakelogError, PySparkException) as error:
             answer = ("refused", f"{type(error).__name__}: {error}")
         found = self._spark._jvm.java.util.ArrayList()
         for item in answer:
@@ -241,6 +253,13 @@ class _Answers:
             partition_by=by.split("\n") if by else None,
             storage_options=self._access.storage_options,
         )
+        return ("done",)
+
+    def _change(self, query: Any, *words: str) -> tuple[Any, ...]:
+        from pyspark.sql import DataFrame
+
+        assert self._writer is not None
+        change(self._access, self._writer, Statement.of(*words), DataFrame(query, self._spark))
         return ("done",)
 
     def _cut(self, database: str, kind: str, when: str, query: str) -> Snapshot:

@@ -14,6 +14,9 @@ package io.lakelog.spark;
 
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -46,12 +49,23 @@ public final class LakeSwap extends AbstractPartialFunction {
         return new Project(ArraySeq.unsafeWrapArray(columns), rows);
     }
 
-    private static Attribute named(String name, Seq output) {
+    private static Expression named(String name, Seq output) {
+        if (name.equals(LakeRow.NAME)) { return whole(output); }
         for (int i = 0; i < output.length(); i++) {
             Attribute each = (Attribute) output.apply(i);
             if (each.name().equals(name)) { return each; }
         }
         throw new IllegalStateException("The plan of the table lacks column " + name);
+    }
+
+    /** All columns, as one. */
+    private static Expression whole(Seq output) {
+        Expression[] parts = new Expression[2 * output.length()];
+        for (int i = 0; i < output.length(); i++) {
+            parts[2 * i] = Literal$.MODULE$.apply(((Attribute) output.apply(i)).name());
+            parts[2 * i + 1] = (Attribute) output.apply(i);
+        }
+        return new CreateNamedStruct(ArraySeq.unsafeWrapArray(parts));
     }
 }
 """
@@ -62,7 +76,6 @@ package io.lakelog.spark;
 import org.apache.spark.sql.catalyst.optimizer.CollapseProject$;
 import org.apache.spark.sql.catalyst.optimizer.ColumnPruning$;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
-import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -72,7 +85,6 @@ import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 
 public final class LakeRule extends Rule {
     public TreeNode apply(TreeNode plan) {
-        if (plan instanceof DeleteFromTable) { return plan; } // which is asked of the table itself
         LogicalPlan before = (LogicalPlan) plan;
         LogicalPlan found = (LogicalPlan) before.transformUp(new LakeSwap());
         if (found.fastEquals(before)) { return before; }
@@ -109,6 +121,7 @@ import java.util.ArrayList;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.SparkStrategy;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.mutable.HashMap;
 import scala.jdk.javaapi.CollectionConverters;
@@ -126,6 +139,11 @@ public final class SqlInstaller {
         rules.add(new LakeRule());
         session.experimental().extraOptimizations_$eq(
             ArraySeq.unsafeWrapArray(rules.toArray(new Rule[0])));
+        ArrayList strategies = new ArrayList(
+            CollectionConverters.asJava(session.experimental().extraStrategies()));
+        strategies.add(new LakeStrategy(session));
+        session.experimental().extraStrategies_$eq(
+            ArraySeq.unsafeWrapArray(strategies.toArray(new SparkStrategy[0])));
     }
 
     /** Whether there was such a lake. */

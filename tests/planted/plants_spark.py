@@ -156,3 +156,65 @@ def credentials_are_those_of_the_first_query() -> Any:
 def each_opening_makes_a_connector() -> Any:
     """Hadoop's cache is off and nothing takes its place."""
     return _java("STORE", ("settings.set(name, StoreBySettings.class.getName());", ""))
+
+
+CHANGES = "tests/spark/test_spark_sql_changes.py"
+EXACT = "tests/spark/test_spark_exact_filters.py"
+
+
+@plant(f"{CHANGES}::test_rows_that_only_several_columns_tell_apart")
+def a_predicate_is_not_held_against_the_rows() -> Any:
+    """The first predicate that is true of the rows that go is taken, of whatever else it is."""
+    from lakelog.spark import gone_rows
+
+    return mock.patch.object(gone_rows, "_rows_of", lambda *given: given[-1].digest)
+
+
+@plant(EXACT)
+def a_condition_is_known_though_a_part_isnt() -> Any:
+    """What isn't known of a condition is left out of the predicate."""
+    from lakelog.spark import exact_filters
+
+    real = exact_filters._flat
+
+    def flat(word: str, items: list[Any]) -> list[Any]:
+        found = real(word, items)
+        return [item for item in found if item is not None] or found
+
+    return mock.patch.object(exact_filters, "_flat", flat)
+
+
+@plant(EXACT)
+def nothing_is_made_of_a_percent_sign() -> Any:
+    """What a text begins with is taken for a pattern."""
+    from lakelog.spark import exact_filters
+
+    def begins(quoted: str, told: str) -> str | None:
+        prefix = bytes.fromhex(told).decode()
+        return f"{quoted} LIKE '{prefix}%'" if prefix and "'" not in prefix else None
+
+    return mock.patch.object(exact_filters, "_begins", begins)
+
+
+@plant(f"{CHANGES}::test_what_others_change_meanwhile_is_a_conflict")
+def nobody_looks_again() -> Any:
+    """What others commit while a statement runs is not looked at."""
+    from lakelog.spark import sql_changes
+
+    return mock.patch.object(sql_changes._Change, "_look_again", return_value=None)
+
+
+@plant(f"{CHANGES}::test_a_guest_of_this_log_is_seen_as_well")
+def any_head_will_do() -> Any:
+    """A statement is committed onto whatever a guest has committed after it looked."""
+    from lakelog.spark import sql_changes
+
+    return mock.patch.object(sql_changes._Change, "_follow", return_value=None)
+
+
+@plant(f"{CHANGES}::test_an_update_of_a_key_is_newer_than_every_clock")
+def updated_rows_have_the_time_of_this_machine() -> Any:
+    """The clock of an updated row is not held against those of other writers' rows."""
+    from lakelog.spark import sql_changes
+
+    return mock.patch.object(sql_changes._Change, "_newer", return_value=None)
