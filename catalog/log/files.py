@@ -229,17 +229,23 @@ class Files:
         self._remove(removed, transaction.key)
 
     def _remove(self, files: Sequence[tuple[str, str]], key: str) -> None:
-        """Take files out, by table and path."""
+        for table, path in self.take_out(files):
+            if not self._is_left_out(table, path):
+                self._break(table, key, f"removes {path}, which is not live")
+
+    def take_out(self, files: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Take files out, by table and path; those that are not live."""
         if files:
             self._held.clear()
         wanted: dict[str, list[str]] = {}
         for table, path in files:
             if self._wants(table) and self.added.get(table, {}).pop(path, None) is None:
                 wanted.setdefault(table, []).append(path)
-        for table, paths in wanted.items():
-            for path in not_taken_out(self.parts, table, paths):
-                if not self._is_left_out(table, path):
-                    self._break(table, key, f"removes {path}, which is not live")
+        return [
+            (table, path)
+            for table, paths in wanted.items()
+            for path in not_taken_out(self.parts, table, paths)
+        ]
 
     def _apply_other(self, action: wire.Action, key: str) -> None:
         kind = action.WhichOneof("kind")

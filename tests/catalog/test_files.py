@@ -62,9 +62,9 @@ def test_parts_and_overlay_say_what_a_dictionary_says(steps, many, raw):
             rows = 10 * (revision + 1)
             fresh = [file for file in named if file not in model]
             if kind == "remove":
-                for table, path in named:
-                    assert files.remove(table, path) == ((table, path) in model)
-                    model.pop((table, path), None)
+                assert sorted(files.take_out(named)) == sorted(set(named) - model.keys())
+                for file in named:
+                    model.pop(file, None)
             elif kind == "add":
                 for table, path in fresh:
                     files.added.setdefault(table, {})[path] = an_add(table, path, rows), revision
@@ -105,8 +105,7 @@ def test_a_copy_is_independent():
     files.parts.append(Part(a_run([an_add("t", "data/a"), an_add("t", "data/b")], 1)))
     files.added["t"] = {"data/c": (an_add("t", "data/c"), 2)}
     copy = files.copy()
-    copy.remove("t", "data/a")
-    copy.remove("t", "data/c")
+    copy.take_out([("t", "data/a"), ("t", "data/c")])
     assert files.live_among(PATHS) == {"data/a", "data/b", "data/c"}
     assert copy.live_among(PATHS) == {"data/b"}
 
