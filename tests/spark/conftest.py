@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -9,11 +11,12 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
     from lakelog.spark.known_files import KnownFile
     from pyspark.sql import SparkSession
+
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 
 
 @pytest.fixture(scope="session")
