@@ -36,7 +36,7 @@ def test_existing_rows_come_first_and_then_those_of_each_commit(catalog):
     assert query.batch() is None
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_each_row_comes_once_wherever_the_query_is_left(catalog, seed):
     """Of a batch that was planned and read, and not noted as done, the same rows come again."""
     chance = random.Random(seed)
@@ -57,7 +57,7 @@ def test_each_row_comes_once_wherever_the_query_is_left(catalog, seed):
         write()
     query = stream(catalog, **limits)
     seen: list[int] = []
-    for _ in range(40):
+    for _ in range(16):
         write()
         if not query.plan():
             continue
@@ -73,7 +73,7 @@ def test_each_row_comes_once_wherever_the_query_is_left(catalog, seed):
     seen += ns(query.rows())
     wanted = catalog.snapshot("db").to_arrow("t")["n"].to_pylist()
     assert sorted(seen) == sorted(wanted)
-    assert len(query.ends) > 3
+    assert len(query.ends) > 2
 
 
 def test_a_batch_ends_before_the_commit_that_makes_it_too_large(catalog):
