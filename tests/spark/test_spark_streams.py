@@ -54,6 +54,12 @@ def commits(catalog, writer="sink"):
     return catalog.history("db", writer).num_rows
 
 
+def forget(notes, number):
+    """Take back what Spark noted of a batch."""
+    for name in (str(number), f".{number}.crc"):
+        (notes / name).unlink(missing_ok=True)
+
+
 @pytest.mark.slow("some queries, each with processes of Python for its source and its sink")
 def test_from_a_table_into_another_one_through_restarts(spark, catalog, tmp_path):
     for number in range(5):
@@ -69,7 +75,7 @@ def test_from_a_table_into_another_one_through_restarts(spark, catalog, tmp_path
     for number in range(5, 8):
         put(catalog, number, writer="abc"[number - 5])
     # The last batch was committed, and the query was killed before Spark could note that.
-    (progress / "commits" / "2").unlink()
+    forget(progress / "commits", 2)
     files = set(Path(catalog.url).rglob("sink/**/*.parquet"))
     again = writes(reads(spark, catalog, maxFilesPerTrigger=9), catalog, progress)
     assert again.id == query.id
@@ -78,8 +84,8 @@ def test_from_a_table_into_another_one_through_restarts(spark, catalog, tmp_path
     assert len(set(Path(catalog.url).rglob("sink/**/*.parquet")) - files) <= 2  # of the new batch
     # The checkpoint is set back: what comes now isn't what came then.
     for number in (2, 3):
-        (progress / "commits" / str(number)).unlink(missing_ok=True)
-        (progress / "offsets" / str(number)).unlink()
+        forget(progress / "commits", number)
+        forget(progress / "offsets", number)
     put(catalog, 8)
     with pytest.raises(StreamingQueryException, match=r"StreamLost.*has its batch 3 already"):
         writes(reads(spark, catalog), catalog, progress)
