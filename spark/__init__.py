@@ -1,9 +1,10 @@
-"""lakelog for Spark: `read` gives a DataFrame, `write` commits one, `attach` makes a lake a catalog
-of Spark's SQL, `session` starts Spark, `format("lakelog")` is the data source, `files_read` tells
-what a query skips, `SparkEngine` has executors do maintenance. pyspark is imported only when one of
-them is called.
+"""lakelog for Spark: `read` gives a DataFrame, `write` commits one, `changes` gives what changed,
+`attach` makes a lake a catalog of Spark's SQL, `session` starts Spark, `format("lakelog")` is the
+data source, of streams too, `files_read` tells what a query skips, `SparkEngine` has executors do
+maintenance. pyspark is imported only when one of them is called.
 """
 
+from .changes import changes
 from .engine import SparkEngine
 from .file_index import files_read
 from .read import read
@@ -17,6 +18,7 @@ __all__ = [
     "Stages",
     "Written",
     "attach",
+    "changes",
     "create_views",
     "detach",
     "files_read",

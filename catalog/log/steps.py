@@ -103,6 +103,7 @@ class Steps:
         views: What hides rows of files, by the places that steps have: nothing, at place `WHOLE`.
         times: When each commit of the log was, µs.
         tellers: Writer and revision of the commits that events are of.
+        digests: That of each commit's object.
         definitions: What commits said of the table's columns, in order.
         removed: By path the revision that took a file out last.
     """
@@ -114,6 +115,7 @@ class Steps:
     views: list[View] = field(default_factory=lambda: [View()])
     times: dict[int, int] = field(default_factory=dict)
     tellers: dict[tuple[str, int], int] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
     definitions: list[DefinitionEntry] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
     _known: KnownSchemas = field(default_factory=KnownSchemas)
@@ -137,6 +139,7 @@ class Steps:
         message, touched = transaction.message, self._touched
         revision = message.revision
         self.times[revision] = message.commit.committed_at_us
+        self.digests[revision] = transaction.digest
         adds = []
         for position, (action, rewrite) in enumerate(
             zip(message.actions, _rewrites(transaction), strict=True)

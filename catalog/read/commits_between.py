@@ -13,7 +13,7 @@ from ...errors import CorruptObject, MissingTransaction, SnapshotPruned
 from ..data.hidden import Bitmaps
 from ..data.scan import hidden_rows
 from ..data.shown import shown
-from ..data.told_columns import told_by
+from ..data.told_columns import told_by as columns_told_by
 from ..format.objects import decode_transaction
 from ..log.replay import apply
 from ..format.names import base_folder
@@ -88,30 +88,43 @@ def between(
     store: Store,
     ambient: Ambient,
     states: tuple[State, State],
-    since: Scopes,
-    after: CutTables,
+    scopes: tuple[Scopes, Scopes],
+    told_by: CutTables,
     table: str,
 ) -> Between:
     """What was committed to a log.
 
     Args:
         states: Its earlier and its later one.
-        since: Of the earlier cut.
-        after: The tables of the later cut.
+        scopes: Of the earlier and the later cut.
+        told_by: The tables of the cut by whose columns rows are told: the later one, or one after
+            it.
     Raises, Requests: As for `steps_between`.
     """
     before, state = states
-    known = Known(store, states, (since, after.scopes), table)
+    known = Known(store, states, scopes, table)
     told = known.told()
     steps = steps_between(store, ambient, known, told)
-    first = before.definitions.of(table)
     others = [entry.definition for entry in steps.definitions]
-    last = state.definitions.of(table)
+    return Between(before, state, steps, told_columns(told_by, before, table, others), told)
+
+
+def told_columns(
+    told: CutTables, before: State, table: str, others: Sequence[Definition] = ()
+) -> Definition | None:
+    """The columns by which rows of one log are told that are of an earlier point in time.
+
+    Args:
+        told: The tables of the cut that has these columns.
+        before: The log's state at the earlier point.
+        others: What commits since said of the columns.
+    """
+    (state,) = (each for each in told.states if each.writer == before.writer)
+    last, first = state.definitions.of(table), before.definitions.of(table)
     shown_by = []
-    if last is not None and after.schemas_of(state, table):
-        shown_by = [item.schema for item in after.file_schemas(table, state.writer)]
-    columns = told_by(last, [*others, *([] if first is None else [first])], shown_by)
-    return Between(before, state, steps, columns, told)
+    if last is not None and told.schemas_of(state, table):
+        shown_by = [item.schema for item in told.file_schemas(table, state.writer)]
+    return columns_told_by(last, [*others, *([] if first is None else [first])], shown_by)
 
 
 def steps_between(store: Store, ambient: Ambient, known: Known, told: Sequence[Told]) -> Steps:
