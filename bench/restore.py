@@ -68,7 +68,9 @@ def main() -> None:
         count = f"{args.files:,}"
         print(f"{count} files out and {count} in again, {COLUMNS} columns of statistics:")
         print(f"  plan     {statistics.median(planned):.2f} s")
-        print(f"  execute  {statistics.median(done):.2f} s (planned anew, then committed), ", end="")
+        print(
+            f"  execute  {statistics.median(done):.2f} s (planned anew, then committed), ", end=""
+        )
         print(f"{statistics.median(busy):.2f} s of processor time")
         print(f"{count} files written in place of {count} others:")
         print(f"  remove   {removed:.2f} s")

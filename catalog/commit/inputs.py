@@ -129,13 +129,17 @@ def files_now(state: State, intent: Intent, table: str) -> tuple[Files, KnownSch
     own_log = LogIdentity(bytes(16), 1)
     message = wire.Transaction(revision=state.revision + 1, actions=intent.actions)
     known.apply(DecodedTransaction(message, b"", "this transaction", own_log))
+    gone: list[tuple[str, str]] = []
     for action in intent.actions:
         kind = action.WhichOneof("kind")
         if kind == "add" and action.add.table == table:
+            files.take_out(gone)
+            gone = []
             own = files.added.setdefault(table, {})
             own[action.add.path] = (action.add, state.revision + 1)
         elif kind == "remove" and action.remove.table == table:
-            files.remove(table, action.remove.path)  # one that is not live the commit tells of
+            gone.append((table, action.remove.path))
+    files.take_out(gone)  # of one that is not live the commit tells
     return files, known
 
 

@@ -87,7 +87,7 @@ def plan_restore(
     files = changed_files(Pair(head, target), table)
     forgotten = tuple(sorted({entry.table for entry in lost_schemas(head, target, table)}))
     definitions = restored_columns(head, target, table)
-    rows = restored_rows(store, head, target, cuts, files, table)
+    rows = restored_rows(store, (head, target), cuts, files, table)
     change = replace(
         _change(head, files),
         to=_token(target),

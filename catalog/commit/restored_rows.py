@@ -85,13 +85,18 @@ class Cuts(NamedTuple):
 
 
 def restored_rows(
-    store: Store, head: State, back_to: State, cuts: Cuts, files: pa.Table, only: str | None
+    store: Store,
+    states: tuple[State, State],
+    cuts: Cuts,
+    files: pa.Table,
+    only: str | None,
 ) -> RestoredRows:
     """Compare the rows that are deleted of the files of two states of a log.
 
     Args:
         store: A `WideStore`.
-        cuts: Of which these states are.
+        states: The newest one, and the one that is gone back to.
+        cuts: Of which these are.
         files: Those that come and go (`FILE_CHANGES`).
         only: A table; None: all.
     Raises:
@@ -101,6 +106,7 @@ def restored_rows(
     Requests: 1 GET for an object of row deletes; 1 or more GET for each file of which rows were
         deleted by a predicate in one of the states and not in the other.
     """
+    head, back_to = states
     tables = {*head.deletes.tables(), *back_to.deletes.tables()}
     for state in (*cuts.now.states, *cuts.then.states):
         tables |= state.deletes.tombstones.keys()
@@ -119,9 +125,7 @@ def restored_rows(
     return _restored(zip(found, rows, strict=True), head)
 
 
-def _differing(
-    head: State, back_to: State, cuts: Cuts, files: pa.Table, table: str
-) -> list[_File]:
+def _differing(head: State, back_to: State, cuts: Cuts, files: pa.Table, table: str) -> list[_File]:
     """The files of which other rows may be deleted in the two states."""
     if table not in back_to.schemas.tables():
         return []

@@ -1,5 +1,5 @@
-"""Whether rows of files may stand in other files since an earlier state. Pure, but for the pieces of
-the states.
+"""Whether rows of files may stand in other files since an earlier state. Pure, but for the pieces
+of the states.
 
 Source: docs/changing.md, "Deletes in the files of all writers".
 """

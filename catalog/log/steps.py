@@ -315,18 +315,20 @@ class Steps:
         for number in np.flatnonzero(places > WHOLE):
             view = self.views[places[number]]
             if any(item.logs for item in view.tombstones):
-                low[number] = high[number] = counts[number] - self._count(facts, at, number, view)
+                low[number] = high[number] = counts[number] - self._count(
+                    facts, int(at[number]), view
+                )
                 continue
             hidden = [entry.cardinality for entry in view.rows]
             high[number] -= max(hidden, default=0)
             low[number] = 0 if view.tombstones else max(0, low[number] - sum(hidden))
         return low, high
 
-    def _count(self, facts: pa.Table, at: np.ndarray, number: int, view: View) -> int:
+    def _count(self, facts: pa.Table, place: int, view: View) -> int:
         """How many rows of a file a view hides."""
-        key = (int(at[number]), self._places[view])
+        key = (place, self._places[view])
         if key not in self._hidden:
-            file = facts.slice(key[0], 1)
+            file = facts.slice(place, 1)
             schema = self.schemas[file.column("schema_fingerprint")[0].as_py()].schema
             self._hidden[key] = self.marks.hides(file, schema, view)
         return self._hidden[key]

@@ -118,7 +118,7 @@ def logs_between(
     logs = []
     for state in until:
         before = earlier.get(state.writer) or empty_state(state.writer, state.database)
-        logs.append(between(store, ambient, (before, state), scopes, told_by, table))
+        logs.append(between(store, ambient, (before, state), scopes, told_by, table=table))
     return logs
 
 
@@ -250,9 +250,7 @@ def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
         for file, events in several.items()
         for number, event in enumerate(events)
     }
-    times = {
-        (log.writer, revision): at for log in logs for revision, at in log.steps.times.items()
-    }
+    times = {(log.writer, revision): at for log in logs for revision, at in log.steps.times.items()}
     return Found(
         (step for log, found in rows for step in _steps(log, found, numbered, times)),
         lambda file: list(several[file].values()),
@@ -276,8 +274,8 @@ def _steps(
     ):
         own = (log.writer, file)
         seen = (_seen(log, before), _seen(log, after))
-        who, revision = tellers[teller]
-        stamp = Stamp(who, revision, times[who, revision])
+        writer, revision = tellers[teller]
+        stamp = Stamp(writer, revision, times[writer, revision])
         yield RowStep(log.writer, own, part, sign, *seen, stamp, places.get((own, event)))
 
 

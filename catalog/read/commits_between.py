@@ -14,9 +14,9 @@ from ..data.hidden import Bitmaps
 from ..data.scan import hidden_rows
 from ..data.shown import shown
 from ..data.told_columns import told_by as columns_told_by
+from ..format.names import base_folder
 from ..format.objects import decode_transaction
 from ..log.replay import apply
-from ..format.names import base_folder
 from ..log.steps import Steps, Told
 from ..log.touched import Marks, View
 from .file_parts import file_parts
@@ -28,11 +28,11 @@ from .table_facts import TableFacts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from ...store import Store
     from ..ambient import Ambient
     from ..data.shown import Shown
-    import pyarrow as pa
-
     from ..format.definitions import Definition
     from ..log.deletes import Holding, Tombstone
     from ..log.state import State
@@ -90,6 +90,7 @@ def between(
     states: tuple[State, State],
     scopes: tuple[Scopes, Scopes],
     told_by: CutTables,
+    *,
     table: str,
 ) -> Between:
     """What was committed to a log.

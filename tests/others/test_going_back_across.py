@@ -1,5 +1,5 @@
-"""Going back across deletes in the files of all writers: every row that was read then is read again,
-and no other."""
+"""Going back across deletes in the files of all writers: every row that was read then is read
+again, and no other."""
 
 from __future__ import annotations
 
