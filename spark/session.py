@@ -185,9 +185,14 @@ def register(spark: SparkSession) -> None:
         SparkUnsupported: This Spark is too old.
     """
     check_spark()
+    from pyspark.errors import AnalysisException
     from pyspark_lakelog import DefaultSource
 
-    spark.dataSource.register(DefaultSource)
+    try:
+        spark.dataSource.register(DefaultSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise  # else Spark 4.0 has found it alone, and registers none in its place
     hidden = spark.conf.get(_REDACTED, "") or ""
     if _SECRETS not in hidden:
         # CREATE VIEW ... USING shows its options in plans, but for those that this matches.
