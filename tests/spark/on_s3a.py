@@ -158,8 +158,7 @@ def test_planning_asks_for_no_file(spark: SparkSession, one: Server) -> None:
     assert few.count() == 2
     asked = [each for each in one.since(before) if each.endswith(".parquet")]
     assert len({each.split()[1] for each in asked}) == 2
-    print("REQUESTS", asked)
-    assert len(asked) <= 2 * 6, asked
+    assert len(asked) <= 2 * 4, asked
     assert not [each for each in one.since(before) if not each.endswith(".parquet")]
 
 

@@ -58,6 +58,7 @@ def test_no_java(tmp_path):
     done = run(MISSING, PATH=str(tmp_path), JAVA_HOME="")
     assert "Spark needs Java, and there is none" in done.stdout, done.stderr
     assert "JAVA_HOME" in done.stdout
+    assert "apt install openjdk-17-jre-headless" in done.stdout
 
 
 def test_java_home_that_is_none(tmp_path):
@@ -72,6 +73,26 @@ def test_a_java_that_does_not_start(tmp_path):
     java.chmod(0o755)
     done = run(MISSING, JAVA_HOME=str(tmp_path))
     assert "Spark doesn't start on it" in done.stdout, done.stderr
+
+
+NO_PACKAGE = """
+from lakelog.errors import MissingDependency
+from lakelog.spark.session import session
+try:
+    session(packages=["no.such:package:1"], **{"spark.jars.ivySettings": "ivy.xml"})
+except MissingDependency as error:
+    print(error)
+"""
+EMPTY_PLACE = """<ivysettings><settings defaultResolver="here"/>
+<resolvers><filesystem name="here"><artifact pattern="./[artifact].[ext]"/></filesystem></resolvers>
+</ivysettings>"""
+
+
+def test_a_package_that_is_nowhere(tmp_path):
+    (tmp_path / "ivy.xml").write_text(EMPTY_PLACE)
+    done = run(NO_PACKAGE, tmp_path)
+    assert "Spark didn't start with the packages no.such:package:1" in done.stdout, done.stderr
+    assert "Maven Central" in done.stdout
 
 
 def test_no_pyspark(tmp_path):
