@@ -224,11 +224,12 @@ class _Counts:
     def __call__(
         self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool
     ) -> None:
-        del done
+        # The last word of the server may come before the last task is done.
         counts: list[tuple[int, ...]] = [
-            (stage.num_tasks, stage.num_completed_tasks, 0, 0) for stage in stages or ()
+            (stage.num_tasks, stage.num_tasks if done else stage.num_completed_tasks, 0, 0)
+            for stage in stages or ()
         ]
-        if counts:
+        if counts and not done:
             counts[-1] = (*counts[-1][:2], inflight_tasks, 0)
         with self._guard, contextlib.suppress(Exception):
             self._by_query[operation_id or ""] = counts

@@ -110,7 +110,7 @@ def lines(tmp_path_factory) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=290,
         env=dict(os.environ),
     )
     print(done.stderr[-3000:])
