@@ -51,12 +51,14 @@ _SECRETS = "(?i)(storage|location)options"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object) -> SparkSession:
+def session(app_name: str = "lakelog", master: str | None = None, **conf: object) -> SparkSession:
     """Start a Spark session, or take the one that is there.
 
     Args:
         app_name: The name Spark shows for it.
-        master: Where it runs.
+        master: Where it runs; None: where `spark-submit` says, else in two threads (`local[2]`).
+            On a cluster the Python of its tasks is that of `spark.pyspark.python`, of PYSPARK_PYTHON,
+            or under the path of this one, whichever is given first.
         **conf: Spark settings by their full names: `session(**{"spark.sql.ansi.enabled": False})`.
             They win over what is set here. A running session takes the ones that can still be
             changed.
@@ -75,11 +77,16 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
             "PySpark isn't installed", hint='Install it with: pip install "lakelog[spark]"'
         ) from error
     _need_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must have lakelog and pyarrow
-    settings = _DEFAULTS | (_LOCAL_DEFAULTS if master.startswith("local") else {})
+    if master is None and not _is_submitted():
+        master = "local[2]"
+    is_local = master is not None and master.startswith("local")
+    settings = _DEFAULTS | (_LOCAL_DEFAULTS if is_local else {})
     settings |= {name: _text(value) for name, value in conf.items()}
+    os.environ["PYSPARK_PYTHON"] = _python_of_tasks(settings, is_local=is_local)
     with _quiet_start(settings) as quiet:
-        builder = SparkSession.builder.appName(app_name).master(master)
+        builder = SparkSession.builder.appName(app_name)
+        if master is not None:
+            builder = builder.master(master)
         for name, value in quiet.items():
             builder = builder.config(name, value)
         try:
@@ -97,9 +104,21 @@ def session(app_name: str = "lakelog", master: str = "local[2]", **conf: object)
 _JAVA_HINT = "Spark 4 runs on Java 17 or 21: install one, or point JAVA_HOME at it"
 
 
+def _is_submitted() -> bool:
+    """Whether `spark-submit` has started this process: the JVM is there, and knows its master."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _python_of_tasks(settings: dict[str, str], *, is_local: bool) -> str:
+    """The Python of Spark's tasks, which must have lakelog and pyarrow: here this very one has
+    them, and on a cluster the one that was chosen for it."""
+    chosen = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    return sys.executable if is_local else chosen or sys.executable
+
+
 def _need_java() -> None:
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return  # started by spark-submit: the JVM is there already
+    if _is_submitted():
+        return
     if _java() is None:
         raise MissingDependency(
             "Spark needs Java, and there is none", key=os.environ.get("JAVA_HOME"), hint=_JAVA_HINT
@@ -121,7 +140,8 @@ def _quiet_start(settings: dict[str, str]) -> Iterator[dict[str, str]]:
     """Add log settings for the JVM's first seconds, before `spark.log.level` is heard."""
     from pyspark import SparkContext
 
-    if SparkContext._gateway is not None or "log4j" in settings.get(_JAVA_OPTIONS, ""):
+    is_running = SparkContext._gateway is not None or _is_submitted()
+    if is_running or "log4j" in settings.get(_JAVA_OPTIONS, ""):
         yield settings
         return
     handle, name = tempfile.mkstemp(prefix="lakelog-", suffix="-log4j2.properties")

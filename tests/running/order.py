@@ -19,6 +19,8 @@ GROUPS = {
     # One session, and so one JVM, for all of them.
     "tests/docs/": "spark session",
     "tests/spark/test_spark_connect.py": "spark processes",
+    "tests/spark/test_spark_pipeline.py": "spark processes",
+    "tests/spark/test_spark_cluster.py": "spark processes",
     "tests/spark/test_spark_wheel.py": "spark processes",
     "tests/spark/": "spark session",
     # Two tests ask for what is explored once.
