@@ -20,6 +20,8 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "600m",
     "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+    # As for the driver's own JVM (tests/conftest.py): compiled for minutes, not for hours.
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": 2,
 }
 
@@ -71,7 +73,7 @@ def aggregate(spark, url):
 
 if __name__ == "__main__":
     url, folder = sys.argv[1:]
-    spark = lakelog.spark.session("pipeline", "local-cluster[2,1,1024]", **SETTINGS)
+    spark = lakelog.spark.session("pipeline", "local-cluster[1,2,1024]", **SETTINGS)
     query = stream(spark, url, folder)
     while query.isActive and not Path(folder, "collected").exists():
         time.sleep(0.05)

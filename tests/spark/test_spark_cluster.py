@@ -61,19 +61,19 @@ def test_executors_have_lakelog_by_an_archive(processes, python, archive, tmp_pa
     assert "No module named 'lakelog'" in bare.stderr
     url = tmp_path / "lake"
     todo = commands("0", "")
-    processes.start("master", [*todo["Master"], "--webui-port", "0"], {"PYTHONPATH": ""})
+    daemon = {"PYTHONPATH": "", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    processes.start("master", [*todo["Master"], "--webui-port", "0"], daemon)
     started = re.compile(r"Starting Spark master at spark://127\.0\.0\.1:(\d+)")
     processes.until(lambda: started.search(processes.said("master")), "master")
     port = started.search(processes.said("master"))[1]
     todo = commands(port, f"{HERE / 'cluster_job.py'} {url}")
     small = ["--webui-port", "0", "--cores", "2", "--memory", "1g", "--work-dir", tmp_path / "work"]
-    worker = {"PYTHONPATH": "", "SPARK_WORKER_DIR": str(tmp_path / "work")}
-    processes.start("worker", [*todo["Worker"], *small], worker)
+    processes.start("worker", [*todo["Worker"], *small], daemon)
     where = {"PYTHONPATH": str(PACKAGES), "PYSPARK_PYTHON": str(python)}
     where["PYSPARK_DRIVER_PYTHON"] = sys.executable
     processes.start("job", todo["spark-submit"], where)
     assert processes.ended("job") == 0, processes.said("job")
-    said = dict(re.findall(r"^(\w+): (.*)$", processes.said("job"), re.M))
+    said = dict(re.findall(r"^([a-z]+): (.*)$", processes.said("job"), re.M))
     assert said.pop("executors").count(str(tmp_path / "work")) == 1
     wanted = {"written": "1000", "native": "900", "deletes": "500", "source": "500"}
     assert said == wanted | {"master": f"spark://127.0.0.1:{port}"}
