@@ -5,8 +5,8 @@ beside plain Parquet, Delta and Iceberg, in one session and over the same data f
         [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ... | --jars delta-spark.jar ...]
 
 Each time is that of the four queries together, each from a newly opened table to its rows; the
-median of the rounds, after one that loads the classes. Delta and Iceberg take over the
-very files (CONVERT TO DELTA, add_files) where they are named for the Spark that runs: as packages, which
+median of the rounds, after one that loads the classes. Delta and Iceberg take over links to the
+files (CONVERT TO DELTA, add_files) where they are named for the Spark that runs: as packages, which
 Spark fetches from Maven Central, or as jars, which `mvn dependency:get` fetched.
 """
 

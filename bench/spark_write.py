@@ -32,6 +32,7 @@ import tables
 from lakelog.spark.row_batches import BYTES_SETTING
 from lakelog.spark.session import session
 
+
 def ways(spark, frame, args: argparse.Namespace) -> dict[str, Callable[[str], object]]:
     """Each writes the frame into a place of its own; Iceberg into its warehouse."""
 

@@ -58,8 +58,8 @@ def session(app_name: str = "lakelog", master: str | None = None, **conf: object
     Args:
         app_name: The name Spark shows for it.
         master: Where it runs; None: where `spark-submit` says, else in two threads (`local[2]`).
-            On a cluster the Python of its tasks is that of `spark.pyspark.python`, of PYSPARK_PYTHON,
-            or under the path of this one, whichever is given first.
+            On a cluster the Python of its tasks is that of `spark.pyspark.python`, that of
+            PYSPARK_PYTHON, or under the path of this one, whichever is given first.
         **conf: Spark settings by their full names: `session(**{"spark.sql.ansi.enabled": False})`.
             They win over what is set here. A running session takes the ones that can still be
             changed.

@@ -1,5 +1,5 @@
-"""The notebook of docs/, run in a fresh kernel: `python tests/docs/flights_notebook.py` runs it and stores
-what it shows."""
+"""The notebook of docs/, run in a fresh kernel: `python tests/docs/flights_notebook.py` runs it and
+stores what it shows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A driver of Spark, with executors in processes of their own: `pipeline_driver.py URL FOLDER`. What
-the collectors commit its stream puts into another table, in °C, until all is there; then a job
+"""A driver of Spark, whose executors are processes of their own: `pipeline_driver.py URL FOLDER`.
+What collectors commit its stream puts into another table, in °C, until all is there; then a job
 aggregates that into another database.
 
 Once somebody reads along, one executor kills itself in the middle of a task."""

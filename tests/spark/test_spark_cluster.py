@@ -1,5 +1,5 @@
-"""The commands of docs/spark.md, "On a cluster": a master, a worker and a job on loopback, where the
-worker's Python has lakelog by the job's archive alone."""
+"""The commands of docs/spark.md, "On a cluster": a master, a worker and a job on loopback, where
+the worker's Python has lakelog by the job's archive alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def python(tmp_path):
     """A Python that has all that this one has, but for lakelog."""
     path = tmp_path / "python"
     packages = sysconfig.get_path("purelib")
-    path.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    path.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n'
+    )
     path.chmod(0o755)
     return path
 
@@ -56,12 +58,19 @@ def archive(wheel, tmp_path):
 def test_executors_have_lakelog_by_an_archive(processes, python, archive, tmp_path):
     env = os.environ | {"PYTHONPATH": ""}
     bare = subprocess.run(
-        [python, "-c", "import pyarrow, lakelog"], env=env, capture_output=True, text=True, check=False
+        [python, "-c", "import pyarrow, lakelog"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "No module named 'lakelog'" in bare.stderr
     url = tmp_path / "lake"
     todo = commands("0", "")
-    daemon = {"PYTHONPATH": "", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    daemon = {
+        "PYTHONPATH": "",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
     processes.start("master", [*todo["Master"], "--webui-port", "0"], daemon)
     started = re.compile(r"Starting Spark master at spark://127\.0\.0\.1:(\d+)")
     processes.until(lambda: started.search(processes.said("master")), "master")
