@@ -1,4 +1,4 @@
-"""A collector: `pipeline_collector.py AIRPORT URL FOLDER` commits an airport's weather of 2013, month
+"""A collector: `pipeline_collector.py AIRPORT URL FOLDER` commits the weather of an airport, month
 by month. After two months it waits until somebody reads along, and then goes on slowly."""
 
 from __future__ import annotations
