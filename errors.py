@@ -292,7 +292,17 @@ class SchemaConflict(ConflictError):
 
 
 class ColumnsChanged(ConflictError):
-    """Another commit has changed the columns of a table since this transaction looked at them."""
+    """Another commit has changed the columns of a table since this transaction looked at them, or
+    this stream was loaded."""
+
+
+class NotAppended(ConflictError):
+    """A stream of appended rows meets a commit that takes rows out, or a table with a key."""
+
+
+class StreamLost(ConflictError):
+    """A stream can't go on from where its checkpoint says: a log was rebuilt or replaced, or the
+    checkpoint is another stream's, or was set back."""
 
 
 class ObjectExists(ConflictError):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .commit.plan_change import Prepared
     from .log.state import State
     from .margins import Margins
+    from .read.changes import Changes
 
 AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
 
@@ -102,7 +103,7 @@ class Changing(ABC):
             )
         heads = self._heads(database, names)
         cut = self._earlier(database, to, names, whole=names is None)
-        token = _cut_of(database, cut)
+        token = cut_of(database, cut)
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut
             refuse_unnamed(heads, token, names)
         back_to = {state.writer: state for state in cut}
@@ -231,13 +232,25 @@ class Changing(ABC):
             it. Of a table with a key, those of resolving it at both cuts, and before and after each
             rewrite between (if not `net`, each commit), with those of two snapshots.
         """
-        from .read.changes import change_stream
+        return self._changes(database, table, since, until, columns, net=net).reader(self.wide)
+
+    def _changes(
+        self,
+        database: str,
+        table: str,
+        since: AsOf,
+        until: AsOf,
+        columns: Sequence[str] | None,
+        *,
+        net: bool,
+    ) -> Changes:
+        from .read.changes import table_changes
 
         database, _ = _checked(database, None)
         table = _checked_table(table)
         until_states = sorted(self._states(database, until), key=lambda state: state.writer)
         since_states = self._earlier(database, since, None, whole=False)
-        return change_stream(
+        return table_changes(
             self.wide,
             self.ambient,
             since_states,
@@ -357,7 +370,7 @@ def _checked_table(table: str) -> str:
     return table
 
 
-def _cut_of(database: str, states: Sequence[State]) -> Cut:
+def cut_of(database: str, states: Sequence[State]) -> Cut:
     """The cut of some states."""
     positions = {
         s.writer: Position(s.revision, s.digest[:TOKEN_DIGEST_BYTES], s.log) for s in states

@@ -207,13 +207,18 @@ def _by_source(spark: SparkSession, access: Access, asked: Selection) -> DataFra
     register(spark)
     reader = spark.read.format("lakelog").options(**asked.options)
     if access.storage_options:
-        reader = reader.option("storageOptions", _json(access.storage_options))
+        reader = reader.option("storageOptions", json_text(access.storage_options))
     if access.location_options:
-        reader = reader.option("locationOptions", _json(access.location_options))
+        reader = reader.option("locationOptions", json_text(access.location_options))
     return reader.load(access.catalog.url)
 
 
-def _json(given: Mapping[str, Any]) -> str:
+def json_text(given: Mapping[str, Any]) -> str:
+    """Options of a store, as those of Spark say them.
+
+    Raises:
+        UsageError: Something in them is no JSON.
+    """
     try:
         return json.dumps(dict(given))
     except (TypeError, ValueError):

@@ -10,7 +10,7 @@ one on the same DataFrame. The option `where` is: by it files are skipped, and r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -18,30 +18,28 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from ..catalog.points import point_in_time
 from ..errors import UsageError
 from .arrow_batches import as_spark
+from .file_tasks import Share, packs, share
 from .selection import Selection, selection
-from .source_options import json_object, names, need, refuse_unknown
+from .source_options import SourceAccess, names, need, refuse_unknown
+from .stream_options import changes_options, is_followed, stream_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ..catalog.catalog import Catalog
     from ..catalog.changing import AsOf
-    from ..catalog.data.file_part import FilePart
     from ..catalog.data.scan import Projection
-    from ..catalog.data.shown import Shown
     from ..catalog.snapshot import Snapshot
+    from .stream_sink import LakelogStreamWriter
+    from .stream_source import LakelogStreamReader
     from .write_source import LakelogWriter
 
-PARTITION_BYTES: Final = 128 << 20
-PARTITION_FILES: Final = 1_000
 OPTIONS: Final = (
     "database", "table", "asOf", "columns", "where", "partition", "writer", "storageOptions",
     "locationOptions", "path", "files",
 )  # fmt: skip
-_SECRETS: Final = ("storageOptions", "locationOptions")
 _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
 
 
@@ -52,8 +50,8 @@ class LakelogDataSource(DataSource):
     revisions: `EWR=3,JFK=2`);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
     `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `storageOptions`,
-    `locationOptions` (JSON). The path is the catalog's URL. Other options are refused. Those for
-    writing are in `write_source`.
+    `locationOptions` (JSON). The path is the catalog's URL. Other options are refused. Those of
+    streams and changes are in `stream_options`, those for writing in `write_source`.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -71,16 +69,32 @@ class LakelogDataSource(DataSource):
         """
         from .arrow_types import spark_schema
 
+        if is_followed(self.options):
+            from .followed import followed_schema
+
+            self._token, found = followed_schema(self.options)
+            return found
         snapshot = self._snapshot()
         self._token = snapshot.token  # the reader, made of a pickled copy, reads this very cut
         return spark_schema(_selection(self.options, snapshot).given)
 
-    def reader(self, schema: StructType) -> LakelogReader:
-        """The reader of the cut.
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of the cut, or of what changed between two.
 
         Requests: those of `Catalog.snapshot`.
         """
+        if is_followed(self.options):
+            from .changes_source import LakelogChangesReader
+
+            return LakelogChangesReader(changes_options(self.options), schema, self._token)
         return LakelogReader(_selection(self.options, self._snapshot()), schema, self._access())
+
+    def streamReader(self, schema: StructType) -> LakelogStreamReader:
+        """What follows the table; see `LakelogStreamReader`."""
+        from .stream_source import LakelogStreamReader
+
+        asked = stream_options(self.options)
+        return LakelogStreamReader(asked, schema, is_told=self._token is None)
 
     def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:
         """What writes one frame; see `LakelogWriter`."""
@@ -88,21 +102,23 @@ class LakelogDataSource(DataSource):
 
         return LakelogWriter(self.options, schema, overwrite)
 
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LakelogStreamWriter:
+        """What writes the batches of a stream; see `LakelogStreamWriter`."""
+        from .stream_sink import LakelogStreamWriter
+
+        return LakelogStreamWriter(self.options, schema, overwrite)
+
     def _snapshot(self) -> Snapshot:
         refuse_unknown(self.options, OPTIONS, "format('lakelog')", [_AS_OF])
         self._need("table")
         catalog = self._access().open()
         return catalog.snapshot(self._need("database"), self._token or _point(self.options))
 
-    def _access(self) -> _Access:
-        texts = (self.options.get(name) or "{}" for name in _SECRETS)
-        return _Access(self._need("path"), *texts)
+    def _access(self) -> SourceAccess:
+        return SourceAccess.of(self.options)
 
     def _need(self, name: str) -> str:
-        hint = (
-            "the catalog's URL goes to load(url)" if name == "path" else f".option({name!r}, ...)"
-        )
-        return need(self.options, name, hint)
+        return need(self.options, name, f".option({name!r}, ...)")
 
 
 def _selection(options: Any, snapshot: Snapshot) -> Selection:
@@ -133,56 +149,6 @@ def _point(options: Any) -> AsOf:
     return point_in_time(given.pop())
 
 
-@dataclass(frozen=True)
-class _Access:
-    """Where the catalog is, and what opens it. Never shows the latter."""
-
-    url: str
-    storage_options: str
-    location_options: str
-
-    def __repr__(self) -> str:
-        return f"_Access({self.url!r})"
-
-    def open(self) -> Catalog:
-        from ..catalog.catalog import open_catalog
-
-        texts = (self.storage_options, self.location_options)
-        found = [json_object(name, text) for name, text in zip(_SECRETS, texts, strict=True)]
-        return open_catalog(self.url, *(options or None for options in found))
-
-
-@dataclass(frozen=True)
-class _Form:
-    """What files of one form show, to be sent to a task: `Shown`, packed."""
-
-    own: bytes
-    schema: bytes
-    stored: tuple[tuple[str, str], ...]
-    defaults: tuple[tuple[str, pa.Scalar], ...]
-    definition: bytes
-
-    def unpacked(self) -> Shown:
-        from ..catalog.data.shown import Shown
-        from ..catalog.format.schema import unpack_schema
-
-        own, schema = unpack_schema(self.own), unpack_schema(self.schema)
-        return Shown(own, schema, dict(self.stored), dict(self.defaults), self.definition)
-
-
-@dataclass
-class _Share(InputPartition):
-    """The files of one task, and their schemas.
-
-    Attributes:
-        files: Each with the number of its schema, and without the schema itself.
-        schemas: Packed, and what such files show.
-    """
-
-    files: tuple[tuple[FilePart, int], ...]
-    schemas: tuple[_Form, ...]
-
-
 class LakelogReader(DataSourceReader):
     """Reads the files of one cut, whatever is committed meanwhile.
 
@@ -191,7 +157,7 @@ class LakelogReader(DataSourceReader):
         schema: What Spark asks for: all of its columns, or some that the user named.
     """
 
-    def __init__(self, asked: Selection, schema: StructType, access: _Access) -> None:
+    def __init__(self, asked: Selection, schema: StructType, access: SourceAccess) -> None:
         for name in schema.names:
             if name not in asked.schema.names:
                 raise UsageError(
@@ -210,7 +176,7 @@ class LakelogReader(DataSourceReader):
         return self.__dict__ | {"_asked": None}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Files packed into tasks: a task of its own for each of many small ones costs 40 ms.
+        """The files, packed into tasks.
 
         Requests: none; on a copy that was pickled, those of `Catalog.snapshot`.
         """
@@ -219,8 +185,9 @@ class LakelogReader(DataSourceReader):
             token = self._options["asOf"]
             snapshot = self._access.open().snapshot(self._options["database"], token)
             asked = _selection(self._options, snapshot)
-        shares = [_share(pack) for pack in _packs(asked.file_parts())]
-        return shares or [_Share((), ())]  # without partitions Spark would call read(None)
+        found = packs(asked.file_parts(), lambda part: part.size_bytes)
+        shares = [share(pack) for pack in found]
+        return shares or [Share((), ())]  # without partitions Spark would call read(None)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task's files, in Arrow batches of exactly the schema that Spark wants.
@@ -231,16 +198,11 @@ class LakelogReader(DataSourceReader):
 
         from ..catalog.data.scan import scan_files
 
-        if not isinstance(partition, _Share):
+        if not isinstance(partition, Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
         wanted = to_arrow_schema(self._schema, timezone="UTC")
-        forms = [form.unpacked() for form in partition.schemas]
-        parts = [
-            replace(part, schema=forms[number].own, shown=forms[number])
-            for part, number in partition.files
-        ]
         store = self._access.open().wide
-        for batch in scan_files(store, parts, self._projection()):
+        for batch in scan_files(store, partition.parts(), self._projection()):
             yield as_spark(batch, wanted)
 
     def _projection(self) -> Projection:
@@ -256,45 +218,6 @@ class LakelogReader(DataSourceReader):
         if where is not None:
             keep = row_filter(where, [FileSchema(target, "")], self._options["table"]).keep
         return Projection(target, keep, self._schema.names)
-
-
-def _packs(parts: Iterable[FilePart]) -> Iterator[list[FilePart]]:
-    pack: list[FilePart] = []
-    size_bytes = 0
-    for part in parts:
-        full = size_bytes + part.size_bytes > PARTITION_BYTES or len(pack) >= PARTITION_FILES
-        if pack and full:
-            yield pack
-            pack, size_bytes = [], 0
-        pack.append(part)
-        size_bytes += part.size_bytes
-    if pack:
-        yield pack
-
-
-def _share(pack: list[FilePart]) -> _Share:
-    from ..catalog.data.shown import shown
-    from ..catalog.format.schema import pack_schema
-
-    numbers: dict[tuple[bytes, bytes], int] = {}
-    schemas: list[_Form] = []
-    files: list[tuple[FilePart, int]] = []
-    for part in pack:
-        number = numbers.get(part.form)
-        if number is None:
-            number = numbers[part.form] = len(schemas)
-            form = part.shown or shown(part.schema, None)
-            schemas.append(
-                _Form(
-                    pack_schema(form.own),
-                    pack_schema(form.schema),
-                    tuple(form.stored.items()),
-                    tuple(form.defaults.items()),
-                    form.definition,
-                )
-            )
-        files.append((replace(part, schema=None, shown=None), number))
-    return _Share(tuple(files), tuple(schemas))
 
 
 def _pack(fields: list[pa.Field]) -> bytes:

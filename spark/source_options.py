@@ -6,12 +6,43 @@ Values are never shown where they may be secrets.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ..catalog.catalog import Catalog
+
+_SECRETS: Final = ("storageOptions", "locationOptions")
+
+
+@dataclass(frozen=True)
+class SourceAccess:
+    """Where the catalog is, and what opens it. Never shows the latter."""
+
+    url: str
+    storage_options: str
+    location_options: str
+
+    def __repr__(self) -> str:
+        return f"SourceAccess({self.url!r})"
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceAccess:
+        """As options of reading say it."""
+        url = need(options, "path", "the catalog's URL goes to load(url)")
+        return cls(url, *(options.get(name) or "{}" for name in _SECRETS))
+
+    def open(self) -> Catalog:
+        """The catalog."""
+        from ..catalog.catalog import open_catalog
+
+        texts = (self.storage_options, self.location_options)
+        found = [json_object(name, text) for name, text in zip(_SECRETS, texts, strict=True)]
+        return open_catalog(self.url, *(options or None for options in found))
 
 
 def refuse_unknown(
@@ -86,3 +117,32 @@ def json_object(name: str, text: str) -> dict[str, Any]:
             hint="Give it as json.dumps(...) of what open_catalog takes",
         )
     return options
+
+
+def number(text: str, option: str) -> int:
+    """A whole number.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UsageError(
+            f"The option {option} is {text[:60]!r}, no whole number",
+            key=option,
+            hint="Give digits alone",
+        ) from error
+
+
+def flag(text: str, option: str) -> bool:
+    """True or false.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if text.lower() not in ("true", "false"):
+        raise UsageError(
+            f"The option {option} is {text[:60]!r}", key=option, hint="Give true or false"
+        )
+    return text.lower() == "true"

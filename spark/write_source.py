@@ -18,13 +18,13 @@ from ..catalog.catalog import open_catalog
 from ..catalog.commit.sharing import Begun, Sharing, begun, go_on
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
-from .source_options import json_object, names, need, refuse_unknown
+from .source_options import flag, json_object, names, need, number, refuse_unknown
 from .write import refuse_memory, tx_is_done
 from .write_task import Job, Told, parts, run
 from .write_types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -49,7 +49,7 @@ class _Message(WriterCommitMessage):
 
 
 @dataclass(frozen=True)
-class _Plan:
+class WritePlan:
     """What is to be written, as the options say it. Never shows what opens the store.
 
     Attributes:
@@ -73,7 +73,7 @@ class _Plan:
     shared: bool
 
     def __repr__(self) -> str:
-        return f"_Plan({self.url!r}, {self.writer!r}, {self.database!r}, {self.table!r})"
+        return f"WritePlan({self.url!r}, {self.writer!r}, {self.database!r}, {self.table!r})"
 
     def opened(self) -> Writer:
         catalog = open_catalog(self.url, json.loads(self.storage_options))
@@ -101,7 +101,7 @@ class LakelogWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        self._plan = _plan(options, schema, overwrite)
+        self._plan = write_plan(options, schema, overwrite, "write", OPTIONS)
         self._begun: Begun | None = None  # nothing is to be written
         self._job: Job | None = None
         with self._plan.opened() as writer:
@@ -149,8 +149,22 @@ class LakelogWriter(DataSourceArrowWriter):
         commit names."""
 
 
-def _plan(options: Mapping[str, str], schema: StructType, overwrite: bool) -> _Plan:
-    refuse_unknown(options, OPTIONS, "df.write.format('lakelog')")
+def write_plan(
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,
+    how: str,
+    known: Sequence[str],
+) -> WritePlan:
+    """What options say.
+
+    Args:
+        how: `write` or `writeStream`.
+        known: Those that there are.
+    Raises:
+        UsageError: One is missing, unknown, or can't be.
+    """
+    refuse_unknown(options, known, f"df.{how}.format('lakelog')")
     writer, database, table = (
         need(options, name, f"e.g. .option({name!r}, {_EXAMPLES[name]!r})")
         for name in ("writer", "database", "table")
@@ -162,13 +176,13 @@ def _plan(options: Mapping[str, str], schema: StructType, overwrite: bool) -> _P
             key="where",
             hint="Use mode('overwrite'), or filter the frame: df.where(...)",
         )
-    url = need(options, "path", "the catalog's URL goes to save(url)")
+    url = need(options, "path", "the catalog's URL goes to save(url), or start(url)")
     secret = options.get("storageOptions") or "{}"
     catalog = open_catalog(url, json_object("storageOptions", secret))
     refuse_memory(catalog.url)
     by = options.get("partitionBy")
     version = options.get("appVersion")
-    return _Plan(
+    return WritePlan(
         url=catalog.url,
         storage_options=secret,
         writer=writer,
@@ -179,29 +193,10 @@ def _plan(options: Mapping[str, str], schema: StructType, overwrite: bool) -> _P
         where=where,
         partition_by=None if by is None else tuple(names(by, "partitionBy")),
         bloom=tuple(names(options.get("bloom") or "[]", "bloom")),
-        file_bytes=_number(
+        file_bytes=number(
             options.get("targetFileSizeBytes", str(FILE_BYTES)), "targetFileSizeBytes"
         ),
         app_id=options.get("appId"),
-        app_version=None if version is None else _number(version, "appVersion"),
-        shared=_flag(options.get("shared", "false")),
+        app_version=None if version is None else number(version, "appVersion"),
+        shared=flag(options.get("shared", "false"), "shared"),
     )
-
-
-def _number(text: str, option: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise UsageError(
-            f"The option {option} is {text[:60]!r}, no whole number",
-            key=option,
-            hint="Give digits alone",
-        ) from error
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise UsageError(
-            f"The option shared is {text[:60]!r}", key="shared", hint="Give true or false"
-        )
-    return text.lower() == "true"

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...errors import LakelogError, OperationInvalid
+from ...errors import LakelogError, OperationInvalid, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name, parse_data_file
 from ..format.schema import encode_schema
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..format.frame import LogIdentity
     from ..format.schema import EncodedSchema
     from ..log.moments import Moment
+    from ..log.state import State
     from .inputs import Inputs
     from .shares import Part
     from .transaction import Transaction
@@ -249,6 +250,33 @@ def begun(writer: Writer, tx: Transaction) -> Begun:
     return Begun(
         intent.transaction_id, intent.epoch, tx._base, session.log, session.slot_seed, intent.begun
     )
+
+
+def known_versions(writer: Writer, app_id: str | None, *, most: int) -> dict[str, int]:
+    """The versions of applications in a log, by id.
+
+    Args:
+        app_id: Only of this one; None: of all.
+        most: Of how many at most.
+    Raises:
+        UsageError: There are more.
+    """
+
+    def asked(state: State) -> dict[str, int]:
+        if app_id is not None:
+            return {app_id: state.applications.version(app_id)}
+        return state.applications.versions()
+
+    found = writer._session.ask(asked)
+    if len(found) > most:
+        raise UsageError(
+            f"{writer.writer_id}/{writer.database} knows {len(found):,} applications, more than "
+            "can be told to each task",
+            key=writer.writer_id,
+            hint="Name yours (appId), give it a writer of its own, or forget old ones: "
+            "`Writer.forget`",
+        )
+    return found
 
 
 def go_on(writer: Writer, begun: Begun, app_id: str | None, app_version: int | None) -> Transaction:

@@ -81,6 +81,7 @@ class Steps:
         schemas: By fingerprint those that files of the steps may have.
         views: What hides rows of files, by the places that steps have: nothing, at place `WHOLE`.
         times: When each commit was, µs.
+        digests: That of each commit's object.
         definitions: What commits said of the table's columns, in order.
         removed: By path the revision that took a file out last.
     """
@@ -91,6 +92,7 @@ class Steps:
     schemas: dict[bytes, SchemaEntry] = field(default_factory=dict)
     views: list[View] = field(default_factory=lambda: [View()])
     times: dict[int, int] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
     definitions: list[DefinitionEntry] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
     _known: KnownSchemas = field(default_factory=KnownSchemas)
@@ -113,6 +115,7 @@ class Steps:
         message, touched = transaction.message, self._touched
         revision = message.revision
         self.times[revision] = message.commit.committed_at_us
+        self.digests[revision] = transaction.digest
         adds = []
         for position, (action, rewrite) in enumerate(
             zip(message.actions, _rewrites(transaction), strict=True)

@@ -5,8 +5,9 @@ Source: docs/changing.md, "What changed, row by row".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -28,15 +29,38 @@ from .key_changes import has_key, key_steps
 from .step_rows import ABOUT, RowStep, Seen, Stamp, step_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ...store import Store
     from ..ambient import Ambient
+    from ..data.scan import Projection
     from ..log.state import State
     from .commits_between import Between
 
 
-def change_stream(
+class Changes(NamedTuple):
+    """The rows that differ between two cuts, to be read.
+
+    Attributes:
+        found: The steps that they are of.
+        projection: The columns that are read of them.
+    """
+
+    found: Found
+    projection: Projection
+
+    def reader(self, store: Store) -> pa.RecordBatchReader:
+        """The rows: the columns of `ABOUT`, then those of the table.
+
+        Args:
+            store: A `WideStore`.
+        """
+        batches = step_batches(store, self.found.steps, self.found.together, self.projection)
+        given = pa.schema([*ABOUT, *self.projection.given])
+        return pa.RecordBatchReader.from_batches(given, batches)
+
+
+def table_changes(
     store: Store,
     ambient: Ambient,
     since: Sequence[State],
@@ -46,54 +70,146 @@ def change_stream(
     columns: Sequence[str] | None,
     net: bool,
     state_at: Callable[[str, int], State],
-) -> pa.RecordBatchReader:
+) -> Changes:
     """The rows that differ between two cuts of one database.
 
     Args:
         store: A `WideStore`.
         since, until: States of the logs, each by writer.
-        columns: Of the table, in this order; None: all.
+        columns: Of the table, in this order; None: all that the later cut has, and behind these
+            such as only rows have that came or went, and that the later cut didn't drop.
         net: See `Steps.rows`.
         state_at: The state of a writer's log at a revision.
-    Returns:
-        The columns of `ABOUT`, then those of the table as the later cut has them; behind these such
-        as only rows have that came or went, and that the later cut didn't drop.
     Raises:
         TableNotFound: Neither cut knows the table.
         UsageError: The cuts don't follow each other, or the table has a column of `ABOUT`.
         SchemaConflict: As for `scan`; also of keys.
         SnapshotPruned, MissingTransaction, CorruptError: The commits between can't all be read.
     """
-    earlier = {state.writer: state for state in since}
-    _check_order(earlier, {state.writer: state for state in until})
+    check_order(since, until)
     refuse_row_changes((*since, *until), table)
     tables = CutTables(until[0].database if until else "", until)
+    logs = logs_between(store, ambient, since, until, told_by=tables, table=table)
+    found = steps_of(store, logs, table, state_at, net=net)
+    seen = partial(seen_in, logs, found.fingerprints)
+    projection = told(tables, table, seen, columns)
+    refuse_about(projection.given.names, table)
+    return Changes(found, projection)
+
+
+def logs_between(
+    store: Store,
+    ambient: Ambient,
+    since: Sequence[State],
+    until: Sequence[State],
+    *,
+    told_by: CutTables,
+    table: str,
+) -> list[Between]:
+    """What was committed to each log between two cuts.
+
+    Args:
+        since, until: Cuts that follow each other.
+        told_by: The tables of the cut by whose columns rows are told: the later one, or one after
+            it.
+    Raises, Requests: As for `table_changes`.
+    """
+    earlier = {state.writer: state for state in since}
     logs = []
     for state in until:
         before = earlier.get(state.writer) or empty_state(state.writer, state.database)
-        logs.append(between(store, ambient, (before, state), tables, table))
+        logs.append(between(store, ambient, (before, state), told_by, table))
+    return logs
+
+
+def steps_of(
+    store: Store,
+    logs: Sequence[Between],
+    table: str,
+    state_at: Callable[[str, int], State],
+    *,
+    net: bool,
+) -> Found:
+    """The steps of a table in some logs."""
     if has_key(logs, table, net=net):
-        found = key_steps(store, logs, table, state_at, net=net)
-    else:
-        found = _steps_of_files(logs, table, net=net)
-    schemas = _schemas(logs, tables, table, found.fingerprints)
+        return key_steps(store, logs, table, state_at, net=net)
+    return _steps_of_files(logs, table, net=net)
+
+
+def told(
+    tables: CutTables,
+    table: str,
+    seen: Callable[[bool], Iterable[FileSchema]],
+    columns: Sequence[str] | None,
+) -> Projection:
+    """What is read of rows of steps: the columns of a cut; then, of the files of the steps, columns
+    that it doesn't have, and wider types of those that it has.
+
+    Args:
+        tables: Of the cut by whose columns the rows are told.
+        seen: The schemas of the files, as they are told; asked whether the cut knows the table.
+        columns: See `table_changes`.
+    Raises: As for `table_changes`.
+    """
+    try:
+        live = tables.file_schemas(table)
+    except TableNotFound:
+        live = []
+    numbers: dict[str, int] = {}
+    for item in live:
+        for each in item.schema:
+            numbers[each.name] = max(generation(each), numbers.get(each.name, 0))
+    others = []
+    for item in seen(bool(live)):
+        # Another column of the same name is none that the later cut has.
+        kept = {f.name for f in item.schema if numbers.get(f.name, generation(f)) == generation(f)}
+        others.append(replace(item, schema=only(item.schema, kept)))
+    schemas = distinct([*live, *others])
     if not schemas:
         raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
     names = None if columns is None else checked(columns, schemas, table)
-    projection = projected(schemas, table, names, None)
-    clash = [name for name in projection.given.names if name in ABOUT.names]
+    return projected(schemas, table, names, None)
+
+
+def seen_in(
+    logs: Sequence[Between], fingerprints: Mapping[str, Collection[bytes]], is_known: bool
+) -> Iterator[FileSchema]:
+    """The schemas that files of steps have; of a table that isn't known any more all that it had.
+
+    Args:
+        fingerprints: By writer the schemas of these files.
+    """
+    for log in logs:
+        wanted = fingerprints.get(log.writer, ()) if is_known else log.steps.schemas.keys()
+        entries = [log.steps.schemas[name] for name in wanted]
+        for entry in sorted(entries, key=lambda one: (one.revision, one.fingerprint)):
+            schema = log.shown(entry.fingerprint).schema
+            yield FileSchema(schema, log.writer, partial(str, entry.where))
+
+
+def refuse_about(names: Sequence[str], table: str) -> None:
+    """Refuse columns of a table that are called as those of `ABOUT`.
+
+    Raises:
+        UsageError: There is one.
+    """
+    clash = [name for name in names if name in ABOUT.names]
     if clash:
         raise UsageError(
             f"Table {table!r} has a column {clash[0]!r}, which changes have too",
             key=clash[0],
             hint="Leave it out: name the columns that you want",
         )
-    batches = step_batches(store, found.steps, found.together, projection)
-    given = pa.schema([*ABOUT, *projection.given])
-    return pa.RecordBatchReader.from_batches(given, batches)
 
 
-def _check_order(since: dict[str, State], until: dict[str, State]) -> None:
+def check_order(earlier: Sequence[State], later: Sequence[State]) -> None:
+    """Refuse two cuts that don't follow each other.
+
+    Raises:
+        UsageError: They don't.
+    """
+    since = {state.writer: state for state in earlier}
+    until = {state.writer: state for state in later}
     lost = sorted(since.keys() - until.keys())
     if lost:
         raise UsageError(
@@ -117,38 +233,6 @@ def _check_order(since: dict[str, State], until: dict[str, State]) -> None:
                 key=f"{writer}/{after.database}",
                 hint="Give the earlier cut first",
             )
-
-
-def _schemas(
-    logs: Sequence[Between],
-    until: CutTables,
-    table: str,
-    fingerprints: Mapping[str, Collection[bytes]],
-) -> list[FileSchema]:
-    """What the rows of changes are shown by: the schemas of the later cut; then, of files of which
-    rows came or went, columns that it doesn't have, and wider types of those that it has.
-
-    Args:
-        fingerprints: By writer the schemas of these files.
-    """
-    try:
-        live = until.file_schemas(table)
-    except TableNotFound:
-        live = []
-    numbers: dict[str, int] = {}
-    for item in live:
-        for each in item.schema:
-            numbers[each.name] = max(generation(each), numbers.get(each.name, 0))
-    others = []
-    for log in logs:
-        wanted = log.steps.schemas.keys() if not live else fingerprints.get(log.writer, ())
-        entries = [log.steps.schemas[name] for name in wanted]
-        for entry in sorted(entries, key=lambda one: (one.revision, one.fingerprint)):
-            seen = log.shown(entry.fingerprint).schema
-            # Another column of the same name is none that the later cut has.
-            kept = {f.name for f in seen if numbers.get(f.name, generation(f)) == generation(f)}
-            others.append(FileSchema(only(seen, kept), log.writer, partial(str, entry.where)))
-    return distinct([*live, *others])
 
 
 def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:

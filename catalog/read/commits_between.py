@@ -75,25 +75,37 @@ class Found(NamedTuple):
 
 
 def between(
-    store: Store, ambient: Ambient, states: tuple[State, State], after: CutTables, table: str
+    store: Store, ambient: Ambient, states: tuple[State, State], told: CutTables, table: str
 ) -> Between:
     """What was committed to a log.
 
     Args:
         states: Its earlier and its later one.
-        after: The tables of the later cut.
+        told: The tables of the cut by whose columns rows are told: the later one, or one after it.
     Raises, Requests: As for `steps_between`.
     """
     before, state = states
     steps = steps_between(store, ambient, before, state, table)
-    first = before.definitions.of(table)
     others = [entry.definition for entry in steps.definitions]
-    last = state.definitions.of(table)
+    return Between(before, state, steps, told_columns(told, before, table, others))
+
+
+def told_columns(
+    told: CutTables, before: State, table: str, others: Sequence[Definition] = ()
+) -> Definition | None:
+    """The columns by which rows of one log are told that are of an earlier point in time.
+
+    Args:
+        told: The tables of the cut that has these columns.
+        before: The log's state at the earlier point.
+        others: What commits since said of the columns.
+    """
+    (state,) = (each for each in told.states if each.writer == before.writer)
+    last, first = state.definitions.of(table), before.definitions.of(table)
     shown_by = []
-    if last is not None and after.schemas_of(state, table):
-        shown_by = [item.schema for item in after.file_schemas(table, state.writer)]
-    columns = told_by(last, [*others, *([] if first is None else [first])], shown_by)
-    return Between(before, state, steps, columns)
+    if last is not None and told.schemas_of(state, table):
+        shown_by = [item.schema for item in told.file_schemas(table, state.writer)]
+    return told_by(last, [*others, *([] if first is None else [first])], shown_by)
 
 
 def steps_between(store: Store, ambient: Ambient, before: State, after: State, table: str) -> Steps:

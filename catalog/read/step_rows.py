@@ -84,13 +84,16 @@ def step_batches(
     steps: Iterable[RowStep],
     together: Callable[[object], Sequence[tuple[Seen, Seen]]],
     projection: Projection,
+    *,
+    about: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of steps, with the columns of `ABOUT` before them, in the order of the steps.
+    """The rows of steps, in the order of the steps.
 
     Args:
         store: A `WideStore`.
         together: Of a file with several steps all of them, in order: rows that came and went again
             are left out.
+        about: Put the columns of `ABOUT` before theirs.
     Raises:
         ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_each`.
         UsageError: A file has more rows than can be numbered.
@@ -107,6 +110,9 @@ def step_batches(
 
     schema = pa.schema([*ABOUT, *projection.given])
     for number, batch in scan_each(store, parts(), projection):
+        if not about:
+            yield batch
+            continue
         step = given[number]
         change = "delete" if step.sign == DELETE else "insert"
         values = zip((change, *step.stamp), ABOUT, strict=True)

@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(
     ".*", "__pycache__", "build", "dist", "*.egg-info", "demo-lake", "node_modules"
 )
+=======
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
+>>>>>>> stream
 
 
 @pytest.fixture(scope="session")

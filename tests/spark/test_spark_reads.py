@@ -21,7 +21,8 @@ from lakelog.errors import DatabaseNotFound, UsageError
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.read import _json, native
 from lakelog.spark.selection import selection
-from lakelog.spark.source import LakelogReader, _Access
+from lakelog.spark.source import LakelogReader
+from lakelog.spark.source_options import SourceAccess
 
 if TYPE_CHECKING:
     from lakelog.testing.servers import S3Server
@@ -181,7 +182,7 @@ def test_the_reader_that_travels_to_tasks_has_no_files_in_it(tmp_path):
                     transaction.write("t", pa.table({"a": [at]}))
             snapshot = catalog.snapshot("db")
             schema = spark_schema(snapshot.schema("t"))
-            reader = LakelogReader(selection(snapshot, "t"), schema, _Access(url, "{}", "{}"))
+            reader = LakelogReader(selection(snapshot, "t"), schema, SourceAccess(url, "{}", "{}"))
             pickled = pickle.dumps(reader)
             sizes.append(len(pickled))
     assert abs(sizes[1] - sizes[0]) < 32
@@ -296,7 +297,7 @@ def test_storage_options_are_in_no_error(spark, on_s3, canary):
         with pytest.raises(Exception, match=r"DatabaseNotFound|is no JSON object") as caught:
             reader.option("storageOptions", text).load(on_s3.url)
         assert canary not in str(caught.value) + repr(caught.value)
-    access = _Access(on_s3.url, json.dumps(on_s3.options), "{}")
+    access = SourceAccess(on_s3.url, json.dumps(on_s3.options), "{}")
     asked = selection(on_s3.open().snapshot("mixed"), "t")
     assert canary not in repr(access)
     assert canary not in repr(LakelogReader(asked, _ids(), access))

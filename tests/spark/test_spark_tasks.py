@@ -12,7 +12,8 @@ from lakelog.catalog.format.schema import GENERATION
 from lakelog.errors import CorruptObject
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.selection import selection
-from lakelog.spark.source import LakelogReader, _Access
+from lakelog.spark.source import LakelogReader
+from lakelog.spark.source_options import SourceAccess
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +33,7 @@ def written(url, *tables):
 def rows(url, snapshot):
     """By a reader and partitions that went to another process."""
     schema = spark_schema(snapshot.schema("t"))
-    reader = LakelogReader(selection(snapshot, "t"), schema, _Access(url, "{}", "{}"))
+    reader = LakelogReader(selection(snapshot, "t"), schema, SourceAccess(url, "{}", "{}"))
     shares = pickle.loads(pickle.dumps(reader.partitions()))
     reader = pickle.loads(pickle.dumps(reader))
     return [row for share in shares for batch in reader.read(share) for row in batch.to_pylist()]
@@ -58,7 +59,7 @@ def test_each_schema_goes_to_a_task_once(tmp_path):
     reader = LakelogReader(
         selection(snapshot, "t"),
         spark_schema(snapshot.schema("t")),
-        _Access(str(tmp_path), "{}", "{}"),
+        SourceAccess(str(tmp_path), "{}", "{}"),
     )
     (share,) = reader.partitions()
     assert len(share.schemas) == 2

@@ -1,0 +1,145 @@
+"""What the commits of some logs did to one table, one by one, and the rows that they appended. Of
+values that were read.
+
+Source: docs/spark.md, "Streams".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...errors import NotAppended
+from ..format.columns import numbers
+from ..format.cut import TOKEN_DIGEST_BYTES, Position
+from ..log.named_logs import named_in
+from ..log.steps import DELETE, INSERT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ..log.state import State
+    from .commits_between import Between, Found
+    from .step_rows import RowStep
+
+
+class Commit(NamedTuple):
+    """What one commit did to a table.
+
+    Attributes:
+        committed_at_us: By its writer's clock.
+        writer, position: Where it stands.
+        files, size_bytes: Of the files that it put in, took out, or deleted rows of.
+        takes_out: Whether it did one of the last two.
+        is_idle: Whether it did nothing to the table.
+    """
+
+    committed_at_us: int
+    writer: str
+    position: Position
+    files: int
+    size_bytes: int
+    takes_out: bool
+    is_idle: bool
+
+
+def commits_of(logs: Sequence[Between]) -> list[Commit]:
+    """The commits of some logs, by time; those of one log in their order. Of those that did nothing
+    to the table, too."""
+    found = [commit for log in logs for commit in _commits(log)]
+    return sorted(found, key=lambda each: (each.committed_at_us, each.writer))  # stable
+
+
+def _commits(log: Between) -> Iterator[Commit]:
+    rows = log.steps.rows(net=False)
+    names = ("revision", "file", "size_bytes", "sign")
+    columns = (numbers(rows.column(name)).astype(np.int64) for name in names)
+    revision, file, sizes_bytes, sign = columns
+    out = set(revision[sign == DELETE].tolist())
+    # Of a file that stays there are two steps, and it is read once.
+    order = np.lexsort((file, revision))
+    again = (np.diff(revision[order], prepend=-1) == 0) & (np.diff(file[order], prepend=-1) == 0)
+    first = order[~again]
+    revisions, at = np.unique(revision[first], return_inverse=True)
+    files = np.bincount(at, minlength=len(revisions))
+    sizes = np.zeros(len(revisions), np.int64)
+    np.add.at(sizes, at, sizes_bytes[first])
+    known = dict(zip(revisions.tolist(), zip(files.tolist(), sizes.tolist(), strict=True)))
+    busy = {*known, *(entry.revision for entry in log.steps.definitions)}
+    for number in range(log.before.revision + 1, log.after.revision + 1):
+        digest = log.steps.digests[number][:TOKEN_DIGEST_BYTES]
+        position = Position(number, digest, log.after.log)
+        at_us = log.steps.times[number]
+        size = known.get(number, (0, 0))
+        yield Commit(at_us, log.writer, position, *size, number in out, number not in busy)
+
+
+def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:
+    """Of all steps of some commits those that append rows.
+
+    Args:
+        found: Not net.
+        skip: Leave commits out that take rows out, instead of refusing them.
+    Raises:
+        NotAppended: Names the commit.
+    """
+    out: dict[str, set[int]] = {}
+    for log in logs:
+        for commit in _commits(log):
+            if commit.takes_out and not skip:
+                raise takes_out_error(log.after.database, commit)
+            if commit.takes_out:
+                out.setdefault(log.writer, set()).add(commit.position.revision)
+    return found._replace(steps=_kept(found.steps, out))
+
+
+def _kept(steps: Iterable[RowStep], out: Mapping[str, set[int]]) -> Iterator[RowStep]:
+    for step in steps:
+        if step.sign == INSERT and step.stamp.revision not in out.get(step.writer, ()):
+            yield step
+
+
+def takes_out_error(database: str, commit: Commit) -> NotAppended:
+    """That a commit takes rows out."""
+    where = f"{commit.writer}/{database}"
+    return NotAppended(
+        f"Revision {commit.position.revision} of {where} deletes or replaces rows of the table, "
+        "and this stream gives appended rows alone",
+        key=where,
+        hint="Read the changes (readChangeFeed=true, with a new checkpointLocation), or go on "
+        "with skipChangeCommits=true, which leaves out all that such commits do",
+    )
+
+
+def key_error(table: str) -> NotAppended:
+    """That newer rows of a table take the place of older ones."""
+    return NotAppended(
+        f"Table {table!r} has a key: its newer rows take the place of older ones, and this "
+        "stream gives appended rows alone",
+        key=table,
+        hint="Read the changes: readChangeFeed=true, with a new checkpointLocation",
+    )
+
+
+def refuse_deletes_elsewhere(since: Sequence[State], until: Sequence[State], table: str) -> None:
+    """Refuse commits between two cuts that delete rows of other logs' files; and a first cut that
+    says such a delete of commits which it doesn't have.
+
+    Raises:
+        NotAppended: Names whose they are.
+    """
+    known = named_in(since, table)
+    heads = {state.log.log_id: state.revision for state in since if state.log is not None}
+    for writer, item in named_in(until, table):
+        is_old = (writer, item) in known
+        if is_old and all(at.revision <= heads.get(at.log_id, -1) for at in item.logs):
+            continue
+        where = f"{writer}/{until[0].database}"
+        raise NotAppended(
+            f"{where} has deleted rows of other writers' files of table {table!r}, which this "
+            "stream gives, or has given, as appended",
+            key=where,
+            hint="Begin anew, with a new checkpointLocation and without since: the rows that are "
+            "there come first, without those that were deleted",
+        )

@@ -1,0 +1,261 @@
+"""`spark.readStream.format("lakelog")`: a table as a stream of the rows that are appended to it, or
+of its changes.
+
+Spark asks in one long-lived Python process how far the next batch goes and which tasks read it, and
+keeps what it is told in its checkpoint. So a batch is planned from that alone, and again after a
+restart as it was before; the tasks read files in Spark's Python workers.
+
+Source: docs/spark.md, "Streams".
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from ..catalog.format.columns import numbers
+from ..catalog.format.cut import Cut
+from ..catalog.read.appended import Commit, takes_out_error
+from ..catalog.read.step_rows import ABOUT
+from ..errors import MissingDependency, SnapshotPruned
+from .followed import COMMITS_AT_ONCE, FollowedTable
+from .step_tasks import read_task
+from .stream_offset import Place, StreamOffset, read_offset
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError as error:
+    raise MissingDependency(
+        "Streams from a table need Spark 4.2 or later", hint="Install it: pip install -U pyspark"
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from .stream_options import Followed
+
+
+class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a table.
+
+    Args:
+        asked: What of which table.
+        schema: What Spark asks for.
+        is_told: Whether the user gave that, instead of taking the table's.
+    """
+
+    def __init__(self, asked: Followed, schema: StructType, *, is_told: bool) -> None:
+        self._asked = asked
+        self._schema = schema
+        self._is_told = is_told
+        self._table: FollowedTable | None = None
+        self._newest: Cut | None = None
+        self._target: Cut | None = None
+        self._idle: tuple[Cut, Cut] | None = None  # between which nothing was done to the table
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what was read: Spark sends the reader to every task."""
+        read = ("_table", "_newest", "_target", "_idle")
+        return self.__dict__ | dict.fromkeys(read)
+
+    # --- How far a batch goes ---------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new stream begins: as the option says it, for a time is looked up only once."""
+        asked = self._asked
+        return StreamOffset(asked.table, asked.feed, since=asked.since).json
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit that the options give; that of bytes holds beside it."""
+        return ReadMaxFiles(self._asked.max_files)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is where the stream ends.
+
+        Requests: those of `FollowedTable.look`.
+        """
+        self._target = self._look()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends: before the commit that would make it too
+        large, but not before its first one.
+
+        Raises:
+            StreamLost, NotAppended, ColumnsChanged: The stream can't go on; nothing is skipped.
+            SnapshotPruned: The history that it needs was pruned.
+            MissingTransaction, CorruptError: It can't be read.
+        Requests: those of `FollowedTable.look`; if there is news, the LISTs and GETs of two states
+            of each log that has some, and 1 GET for each commit, of 256 at most.
+        """
+        here = self._read(start)
+        until = self._target or self._look()
+        try:
+            return self._latest(here, until, limit).json
+        except SnapshotPruned as error:
+            raise _pruned(error) from error
+
+    def _latest(self, here: StreamOffset, until: Cut, limit: ReadLimit) -> StreamOffset:
+        begun: Cut | None = None
+        at = here.at
+        if at is None and not here.since:
+            at, begun = Place(until, 0), Cut(until.database, {})
+        elif at is None:
+            begun = self._followed.point(here.since)
+            at = Place(begun)
+        everything = isinstance(limit, ReadAllAvailable)
+        self._followed.refuse_lost(at.cut)
+        if at.files is not None:
+            found = self._among_existing(at.cut, at.files, limit=not everything)
+            return here.moved(found, begun)
+        end = self._admitted(at.cut, until, all_of_them=everything)
+        if end == at.cut and begun is None:
+            return here
+        return here.moved(Place(end), begun)
+
+    def _among_existing(self, cut: Cut, start: int, *, limit: bool) -> Place:
+        files = self._followed.existing(cut).files
+        if not limit:
+            return Place(cut)
+        sizes = numbers(files.column("size_bytes").slice(start, self._asked.max_files))
+        end = start + len(sizes)
+        if self._asked.max_bytes is not None:
+            fitting = int((sizes.cumsum() <= self._asked.max_bytes).sum())
+            end = start + min(len(sizes), max(1, fitting))
+        return Place(cut, end) if end < files.num_rows else Place(cut)
+
+    def _admitted(self, since: Cut, until: Cut, *, all_of_them: bool) -> Cut:
+        start = self._idle[1] if self._idle is not None and self._idle[0] == since else since
+        until = _joined(start, until)
+        if until == start:
+            return since
+        end, commits = self._followed.commits(start, until, all_of_them=all_of_them)
+        chosen = self._chosen(commits, all_of_them=all_of_them)
+        if len(chosen) < len(commits):
+            found = dict(start.writers)
+            found |= {each.writer: each.position for each in chosen}  # the last of each counts
+            end = Cut(until.database, dict(sorted(found.items())))
+        few = end == until and _commits_between(since, end) < COMMITS_AT_ONCE
+        if few and all(each.is_idle for each in chosen):
+            self._idle = (since, end)  # other tables' commits make no batches
+            return since
+        return end
+
+    def _chosen(self, commits: Sequence[Commit], *, all_of_them: bool) -> list[Commit]:
+        """Those of the next batch, in order.
+
+        Raises:
+            NotAppended: The first of them takes rows out.
+        """
+        asked, found = self._asked, list[Commit]()
+        if not asked.feed and not asked.skip:
+            sound = list(takewhile(lambda each: not each.takes_out, commits))
+            if not sound and commits:
+                raise takes_out_error(asked.database, commits[0])
+            commits = sound
+        if all_of_them:
+            return list(commits)
+        files = size_bytes = 0
+        for commit in commits:
+            more = files + commit.files
+            size_bytes += commit.size_bytes
+            over = asked.max_bytes is not None and size_bytes > asked.max_bytes
+            if files and commit.files and (over or more > asked.max_files):
+                break
+            files = more
+            found.append(commit)
+        return found
+
+    # --- Reading it -------------------------------------------------------------------------------
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch: of one that was planned before a restart the same rows.
+
+        Raises, Requests: As for `latestOffset`; those of `Catalog.changes` without reading rows.
+        """
+        first, last = self._read(start), self._read(end)
+        if first == last or last.at is None:
+            return []
+        if self._newest is None:
+            self._look()
+        try:
+            return self._planned(first, last.at, last.begun)
+        except SnapshotPruned as error:
+            raise _pruned(error) from error
+
+    def _planned(self, first: StreamOffset, end: Place, begun: Cut | None) -> list[InputPartition]:
+        at = first.at
+        if at is None:
+            # Of the first batch its end says where it began.
+            at = Place(end.cut, 0) if not first.since or begun is None else Place(begun)
+        self._followed.refuse_lost(end.cut)
+        columns = [name for name in self._schema.names if not self._is_about(name)]
+        if at.files is not None:
+            return self._followed.there(at.cut, at.files, end.files, columns)
+        if at.cut == end.cut:
+            return []
+        return self._followed.changed(at.cut, end.cut, columns)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task, in a Python worker.
+
+        Requests: 1 or more GET a file.
+        """
+        feed = self._asked.feed
+        return read_task(self._asked.access, partition, self._schema, about=feed)
+
+    def _is_about(self, name: str) -> bool:
+        return self._asked.feed and name in ABOUT.names
+
+    def _read(self, found: Mapping[str, Any]) -> StreamOffset:
+        asked = self._asked
+        return read_offset(found, asked.database, asked.table, feed=asked.feed)
+
+    @property
+    def _followed(self) -> FollowedTable:
+        if self._table is None:
+            self._table = FollowedTable(self._asked)
+        return self._table
+
+    def _look(self) -> Cut:
+        newest = self._followed.look()
+        if newest != self._newest and not self._is_told:
+            self._followed.check_columns(self._schema)
+        self._newest = newest
+        return newest
+
+
+def _joined(since: Cut, until: Cut) -> Cut:
+    """The later of two cuts in each log."""
+    later = {
+        writer: at
+        for writer, at in until.writers.items()
+        if writer not in since.writers or at.revision > since.writers[writer].revision
+    }
+    return Cut(until.database, dict(sorted((dict(since.writers) | later).items())))
+
+
+def _commits_between(since: Cut, until: Cut) -> int:
+    """How many commits of the log that has most of them."""
+    first = since.revisions
+    return max((at - first.get(writer, -1) for writer, at in until.revisions.items()), default=0)
+
+
+def _pruned(error: SnapshotPruned) -> SnapshotPruned:
+    return SnapshotPruned(
+        f"The stream needs commits that were pruned: {error.message}",
+        key=error.key,
+        hint="Rows of them would be lost. Give the query a new checkpointLocation: without "
+        "`since` it begins with the rows that are there. `lakelog prune --keep-days` keeps what "
+        "a stream may need that stands still for so long",
+    )
