@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
 from processes import Processes
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(
     ".*", "__pycache__", "build", "dist", "*.egg-info", "demo-lake", "node_modules"
 )
-=======
-sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
->>>>>>> stream
 
 
 @pytest.fixture(scope="session")
