@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import lakelog.spark
+from pyspark.sql import functions
 
 COLUMNS = "origin string, month int, time_hour timestamp, celsius double"
 SETTINGS = {
@@ -64,8 +65,9 @@ def stream(spark, url, folder):
 def aggregate(spark, url):
     """Hours and mean temperature of each month; whether that was done before."""
     hours = lakelog.spark.read(spark, url, "weather", "metric")
-    monthly = hours.groupBy("origin", "month").agg({"*": "count", "celsius": "avg"})
-    monthly = monthly.toDF("origin", "month", "hours", "celsius")
+    monthly = hours.groupBy("origin", "month").agg(
+        functions.count("*").alias("hours"), functions.avg("celsius").alias("celsius")
+    )
     return lakelog.spark.write(
         monthly, url, "climate", "monthly", writer="spark-batch", app_id="monthly", app_version=1
     ).skipped
