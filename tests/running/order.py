@@ -16,7 +16,8 @@ from xdist.scheduler import LoadScopeScheduling
 # By the beginning of a test's name, the longest group first. The controller of xdist knows of a
 # test only this name, no marks.
 GROUPS = {
-    # One session, and so one JVM, for all of them.
+    # One session, and so one JVM, for all of them; others start a Spark of their own.
+    "tests/docs/test_notebook.py": "spark processes",
     "tests/docs/": "spark session",
     "tests/spark/test_spark_connect.py": "spark processes",
     "tests/spark/test_spark_pipeline.py": "spark processes",
