@@ -82,8 +82,10 @@ def read_task(
         raise UsageError(f"{type(task).__name__} is no partition of format('lakelog')")
     wanted = to_arrow_schema(schema, timezone="UTC")
     steps = [
-        RowStep(writer, file, part, *rest)
-        for (writer, file, *rest), part in zip(task.steps, task.share.parts(), strict=True)
+        RowStep(writer, file, part, sign, before, after, stamp, place)
+        for (writer, file, sign, before, after, stamp, place), part in zip(
+            task.steps, task.share.parts(), strict=True
+        )
     ]
     projection = Projection(unpack_schema(task.read))
     store = access.open().wide

@@ -71,8 +71,11 @@ def _commits(log: Between) -> Iterator[Commit]:
         digest = log.steps.digests[number][:TOKEN_DIGEST_BYTES]
         position = Position(number, digest, log.after.log)
         at_us = log.steps.times[number]
-        size = known.get(number, (0, 0))
-        yield Commit(at_us, log.writer, position, *size, number in out, number not in busy)
+        count, size_bytes = known.get(number, (0, 0))
+        is_idle = number not in busy
+        yield Commit(
+            at_us, log.writer, position, count, size_bytes, takes_out=number in out, is_idle=is_idle
+        )
 
 
 def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:

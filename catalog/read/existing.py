@@ -82,8 +82,8 @@ class Existing:
         for state in self._states:
             own = chosen.filter(pc.equal(chosen.column("writer"), text_scalar(state.writer)))
             paths = own.column("path").to_pylist()
-            parts = parts_by_path(self._tables, state, self._table, set(paths))
-            asked.append((state, [parts[path] for path in paths]))
+            there = parts_by_path(self._tables, state, self._table, set(paths))
+            asked.append((state, [there[path] for path in paths]))
         resolved = iter(self._tables.resolved(self._store, self._table, asked))
         steps: list[RowStep] = []
         schemas: list[FileSchema] = []

@@ -249,3 +249,18 @@ def test_options_that_can_not_be(catalog, options, words):
     put(catalog, 1)
     with pytest.raises(UsageError, match=words):
         stream(catalog, **options)
+
+
+@pytest.mark.s3
+def test_a_stream_of_a_bucket(moto):
+    options = json.dumps(moto.storage_options)
+    bucket = moto.make_bucket()
+    catalog = lakelog.open_catalog(f"s3://{bucket}/lake", moto.storage_options)
+    put(catalog, 1, 2)
+    query = stream(catalog, storageOptions=options, maxFilesPerTrigger=1)
+    put(catalog, 3)
+    assert [ns(rows) for rows in query.batches()] == [[1, 2], [3]]
+    put(catalog, 4, writer="v")
+    query.restart()
+    assert ns(query.rows()) == [4]
+    assert str(moto.storage_options["secret"]) not in repr(query.reader._asked)
