@@ -5,7 +5,7 @@ beside plain Parquet, Delta and Iceberg, in one session and over the same data f
         [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ... | --jars delta-spark.jar ...]
 
 Each time is that of the four queries together, each from a newly opened table to its rows; the
-median of the rounds, after one that loads the classes. Delta and Iceberg take over copies of the
+median of the rounds, after one that loads the classes. Delta and Iceberg take over links to the
 files (CONVERT TO DELTA, add_files) where they are named for the Spark that runs: as packages, which
 Spark fetches from Maven Central, or as jars, which `mvn dependency:get` fetched.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
-import shutil
 import statistics
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import lakelog
 import lakelog.spark
 import numpy as np
 import pyarrow as pa
+import spark_peers as peers
 from lakelog.spark.session import session
 
 FIRST = dt.date(1992, 1, 1)
@@ -95,31 +95,23 @@ def make_lake(url: str, args: argparse.Namespace) -> None:
                     tx.write("lineitem", rows)
 
 
-def copies(url: str, folder: Path) -> str:
-    folder.mkdir()
-    snapshot = lakelog.open_catalog(url).snapshot("tpch")
-    for at, part in enumerate(snapshot.file_parts("lineitem")):
-        shutil.copy(Path(url, part.key), folder / f"{at:06}.parquet")
-    return str(folder)
-
-
 def roads(spark: Any, url: str, root: Path, args: argparse.Namespace) -> dict[str, Any]:
     """How each opens the table."""
-    plain = copies(url, root / "plain")
+
+    def linked(name: str) -> str:
+        return peers.links(url, "tpch", "lineitem", root / name)
+
+    plain = linked("plain")
     found = {
         "lakelog": lambda: lakelog.spark.read(spark, url, "tpch", "lineitem"),
         "spark.read.parquet": lambda: spark.read.parquet(plain),
     }
-    if has("delta", args):
-        delta = copies(url, root / "delta")
-        spark.sql(f"CONVERT TO DELTA parquet.`{delta}`")
+    if peers.has("delta", args):
+        delta = peers.to_delta(spark, linked("delta"))
         found["Delta"] = lambda: spark.read.format("delta").load(delta)
-    if has("iceberg", args):
-        columns = ", ".join(" ".join(each) for each in spark.read.parquet(plain).dtypes)
-        spark.sql(f"CREATE TABLE ice.tpch.lineitem ({columns}) USING iceberg")
-        ours = copies(url, root / "files")
-        spark.sql(f"CALL ice.system.add_files('tpch.lineitem', '`parquet`.`{ours}`')")
-        found["Iceberg"] = lambda: spark.table("ice.tpch.lineitem")
+    if peers.has("iceberg", args):
+        iceberg = peers.to_iceberg(spark, linked("files"), "tpch.lineitem")
+        found["Iceberg"] = lambda: spark.table(iceberg)
     return found
 
 
@@ -143,45 +135,20 @@ def measure(spark: Any, found: dict[str, Any], args: argparse.Namespace) -> dict
     return times
 
 
-def has(peer: str, args: argparse.Namespace) -> bool:
-    return any(f"{peer}-spark" in name for name in (*args.packages, *args.jars))
-
-
-def settings(root: Path, args: argparse.Namespace) -> dict[str, object]:
-    found: dict[str, object] = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": 4}
-    if args.packages:
-        found["spark.jars.packages"] = ",".join(args.packages)
-    if args.jars:
-        found["spark.jars"] = ",".join(args.jars)
-    extensions = []
-    if has("delta", args):
-        extensions.append("io.delta.sql.DeltaSparkSessionExtension")
-        catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-        found["spark.sql.catalog.spark_catalog"] = catalog
-    if has("iceberg", args):
-        extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
-        found["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
-        found["spark.sql.catalog.ice.type"] = "hadoop"
-        found["spark.sql.catalog.ice.warehouse"] = str(root / "warehouse")
-    if extensions:
-        found["spark.sql.extensions"] = ",".join(extensions)
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--months", type=int, default=84)
     parser.add_argument("--files-a-month", type=int, default=4)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--packages", nargs="*", default=[])
-    parser.add_argument("--jars", nargs="*", default=[])
+    peers.add_arguments(parser)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         url = str(root / "lake")
         make_lake(url, args)
-        spark = session("selective", **settings(root, args))
+        given = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": 4}
+        spark = session("selective", **given, **peers.settings(root / "warehouse", args))
         print(f"Spark {spark.version}, {os.cpu_count()} cores, local files", file=sys.stderr)
         found = roads(spark, url, root, args)
         frame = found["lakelog"]()

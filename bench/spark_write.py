@@ -1,19 +1,22 @@
-"""How long Spark takes to write lineitem of TPC-H: as plain Parquet, and into a table.
+"""How long Spark takes to write lineitem of TPC-H: as plain Parquet, and into a table of lakelog,
+Delta and Iceberg.
 
     python bench/spark_write.py [--scale 1] [--files 8] [--times 5] [--driver-memory 4g]
+        [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ... | --jars delta-spark.jar ...]
 
 Local disk, two threads. The frame is read from files of tpchgen, so that each time includes that
 reading (`read only` is that alone: all rows to Spark's `noop`). The ways take turns after a round
 that doesn't count. In brackets the processor time of Spark's JVM and its Python workers together,
 which other work on the machine disturbs less than it does the clock; stderr tells of each run as it
-ends. The ratios are those of the medians to `df.write.parquet`. That compresses by snappy, lakelog
-by zstd: sizes are told too, and so is Spark's own zstd.
+ends. The ratios are those of the medians to `df.write.parquet`. That and Delta compress by snappy,
+lakelog and Iceberg by zstd: sizes are told too, and so is Spark's own zstd. Each write makes a new
+table, whose schema and statistics are part of it; Delta and Iceberg take part where they are named
+for the Spark that runs (see `spark_selective.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import statistics
 import subprocess
@@ -24,31 +27,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lakelog.spark
+import spark_peers as peers
 import tables
 from lakelog.spark.row_batches import BYTES_SETTING
 from lakelog.spark.session import session
 
-TICK = os.sysconf("SC_CLK_TCK")
 
-
-def busy_s() -> float:
-    """Processor time of all processes below this one, those that ended included."""
-    parents, spent = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(words[1])
-        spent[int(stat.parent.name)] = sum(map(int, words[11:15])) / TICK
-    found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sum(spent.get(pid, 0.0) for pid in found)
-
-
-def ways(spark, frame, folder: Path) -> dict[str, Callable[[str], object]]:
-    """Each writes the frame into a place of its own."""
+def ways(spark, frame, args: argparse.Namespace) -> dict[str, Callable[[str], object]]:
+    """Each writes the frame into a place of its own; Iceberg into its warehouse."""
 
     def source(place: str) -> None:
         writer = frame.write.format("lakelog").option("database", "db").option("table", "lineitem")
@@ -62,7 +48,7 @@ def ways(spark, frame, folder: Path) -> dict[str, Callable[[str], object]]:
         finally:
             spark.conf.unset(BYTES_SETTING)
 
-    return {
+    found = {
         "read only": lambda _: frame.write.format("noop").mode("overwrite").save(),
         "df.write.parquet": frame.write.parquet,
         "df.write.parquet, zstd": frame.write.option("compression", "zstd").parquet,
@@ -72,15 +58,25 @@ def ways(spark, frame, folder: Path) -> dict[str, Callable[[str], object]]:
         "the same, batches weighed": weighed,
         'df.write.format("lakelog")': source,
     }
+    if peers.has("delta", args):
+        found["Delta"] = frame.write.format("delta").save
+    if peers.has("iceberg", args):
+        found["Iceberg"] = lambda _: frame.writeTo("ice.db.lineitem").create()
+    return found
 
 
-def run(way: Callable[[str], object], place: Path) -> tuple[float, float, int]:
-    """Seconds, processor time and bytes of Parquet of one write."""
-    busy, start = busy_s(), time.perf_counter()
-    way(str(place))
-    taken, used = time.perf_counter() - start, busy_s() - busy
-    size = sum(path.stat().st_size for path in place.rglob("*.parquet"))
-    shutil.rmtree(place, ignore_errors=True)
+def run(way: Callable[[str], object], out: Path, turn: str) -> tuple[float, float, int]:
+    """Seconds, processor time and bytes of Parquet of one write.
+
+    Args:
+        out: Where all are written; it is emptied.
+        turn: Not twice the same: Delta remembers where it has written.
+    """
+    busy, start = peers.busy_s(), time.perf_counter()
+    way(str(out / turn))
+    taken, used = time.perf_counter() - start, peers.busy_s() - busy
+    size = sum(path.stat().st_size for path in out.rglob("*.parquet"))
+    shutil.rmtree(out, ignore_errors=True)
     return taken, used, size
 
 
@@ -90,6 +86,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8, help="that are read")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--driver-memory", default="4g")
+    peers.add_arguments(parser)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -97,13 +94,16 @@ def main() -> None:
         argv = [program, "parquet", "-s", args.scale, f"--parts={args.files}"]
         argv += ["--tables=lineitem", f"--output-dir={folder / 'raw'}"]
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-        spark = session("write", **{"spark.driver.memory": args.driver_memory})
+        given = {"spark.driver.memory": args.driver_memory}
+        if peers.has("iceberg", args):  # or it remembers tables whose files were deleted
+            given["spark.sql.catalog.ice.cache-enabled"] = "false"
+        spark = session("write", **given, **peers.settings(folder / "out", args))
         frame = spark.read.parquet(str(folder / "raw" / "lineitem"))
-        todo = ways(spark, frame, folder)
+        todo = ways(spark, frame, args)
         found: dict[str, list[tuple[float, float, int]]] = {each: [] for each in todo}
         for turn in range(args.times + 1):
-            for each, way in todo.items():
-                result = run(way, folder / "out")
+            for at, (each, way) in enumerate(todo.items()):
+                result = run(way, folder / "out", f"{turn}-{at}")
                 print(f"{turn} {each}: {result[0]:.1f} s ({result[1]:.1f})", file=sys.stderr)
                 if turn:
                     found[each].append(result)

@@ -53,8 +53,8 @@ def changes(  # noqa: PLR0917 - as `Catalog.changes` is called
     import pyarrow as pa
 
     from ..catalog.read.step_rows import ABOUT
-    from .arrow_types import spark_schema
     from .access import Access
+    from .arrow_types import spark_schema
     from .read import json_text
     from .session import register
 

@@ -56,7 +56,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 def session(
     app_name: str = "lakelog",
-    master: str | None = "local[2]",
+    master: str | None = None,
     *,
     packages: Sequence[str] = (),
     **conf: object,
@@ -65,7 +65,10 @@ def session(
 
     Args:
         app_name: The name Spark shows for it.
-        master: Where it runs; None: as Spark is set up to, by spark-submit for one.
+        master: Where it runs; None: where `spark.master` or `spark-submit` says, else in two
+            threads (`local[2]`). On a cluster the Python of its tasks is that of
+            `spark.pyspark.python`, that of PYSPARK_PYTHON, or under the path of this one, whichever
+            is given first.
         packages: What it needs of Maven Central, as `group:name:version`; `s3a` is Hadoop's
             connector to S3 in the version that fits this Spark. They are fetched once and kept in
             `~/.ivy2.5.2`, or where `spark.jars.ivy` says.
@@ -91,11 +94,14 @@ def session(
         ) from error
     check_spark()
     _need_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must have lakelog and pyarrow
-    settings = _DEFAULTS | (_LOCAL_DEFAULTS if (master or "").startswith("local") else {})
+    if master is None and "spark.master" not in conf and not _is_submitted():
+        master = "local[2]"
+    is_local = (master or str(conf.get("spark.master", ""))).startswith("local")
+    settings = _DEFAULTS | (_LOCAL_DEFAULTS if is_local else {})
     settings |= {name: _text(value) for name, value in conf.items()}
     fetched = package_settings(packages, settings) if packages else {}
     settings |= fetched
+    os.environ["PYSPARK_PYTHON"] = _python_of_tasks(settings, is_local=is_local)
     with _quiet_start(settings) as quiet:
         builder = SparkSession.builder.appName(app_name)
         if master is not None:
@@ -121,9 +127,21 @@ _JAVA_HINT = (
 )
 
 
+def _is_submitted() -> bool:
+    """Whether `spark-submit` has started this process: the JVM is there, and knows its master."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _python_of_tasks(settings: dict[str, str], *, is_local: bool) -> str:
+    """The Python of Spark's tasks, which must have lakelog and pyarrow: here this very one has
+    them, and on a cluster the one that was chosen for it."""
+    chosen = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    return sys.executable if is_local else chosen or sys.executable
+
+
 def _need_java() -> None:
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return  # started by spark-submit: the JVM is there already
+    if _is_submitted():
+        return
     if _java() is None:
         raise MissingDependency(
             "Spark needs Java, and there is none", key=os.environ.get("JAVA_HOME"), hint=_JAVA_HINT
@@ -158,7 +176,8 @@ def _quiet_start(settings: dict[str, str]) -> Iterator[dict[str, str]]:
     """Add log settings for the JVM's first seconds, before `spark.log.level` is heard."""
     from pyspark import SparkContext
 
-    if SparkContext._gateway is not None or "log4j" in settings.get(_JAVA_OPTIONS, ""):
+    is_running = SparkContext._gateway is not None or _is_submitted()
+    if is_running or "log4j" in settings.get(_JAVA_OPTIONS, ""):
         yield settings
         return
     handle, name = tempfile.mkstemp(prefix="lakelog-", suffix="-log4j2.properties")

@@ -218,3 +218,17 @@ def updated_rows_have_the_time_of_this_machine() -> Any:
     from lakelog.spark import sql_changes
 
     return mock.patch.object(sql_changes._Change, "_newer", return_value=None)
+
+
+@plant("tests/spark/test_spark_pipeline.py", in_children=True)
+def a_batch_comes_again_after_its_commit() -> Any:
+    """A stream's batches are committed without their numbers: one of which Spark has no note, since
+    its driver died, is committed twice."""
+    from lakelog.spark import stream_sink
+
+    real = stream_sink.go_on
+
+    def go_on(writer: Any, told: Any, *_: Any) -> Any:
+        return real(writer, told, None, None)
+
+    return mock.patch.object(stream_sink, "go_on", go_on)

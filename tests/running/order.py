@@ -16,9 +16,13 @@ from xdist.scheduler import LoadScopeScheduling
 # By the beginning of a test's name, the longest group first. The controller of xdist knows of a
 # test only this name, no marks.
 GROUPS = {
-    # One session, and so one JVM, for all of them.
+    # One session, and so one JVM, for all of them; others start a Spark of their own.
+    "tests/docs/test_notebook.py": "spark processes",
     "tests/docs/": "spark session",
     "tests/spark/test_spark_connect.py": "spark processes",
+    "tests/spark/test_spark_pipeline.py": "spark processes",
+    "tests/spark/test_spark_cluster.py": "spark processes",
+    "tests/spark/test_spark_executors.py": "spark processes",
     "tests/spark/test_spark_wheel.py": "spark processes",
     "tests/spark/": "spark session",
     # Two tests ask for what is explored once.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+
+sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
+from processes import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,7 +21,10 @@ if TYPE_CHECKING:
     from lakelog.spark.known_files import KnownFile
     from pyspark.sql import SparkSession
 
-sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
+ROOT = Path(__file__).resolve().parents[2]
+LEFT_OUT = shutil.ignore_patterns(
+    ".*", "__pycache__", "build", "dist", "*.egg-info", "demo-lake", "node_modules"
+)
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +73,23 @@ def write(tmp_path: Path) -> Callable[..., KnownFile]:
 def no_file_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make all reads go by the second-best way."""
     monkeypatch.setenv("LAKELOG_SPARK_FILE_INDEX", "off")
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """What a test starts; nothing of it outlives the test."""
+    started = Processes(tmp_path)
+    yield started
+    started.kill_all()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory) -> Path:
+    """Built from a copy, so that nothing is left in the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT, folder / "source", ignore=LEFT_OUT)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    argv = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder]
+    subprocess.run([*argv, folder / "source"], check=True, capture_output=True)
+    [built] = folder.glob("*.whl")
+    return built

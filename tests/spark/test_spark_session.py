@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from lakelog.spark.known_files import KnownFile, hadoop_files, known_files, paths_of
-from lakelog.spark.session import session
+from lakelog.spark.session import _python_of_tasks, session
 from lakelog.spark.urls import hadoop_scheme, supports_url
 
 if TYPE_CHECKING:
@@ -42,6 +42,24 @@ def test_a_running_session_is_taken_and_settings_are_changed(spark, settings):
     again = session(**{"spark.sql.ansi.enabled": False})
     assert again.sparkContext is spark.sparkContext
     assert spark.conf.get("spark.sql.ansi.enabled") == "false"
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "is_local", "expected"),
+    [
+        ({}, None, False, sys.executable),
+        ({}, "./env/bin/python", False, "./env/bin/python"),
+        ({"spark.pyspark.python": "py"}, "./env/bin/python", False, "py"),
+        ({"spark.pyspark.python": "py"}, "./env/bin/python", True, sys.executable),
+    ],
+)
+def test_tasks_have_the_python_that_was_chosen_for_a_cluster(
+    monkeypatch, given, environment, is_local, expected
+):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", environment)
+    assert _python_of_tasks(given, is_local=is_local) == expected
 
 
 MISSING = """

@@ -5,7 +5,6 @@ Spark finds `format("lakelog")` without registration.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,9 +16,6 @@ import pytest
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
-LEFT_OUT = shutil.ignore_patterns(
-    ".*", "__pycache__", "build", "dist", "*.egg-info", "demo-lake", "node_modules"
-)
 
 # Sessions of lakelog's one after the other, and then one of Spark's own, all in one JVM.
 SESSIONS = """
@@ -68,20 +64,6 @@ def run(
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Built from a copy, so that nothing is left in the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT, folder / "source", ignore=LEFT_OUT)
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
-    run(
-        *(sys.executable, "-m", "pip", "wheel", *options),
-        *("--wheel-dir", str(folder), str(folder / "source")),
-    )
-    [built] = folder.glob("*.whl")
-    return built
 
 
 def test_contents(wheel):

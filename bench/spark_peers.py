@@ -1,0 +1,97 @@
+"""What benchmarks of Spark share: Delta and Iceberg in the session, where they are named, and the
+processor time of all that runs below this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options by which peers are named."""
+    parser.add_argument(
+        "--packages", nargs="*", default=[], help="of peers, which Spark fetches from Maven Central"
+    )
+    parser.add_argument(
+        "--jars", nargs="*", default=[], help="the same as jars, which `mvn dependency:get` fetched"
+    )
+
+
+def has(peer: str, args: argparse.Namespace) -> bool:
+    """Whether `delta` or `iceberg` is named."""
+    return any(f"{peer}-spark" in name for name in (*args.packages, *args.jars))
+
+
+def settings(warehouse: Path, args: argparse.Namespace) -> dict[str, object]:
+    """What the session needs for the peers that are named.
+
+    Args:
+        warehouse: Where tables of Iceberg's catalog `ice` lie: `<warehouse>/<database>/<table>`.
+    """
+    found: dict[str, object] = {}
+    if args.packages:
+        found["spark.jars.packages"] = ",".join(args.packages)
+    if args.jars:
+        found["spark.jars"] = ",".join(args.jars)
+    extensions = []
+    if has("delta", args):
+        extensions.append("io.delta.sql.DeltaSparkSessionExtension")
+        catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        found["spark.sql.catalog.spark_catalog"] = catalog
+    if has("iceberg", args):
+        extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+        found["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
+        found["spark.sql.catalog.ice.type"] = "hadoop"
+        found["spark.sql.catalog.ice.warehouse"] = str(warehouse)
+    if extensions:
+        found["spark.sql.extensions"] = ",".join(extensions)
+    return found
+
+
+def links(url: str, database: str, table: str, folder: Path) -> str:
+    """The very data files of a table in a folder of their own, without a copy."""
+    import lakelog
+
+    folder.mkdir(parents=True)
+    snapshot = lakelog.open_catalog(url).snapshot(database)
+    for at, part in enumerate(snapshot.file_parts(table)):
+        os.link(Path(url, part.key), folder / f"{at:06}.parquet")
+    return str(folder)
+
+
+def to_delta(spark, folder: str) -> str:
+    """Make a folder of Parquet files a table of Delta."""
+    spark.sql(f"CONVERT TO DELTA parquet.`{folder}`")
+    return folder
+
+
+def to_iceberg(spark, folder: str, name: str) -> str:
+    """Make a table of Iceberg of a folder of Parquet files, which stay where they are.
+
+    Args:
+        name: `database.table`.
+    """
+    columns = ", ".join(" ".join(each) for each in spark.read.parquet(folder).dtypes)
+    spark.sql(f"CREATE TABLE ice.{name} ({columns}) USING iceberg")
+    spark.sql(f"CALL ice.system.add_files('{name}', '`parquet`.`{folder}`')")
+    return f"ice.{name}"
+
+
+def busy_s() -> float:
+    """Processor time of this process and all below it, those that ended included."""
+    parents, spent = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(words[1])
+        spent[int(stat.parent.name)] = sum(map(int, words[11:15])) / TICK
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sum(spent.get(pid, 0.0) for pid in found)
