@@ -1,5 +1,5 @@
-"""UPDATE and MERGE of Spark's SQL on a lake: rows as plain Spark would leave them, in one commit, or
-nothing; and what others commit meanwhile."""
+"""UPDATE and MERGE of Spark's SQL on a lake: rows as plain Spark would leave them, in one commit,
+or nothing; and what others commit meanwhile."""
 
 from __future__ import annotations
 
