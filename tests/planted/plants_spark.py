@@ -159,6 +159,7 @@ def each_opening_makes_a_connector() -> Any:
 
 
 CHANGES = "tests/spark/test_spark_sql_changes.py"
+MERGES = "tests/spark/test_spark_sql_merge.py"
 EXACT = "tests/spark/test_spark_exact_filters.py"
 
 
@@ -196,7 +197,7 @@ def nothing_is_made_of_a_percent_sign() -> Any:
     return mock.patch.object(exact_filters, "_begins", begins)
 
 
-@plant(f"{CHANGES}::test_what_others_change_meanwhile_is_a_conflict")
+@plant(f"{MERGES}::test_what_others_change_meanwhile_is_a_conflict")
 def nobody_looks_again() -> Any:
     """What others commit while a statement runs is not looked at."""
     from lakelog.spark import sql_changes
@@ -204,7 +205,7 @@ def nobody_looks_again() -> Any:
     return mock.patch.object(sql_changes._Change, "_look_again", return_value=None)
 
 
-@plant(f"{CHANGES}::test_a_guest_of_this_log_is_seen_as_well")
+@plant(f"{MERGES}::test_a_guest_of_this_log_is_seen_as_well")
 def any_head_will_do() -> Any:
     """A statement is committed onto whatever a guest has committed after it looked."""
     from lakelog.spark import sql_changes
@@ -212,7 +213,7 @@ def any_head_will_do() -> Any:
     return mock.patch.object(sql_changes._Change, "_follow", return_value=None)
 
 
-@plant(f"{CHANGES}::test_an_update_of_a_key_is_newer_than_every_clock")
+@plant(f"{MERGES}::test_an_update_of_a_key_is_newer_than_every_clock")
 def updated_rows_have_the_time_of_this_machine() -> Any:
     """The clock of an updated row is not held against those of other writers' rows."""
     from lakelog.spark import sql_changes

@@ -1,0 +1,227 @@
+"""UPDATE and MERGE of Spark's SQL on a lake: rows as plain Spark would leave them, in one commit,
+or nothing; and what others commit meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+from changed_lake import (
+    COLUMNS,
+    ZONE,
+    commits,
+    copy_of,
+    operations,
+    read_by_all,
+    rows_from,
+    rows_of,
+    two_writers,
+)
+from lakelog.spark import sql_changes
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(spark, tmp_path, settings):
+    settings("spark.sql.session.timeZone", ZONE)
+    with two_writers(spark, tmp_path) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def keyed(lake):
+    lake.evolve("db", "t", key=["id"])
+    return lake
+
+
+# --- UPDATE ---------------------------------------------------------------------------------------
+
+UPDATES = [
+    ("note = 'seen', temp = temp + 1", "site = 2"),
+    ("site = site + 1", "true"),
+    ("site = NULL", "temp IS NULL OR isnan(temp)"),
+    ("note = concat(place, ': ', note), seen = seen + INTERVAL 1 HOUR", "upper(place) = 'OSLO'"),
+    ("temp = (SELECT max(id) FROM lake.db.t)", "id IN (SELECT max(id) FROM lake.db.t)"),
+    ("note = 'never'", "id < 0"),
+]
+
+
+@pytest.mark.slow("each statement is read again by three engines")
+@pytest.mark.parametrize(("sets", "condition"), UPDATES)
+@pytest.mark.parametrize("has_key", [False, True])
+def test_update_changes_the_rows_that_select_finds(spark, lake, tmp_path, sets, condition, has_key):
+    if has_key:
+        lake.evolve("db", "t", key=["id"])
+    wanted = updated(spark, copy_of(spark, lake, tmp_path), sets, condition)
+    before = commits(lake)
+    spark.sql(f"UPDATE lake.db.t SET {sets} WHERE {condition}")
+    assert read_by_all(spark, lake) == wanted
+    if "never" in sets:
+        assert commits(lake) == before
+    else:
+        assert operations(lake)[-1] in ("row_delta", "append")
+        assert sum(commits(lake).values()) == sum(before.values()) + ("sql" in before)
+
+
+def updated(spark, plain: str, sets: str, condition: str) -> list[str]:
+    """What an UPDATE leaves of a plain view."""
+    asked, given = (text.replace("lake.db.t", plain) for text in (condition, sets))
+    changed = dict(each.split(" = ", 1) for each in _split(given))
+    kinds = dict(spark.table(plain).dtypes)
+    columns = [f"CAST({changed.get(n, n)} AS {kinds[n]}) AS {n}" for n in COLUMNS]
+    matched = spark.sql(f"SELECT id FROM {plain} WHERE {asked}")
+    stay = spark.table(plain).join(matched, "id", "left_anti")
+    new = spark.sql(f"SELECT {', '.join(columns)} FROM {plain} WHERE {asked}")
+    return rows_of(stay.select(*COLUMNS).unionAll(new))
+
+
+def _split(text: str) -> list[str]:
+    """By the commas that stand in no parentheses."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def test_a_key_that_is_updated_leaves_no_old_row(spark, keyed):
+    spark.sql("UPDATE lake.db.t SET id = id + 1000 WHERE site = 2")
+    found = keyed.snapshot("db").to_arrow("t", ["id", "site"])
+    assert found.num_rows == 40
+    assert all((row["id"] >= 1000) == (row["site"] == 2) for row in found.to_pylist())
+
+
+def test_an_update_of_a_key_is_newer_than_every_clock(spark, keyed):
+    """Another machine's clock is far ahead of this one's."""
+    ahead = 10**18
+    with keyed.writer("oslo", "db") as writer, writer.transaction() as tx:
+        tx.write("t", rows_from("ahead", 3, 1), clock=(ahead, ahead))
+    spark.sql("UPDATE lake.db.t SET note = 'mine' WHERE id IN (3, 4)")
+    found = keyed.snapshot("db").to_arrow("t", ["id"], where="note = 'mine'")
+    assert sorted(found["id"].to_pylist()) == [3, 4]
+
+
+# --- MERGE ----------------------------------------------------------------------------------------
+
+SOURCE = """
+    SELECT id, place, 9 AS site, temp, seen, concat('new ', id) AS note
+    FROM lake.db.t WHERE id % 6 = 1
+    UNION ALL SELECT id + 100, 'far', NULL, 0.25D, seen, note FROM lake.db.t WHERE id % 10 = 0
+"""
+MERGES = {
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *": (
+        "SELECT t.* FROM {t} t LEFT ANTI JOIN s USING (id) UNION ALL SELECT * FROM s"
+    ),
+    "WHEN MATCHED AND t.place = 'oslo' THEN DELETE WHEN MATCHED THEN UPDATE SET site = s.site": (
+        "SELECT t.* FROM {t} t LEFT ANTI JOIN s USING (id) UNION ALL "
+        "SELECT t.id, t.place, s.site, t.temp, t.seen, t.note FROM {t} t JOIN s USING (id) "
+        "WHERE t.place <> 'oslo'"
+    ),
+    "WHEN MATCHED THEN DELETE": "SELECT t.* FROM {t} t LEFT ANTI JOIN s USING (id)",
+    "WHEN NOT MATCHED THEN INSERT (id, note) VALUES (s.id, 'short')": (
+        "SELECT * FROM {t} UNION ALL SELECT s.id, NULL, NULL, NULL, NULL, 'short' FROM s "
+        "LEFT ANTI JOIN {t} USING (id)"
+    ),
+    "WHEN NOT MATCHED BY SOURCE AND t.site = 1 THEN DELETE "
+    "WHEN NOT MATCHED BY SOURCE AND t.site IS NULL THEN UPDATE SET note = 'alone'": (
+        "SELECT t.* FROM {t} t LEFT SEMI JOIN s USING (id) UNION ALL "
+        "SELECT id, place, site, temp, seen, CASE WHEN site IS NULL THEN 'alone' ELSE note END "
+        "FROM (SELECT t.* FROM {t} t LEFT ANTI JOIN s USING (id)) WHERE site IS NULL OR site <> 1"
+    ),
+}
+
+
+@pytest.mark.slow("each statement is read again by three engines")
+@pytest.mark.parametrize("clauses", list(MERGES))
+@pytest.mark.parametrize("has_key", [False, True])
+def test_merge_leaves_the_rows_that_its_clauses_say(spark, lake, tmp_path, clauses, has_key):
+    if has_key:
+        lake.evolve("db", "t", key=["id"])
+    plain = copy_of(spark, lake, tmp_path)
+    text = SOURCE.replace("lake.db.t", plain)
+    path = str(tmp_path / "s")
+    spark.sql(text).write.parquet(path)
+    spark.read.parquet(path).createOrReplaceTempView("s")
+    wanted = rows_of(spark.sql(MERGES[clauses].format(t=plain)))
+    before = sum(commits(lake).values()) + len(commits(lake))
+    spark.sql(f"MERGE INTO lake.db.t AS t USING s ON t.id = s.id {clauses}")
+    assert read_by_all(spark, lake) == wanted
+    assert sum(commits(lake).values()) + len(commits(lake)) == before + 1
+
+
+def test_merge_from_the_same_table_at_one_cut(spark, lake):
+    spark.sql(f"""MERGE INTO lake.db.t AS t USING ({SOURCE}) AS s ON t.id = s.id
+                  WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""")
+    assert lake.snapshot("db").dataset("t").count_rows() == 44
+
+
+def test_a_row_that_is_matched_twice_is_an_error(spark, lake):
+    before = commits(lake)
+    with pytest.raises(Exception, match="MERGE_CARDINALITY_VIOLATION"):
+        spark.sql("""MERGE INTO lake.db.t AS t USING (SELECT 1 AS id UNION ALL SELECT 1) AS s
+                     ON t.id = s.id WHEN MATCHED THEN UPDATE SET note = 'twice'""")
+    assert commits(lake) == before
+
+
+# --- Others ---------------------------------------------------------------------------------------
+
+STATEMENTS = {
+    "DELETE FROM lake.db.t WHERE upper(place) = 'ROME'": {"delete", "remove"},
+    "UPDATE lake.db.t SET note = 'x' WHERE site = 2": {"delete", "remove"},
+    "MERGE INTO lake.db.t AS t USING (SELECT 2 AS id) AS s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET note = 'x' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)": {
+        "delete", "remove", "add",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", list(STATEMENTS))
+@pytest.mark.parametrize("other", ["delete", "remove", "add"])
+def test_what_others_change_meanwhile_is_a_conflict(spark, lake, monkeypatch, text, other):
+    real = sql_changes._run
+
+    def then_commit(*args):
+        found = real(*args)
+        with lake.writer("rome", "db") as writer, writer.transaction() as tx:
+            if other == "delete":
+                tx.delete("t", "id = 22")
+            elif other == "remove":
+                tx.remove(lake.snapshot("db").files("t", writer="rome")["path"][0].as_py())
+            else:
+                tx.write("t", rows_from("rome", 700, 3))
+        return found
+
+    monkeypatch.setattr(sql_changes, "_run", then_commit)
+    if other not in STATEMENTS[text]:
+        spark.sql(text)
+        assert lake.snapshot("db").dataset("t").count_rows() in (23, 43)
+        assert len(operations(lake)) == 1
+        return
+    with pytest.raises(Exception, match=r"(?s)OperationConflict: .*Run the statement again"):
+        spark.sql(text)
+    assert "sql" not in commits(lake)
+    assert lake.snapshot("db").to_arrow("t", where="note = 'x'").num_rows == 0
+
+
+def test_a_guest_of_this_log_is_seen_as_well(spark, lake, monkeypatch):
+    spark.sql("INSERT INTO lake.db.t (id, place) VALUES (900, 'sql')")
+    real = sql_changes._Change._look_again
+
+    def then_commit(self, *args, **given):
+        real(self, *args, **given)
+        with lake.writer("sql", "db", shared=True) as guest, guest.transaction() as late:
+            late.delete("t", "id = 900")
+
+    monkeypatch.setattr(sql_changes._Change, "_look_again", then_commit)
+    with pytest.raises(Exception, match="OperationConflict"):
+        spark.sql("UPDATE lake.db.t SET note = 'x' WHERE id >= 39")
+    found = lake.snapshot("db").to_arrow("t", ["id", "note"], where="id >= 39")
+    assert found.to_pylist() == [{"id": 39, "note": "Note 39"}]
