@@ -109,7 +109,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun: Cut | None = None
         at = here.at
         if at is None and not here.since:
-            at, begun = Place(until, 0), Cut(until.database, {})
+            at = Place(until, 0)
         elif at is None:
             begun = self._followed.point(here.since)
             at = Place(begun)
@@ -196,8 +196,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planned(self, first: StreamOffset, end: Place, begun: Cut | None) -> list[InputPartition]:
         at = first.at
         if at is None:
-            # Of the first batch its end says where it began.
-            at = Place(end.cut, 0) if not first.since or begun is None else Place(begun)
+            # Of the first batch its end says where it began, whatever `since` says by now.
+            at = Place(end.cut, 0) if begun is None else Place(begun)
         self._followed.refuse_lost(end.cut)
         columns = [name for name in self._schema.names if not self._is_about(name)]
         if at.files is not None:

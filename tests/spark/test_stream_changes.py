@@ -141,6 +141,21 @@ def test_batches_together_are_the_changes_of_the_whole(catalog, seed, keyed):
     assert sums(from_start) == now(catalog)
 
 
+def test_several_steps_of_one_file_in_one_net_batch(catalog):
+    """Which of its rows went, and came back, by which commit: tasks are told of all its steps."""
+    put(catalog, 1, 2, 3, 4)
+    before = catalog.snapshot("db").token
+    query = stream(catalog, readChangeFeed="true", since=before, net="true")
+    for number in (1, 2, 3):
+        commit(catalog, lambda tx, n=number: tx.delete("t", f"n = {n}", mode="rows"))
+    catalog.restore("db", to={"w": 2}, execute=True)
+    rows = query.batch()
+    found = sorted((row["_revision"], row["_change"], row["n"]) for row in rows)
+    assert found == [(1, "delete", 1), (2, "delete", 2)]
+    wanted = catalog.changes("db", "t", before).read_all().to_pylist()
+    assert counted(rows) == counted(wanted)
+
+
 def test_a_key_that_comes_later(catalog):
     commit(catalog, lambda tx: tx.write("t", pa.table({"k": [1, 1, 2], "n": [1, 2, 3]})))
     query = stream(catalog, readChangeFeed="true")

@@ -161,10 +161,24 @@ def test_where_it_begins_is_kept_with_the_first_batch(catalog):
     slow = lakelog.open_catalog(catalog.url)
     late(slow, 3_600)
     put(slow, 3, writer="slow")
-    query.restart()  # before the first batch was done
-    assert ns(query.read()) == [2]
+    for since in (at.isoformat(), "", "2001-01-01T00:00Z"):
+        query.options["since"] = since
+        query.restart()  # before the first batch was done
+        assert ns(query.read()) == [2]
     query.commit()
     assert ns(query.rows()) == [3]
+
+
+def test_a_first_batch_of_existing_rows_stays_one(catalog):
+    put(catalog, 1)
+    query = stream(catalog)
+    assert query.plan()
+    put(catalog, 2)
+    query.options["since"] = catalog.snapshot("db").token
+    query.restart()
+    assert ns(query.read()) == [1]
+    query.commit()
+    assert ns(query.rows()) == [2]
 
 
 def test_deletes_of_before_are_not_among_existing_rows(catalog):
@@ -228,7 +242,7 @@ def test_what_spark_keeps_is_small_and_plain(catalog):
     query.batch()
     kept = json.loads(query.ends[0])
     assert kept["cut"] == catalog.snapshot("db").token
-    assert kept | {"cut": ""} == {"lakelog": 1, "table": "t", "feed": False, "cut": "", "begun": ""}
+    assert kept | {"cut": ""} == {"lakelog": 1, "table": "t", "feed": False, "cut": ""}
 
 
 @pytest.mark.parametrize(
