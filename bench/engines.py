@@ -46,6 +46,7 @@ found["rows"] = connection.sql("select count(*), sum(temp), max(name) from t").f
 """,
     "duckdb read_parquet, sum": """
 import duckdb
+duckdb.sql("set enable_progress_bar = false")
 query = "select count(*), sum(temp), max(name) from read_parquet($files)"
 found["rows"] = duckdb.sql(query, params={"files": job["files"]}).fetchall()[0][0]
 """,
@@ -74,12 +75,14 @@ found["rows"] = lazy.filter(pl.sql_expr(job["where"])).collect().height
 """,
     "duckdb, the folder": """
 import duckdb
+duckdb.sql("set enable_progress_bar = false")
 query = f"from read_parquet('{job['folder']}/**/*.parquet') where " + job["where"]
 found["rows"] = len(duckdb.sql(query).fetchall())
 """,
     "deltalake and duckdb": """
 import deltalake, duckdb
 connection = duckdb.connect()
+connection.execute("set enable_progress_bar = false")
 connection.register("t", deltalake.DeltaTable(job["peer"]).to_pyarrow_dataset())
 found["rows"] = len(connection.sql("from t where " + job["where"]).fetchall())
 """,
