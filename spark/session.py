@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import MissingDependency
+from .row_batches import ROWS_SETTING, SESSION_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ _DEFAULTS = {
     # look-ups.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # On their way to Python rows come in batches: ten thousand at once, as by default, take longer.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    ROWS_SETTING: str(SESSION_ROWS),
 }
 _LOCAL_DEFAULTS = {  # a laptop's host name need not resolve
     "spark.driver.host": "127.0.0.1",

@@ -26,7 +26,8 @@ from .arrow_types import any_part
 from .change_task import Changed, ChangeJob, change_rows
 from .exact_filters import exact_text
 from .gone_rows import MOST_ROWS, all_gone, predicate_of, watched_columns
-from .write import large_batches, refuse_memory
+from .row_batches import collected
+from .write import refuse_memory
 from .write_task import Job, parts
 
 if TYPE_CHECKING:
@@ -205,9 +206,8 @@ class _Change:
 
 
 def _run(query: DataFrame, job: ChangeJob) -> list[Changed]:
-    with large_batches(query.sparkSession):
-        rows = query.mapInArrow(partial(change_rows, job), "told binary").collect()
-    return [pickle.loads(row["told"]) for row in rows]
+    told = collected(query, partial(change_rows, job), weighed=True)  # a row may be any struct
+    return [pickle.loads(row["told"]) for row in told]
 
 
 def _refuse_lossy(schema: pa.Schema, statement: Statement) -> None:

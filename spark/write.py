@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -20,23 +19,20 @@ from ..catalog.catalog import open_catalog
 from ..catalog.commit.sharing import Sharing
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
+from .row_batches import LargeRow, collected, must_be_weighed
 from .write_task import Job, as_batches, parts
 from .write_types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from ..catalog.commit.operations import Replaced
     from ..catalog.commit.transaction import Transaction
     from ..catalog.log.outcome import CommitInfo
 
 MODES: Final = ("append", "overwrite")
-BATCH_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-BATCH_DEFAULT: Final = 10_000  # Spark's own
-BATCH_ROWS: Final = 65_536
-"""Larger batches take less time on their way from Spark to Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +113,28 @@ def write(
     catalog = open_catalog(url, storage_options)
     refuse_memory(catalog.url)
     frame = _sorted(frame, partition_by, sort_by)
+    weighed = must_be_weighed(frame)
     with catalog.writer(writer, database, shared=shared) as opened:
-        tx = opened.transaction(app_id, app_version, summary=summary)
-        if tx_is_done(tx):
-            return Written(tx.commit(), skipped=True)
-        try:
-            sharing = Sharing(
-                tx, table, schema, partition_by=partition_by, overwrite=mode == "overwrite",
-                where=where, file_bytes=target_file_size_bytes, bloom=bloom,
-            )  # fmt: skip
-            job = Job(catalog.url, json.dumps(dict(storage_options or {})), sharing.share)
-            done = sharing.finish(parts(_run(frame, job)))
-        except BaseException:
-            tx.discard()
-            raise
-        return _committed(tx, done)
+        while True:
+            tx = opened.transaction(app_id, app_version, summary=summary)
+            if tx_is_done(tx):
+                return Written(tx.commit(), skipped=True)
+            try:
+                sharing = Sharing(
+                    tx, table, schema, partition_by=partition_by, overwrite=mode == "overwrite",
+                    where=where, file_bytes=target_file_size_bytes, bloom=bloom,
+                )  # fmt: skip
+                job = Job(catalog.url, json.dumps(dict(storage_options or {})), sharing.share)
+                told = collected(frame, partial(as_batches, job), weighed=weighed)
+                done = sharing.finish(parts(pickle.loads(row["told"]) for row in told))
+            except LargeRow:
+                tx.discard()  # another transaction: tasks of this one have left files behind
+                weighed = True
+                continue
+            except BaseException:
+                tx.discard()
+                raise
+            return _committed(tx, done)
 
 
 def tx_is_done(tx: Transaction) -> bool:
@@ -201,22 +204,3 @@ def _sorted(
     first = [] if partition_by is None else check_columns(partition_by)
     names = [name for name in dict.fromkeys([*first, *order]) if name in frame.columns]
     return frame.sortWithinPartitions(*["`" + name.replace("`", "``") + "`" for name in names])
-
-
-def _run(frame: DataFrame, job: Job) -> Iterator[Any]:
-    with large_batches(frame.sparkSession):
-        rows = frame.mapInArrow(partial(as_batches, job), "told binary").collect()
-    return (pickle.loads(row["told"]) for row in rows)
-
-
-@contextmanager
-def large_batches(spark: SparkSession) -> Iterator[None]:
-    """Hand over larger batches than Spark does by itself, unless the user chose."""
-    if spark.conf.get(BATCH_SETTING) != str(BATCH_DEFAULT):
-        yield
-        return
-    spark.conf.set(BATCH_SETTING, str(BATCH_ROWS))
-    try:
-        yield
-    finally:
-        spark.conf.set(BATCH_SETTING, str(BATCH_DEFAULT))

@@ -42,7 +42,7 @@ def put_data(session: Place, key: str, body: bytes) -> None:
     is_large = len(body) > _ONE_PUT_BYTES
     try:
         if is_large:
-            _refuse_taken(session, key)
+            refuse_taken(session.store, key)
         if_absent = session.capabilities.put_if_absent and not is_large
         session.store.put(key, body, if_absent=if_absent)
     except ObjectExists as error:
@@ -76,9 +76,15 @@ def existing(session: Home, path: str) -> ObjectInfo:
         ) from error
 
 
-def _refuse_taken(session: Place, key: str) -> None:
+def refuse_taken(store: Store, key: str) -> None:
+    """For stores that can't put if absent, and what they can't put so.
+
+    Raises:
+        ObjectExists: An object has this name.
+    Requests: 1 HEAD.
+    """
     try:
-        session.store.head(key)
+        store.head(key)
     except ObjectNotFound:
         return
-    raise ObjectExists("the object exists already", key=key)
+    raise ObjectExists(f"{key} is there already", key=key, hint="Nothing was overwritten")

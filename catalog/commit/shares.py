@@ -19,7 +19,7 @@ from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder
 from ..format.schema import encode_schema
 from ..wire import lakelog_transaction_pb2 as wire
-from .data_file import put_data
+from .data_file import put_data, refuse_taken
 from .file_footer import path_of_data
 from .key_marks import KeyMarks
 from .meaning import rows_lost
@@ -171,15 +171,5 @@ def _encoded(
 
 def _put(place: _Place, key: str, body: bytes) -> None:
     if not place.capabilities.put_if_absent:
-        _refuse_taken(place.store, key)
+        refuse_taken(place.store, key)
     put_data(place, key, body)
-
-
-def _refuse_taken(store: Store, key: str) -> None:
-    from ...errors import ObjectExists, ObjectNotFound
-
-    try:
-        store.head(key)
-    except ObjectNotFound:
-        return
-    raise ObjectExists(f"{key} is there already", key=key, hint="Nothing was overwritten")

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from ...errors import CorruptObject
 from ..wire import lakelog_actions_pb2 as wire
-from .footer import FooterMetadata
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import has_unknown_fields, parse_message
 from .objects import CHECKS, MAX_APP_ID_BYTES, OPERATIONS, check_known
+from .own_objects import is_told, metadata_of, tell_metadata
 from .segments import MAX_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..wire import lakelog_transaction_pb2 as transaction_wire
+    from .footer import FooterMetadata
 
 # Of which tables an action is.
 _TABLES: Final[dict[str, Callable[[Any], set[str]]]] = {
@@ -60,26 +59,13 @@ def encode_actions(
         definition_before: Name of the definition that one of the actions takes the place of.
     """
     message = wire.ActionsObject(
-        writer=meta.writer,
-        database=meta.database,
-        table=meta.table,
-        transaction_id=meta.transaction_id,
-        number=meta.number,
-        base_revision=meta.base_revision,
-        base_transaction_id=meta.base_transaction_id,
-        epoch=meta.epoch,
-        slot_seed=meta.slot_seed,
-        app_id=meta.app_id,
-        app_version=meta.app_version,
-        base_app_version=meta.base_app_version,
-        operation=meta.operation,
-        clock=meta.last_clock,
         objects=objects,
         definition_before=definition_before,
         head_revision=head[0],
         head_transaction_id=head[1],
         actions=actions,
     )
+    tell_metadata(message, meta)
     log = LogIdentity(meta.log_id, meta.incarnation)
     return encode_frame(FrameKind.ACTIONS, log, message.SerializeToString(deterministic=True))[0]
 
@@ -108,33 +94,12 @@ def decode_actions(data: bytes, key: str) -> tuple[FooterMetadata, wire.ActionsO
         if tables is None or not tables <= {message.table}:
             raise CorruptObject(f"{key} holds an action that isn't its own: {kind}", key=key)
         CHECKS[kind](getattr(action, kind), key)
-    meta = FooterMetadata(
-        writer=message.writer,
-        database=message.database,
-        table=message.table,
-        partition="",
-        transaction_id=message.transaction_id,
-        number=message.number,
-        base_revision=message.base_revision,
-        base_transaction_id=message.base_transaction_id,
-        epoch=message.epoch,
-        first_clock=message.clock,
-        last_clock=message.clock,
-        schema=pa.schema([]),
-        log_id=frame.log.log_id,
-        incarnation=frame.log.incarnation,
-        slot_seed=message.slot_seed,
-        app_id=message.app_id,
-        app_version=message.app_version,
-        base_app_version=message.base_app_version,
-        operation=message.operation,
-    )
-    return meta, message
+    return metadata_of(message, frame.log), message
 
 
 def _problem(message: wire.ActionsObject) -> str:
     """What can't be in the head of such an object; empty if nothing is wrong."""
-    if len(message.transaction_id) != 16 or len(message.slot_seed) != 16:
+    if not is_told(message):
         return "doesn't say what transaction it was written for"
     if not 1 <= message.objects <= _MAX_OBJECTS:
         return f"says that it is one of {message.objects} objects"

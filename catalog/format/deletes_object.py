@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from ...errors import CorruptObject
 from ..wire import lakelog_deletes_pb2 as wire
-from .footer import FooterMetadata
 from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import parse_message
+from .own_objects import is_told, metadata_of, tell_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..wire import lakelog_transaction_pb2 as transaction_wire
+    from .footer import FooterMetadata
 
 
 def encode_deletes(
@@ -32,22 +31,8 @@ def encode_deletes(
         meta: As of a data file of the transaction.
         found: Per file the message and its bitmap.
     """
-    message = wire.DeletesObject(
-        writer=meta.writer,
-        database=meta.database,
-        table=meta.table,
-        transaction_id=meta.transaction_id,
-        number=meta.number,
-        base_revision=meta.base_revision,
-        base_transaction_id=meta.base_transaction_id,
-        epoch=meta.epoch,
-        slot_seed=meta.slot_seed,
-        app_id=meta.app_id,
-        app_version=meta.app_version,
-        base_app_version=meta.base_app_version,
-        operation=meta.operation,
-        clock=meta.last_clock,
-    )
+    message = wire.DeletesObject()
+    tell_metadata(message, meta)
     offset = 0
     for item, bitmap in found:
         item.offset, item.length = offset, len(bitmap)
@@ -82,27 +67,6 @@ def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, wire.DeletesO
         CorruptObject: It is damaged, or none.
     """
     frame, message = _opened(data, key)
-    if len(message.transaction_id) != 16 or len(message.slot_seed) != 16:
+    if not is_told(message):
         raise CorruptObject(f"{key} doesn't say what transaction it was written for", key=key)
-    meta = FooterMetadata(
-        writer=message.writer,
-        database=message.database,
-        table=message.table,
-        partition="",
-        transaction_id=message.transaction_id,
-        number=message.number,
-        base_revision=message.base_revision,
-        base_transaction_id=message.base_transaction_id,
-        epoch=message.epoch,
-        first_clock=message.clock,
-        last_clock=message.clock,
-        schema=pa.schema([]),
-        log_id=frame.log.log_id,
-        incarnation=frame.log.incarnation,
-        slot_seed=message.slot_seed,
-        app_id=message.app_id,
-        app_version=message.app_version,
-        base_app_version=message.base_app_version,
-        operation=message.operation,
-    )
-    return meta, message
+    return metadata_of(message, frame.log), message

@@ -193,7 +193,7 @@ SEGMENTS: dict[str, tuple[Segments, str]] = {
         [(TOMBSTONES, [tomb_row(tombstone=bytes_of(tombstone()) + b"\x78\1")])],
         OK,
     ),
-    "a text that is none": ([(TOMBSTONES, [tomb_row(tombstone=b"\x0a\x01\xff")])], BAD),
+    "an invalid text": ([(TOMBSTONES, [tomb_row(tombstone=b"\x0a\x01\xff")])], BAD),
     "row deletes in order": (
         [(ROW_DELETES, [struck_row(), struck_row(number=1), struck_row(path="data/b")])],
         OK,

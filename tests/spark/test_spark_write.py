@@ -16,7 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.errors import FencedError, InvalidSchema, LakelogError, OperationInvalid, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from lakelog.spark.write import BATCH_SETTING
+from lakelog.spark.row_batches import (
+    ROWS_SETTING,
+    LargeRow,
+    collected,
+    must_be_weighed,
+)
 from lakelog.spark.write_source import LakelogWriter
 
 pytestmark = pytest.mark.spark
@@ -349,7 +354,28 @@ def test_a_stream_and_a_store_in_memory_are_refused(spark, url):
 
 
 @pytest.mark.parametrize("number", ["10000", "777"])
-def test_the_setting_of_batches_is_as_before(spark, url, settings, number):
-    settings(BATCH_SETTING, number)
+def test_settings_of_batches_are_as_before(spark, url, settings, number):
+    settings(ROWS_SETTING, number)
+    before = spark.conf.getAll
     by_write(spark.range(10), url)
-    assert spark.conf.get(BATCH_SETTING) == number
+    assert spark.conf.getAll == before
+
+
+def test_large_rows_go_in_batches_that_are_weighed(spark, url):
+    """One of them ends the first attempt; its transaction is given up, and nothing of it shows."""
+    texts = "concat(id, repeat('x', if(id = 77, 9000, 1)))"
+    frame = spark.range(0, 100, 1, 2).selectExpr("id", f"{texts} AS text")
+    done = by_write(frame, url)
+    assert (done.rows, done.commit_info.revision) == (100, 0)
+    found = lakelog.open_catalog(url).snapshot("db").to_arrow("t")
+    assert sorted(map(len, found["text"].to_pylist()))[-2:] == [3, 9002]
+    assert sorted(found["id"].to_pylist()) == list(range(100))
+
+
+def test_small_rows_are_not_weighed(spark, url):
+    frame = spark.range(10).selectExpr("id", "CAST(id AS STRING) AS text")
+    assert not must_be_weighed(frame)
+    assert must_be_weighed(frame.selectExpr("array(text) AS many"))
+    large = spark.range(1).selectExpr("repeat('x', 9000) AS t")
+    with pytest.raises(LargeRow):
+        collected(large, lambda batches: (b for b in batches if not b), weighed=False)
