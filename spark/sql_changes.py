@@ -206,7 +206,7 @@ class _Change:
 
 
 def _run(query: DataFrame, job: ChangeJob) -> list[Changed]:
-    told = collected(query, partial(change_rows, job), weighed=True)
+    told = collected(query, partial(change_rows, job), weighed=True)  # a row may be any struct
     return [pickle.loads(row["told"]) for row in told]
 
 

@@ -58,6 +58,7 @@ def test_what_a_text_begins_with(given):
     schema = pa.schema([("s", pa.string())])
     text = text_of(["begins", name_of("s"), "string", given.encode().hex()], schema=schema)
     batch = pa.RecordBatch.from_arrays([pa.array(rows)], schema=schema)
+    assert text is not None
     assert mask(parse_where(text, schema, "t"), batch).to_pylist() == wanted, text
 
 
