@@ -19,6 +19,7 @@ GROUPS = {
     # One session, and so one JVM, for all of them.
     "tests/docs/": "spark session",
     "tests/spark/test_spark_connect.py": "spark processes",
+    "tests/spark/test_spark_s3a.py": "spark processes",
     "tests/spark/test_spark_wheel.py": "spark processes",
     "tests/spark/": "spark session",
     # Two tests ask for what is explored once.
