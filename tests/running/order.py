@@ -23,6 +23,7 @@ GROUPS = {
     "tests/spark/test_spark_pipeline.py": "spark processes",
     "tests/spark/test_spark_cluster.py": "spark processes",
     "tests/spark/test_spark_executors.py": "spark processes",
+    "tests/spark/test_spark_s3a.py": "spark processes",
     "tests/spark/test_spark_wheel.py": "spark processes",
     "tests/spark/": "spark session",
     # Two tests ask for what is explored once.

@@ -20,7 +20,7 @@ NEEDED = f"org.apache.hadoop_hadoop-aws-{hadoop_version()}.jar"
 
 @pytest.mark.s3
 @pytest.mark.slow("starts a JVM with hadoop-aws, and two servers")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(580)
 def test_on_s3a():
     if not (IVY / "jars" / NEEDED).exists():
         if os.environ.get("CI"):
@@ -43,7 +43,7 @@ def test_on_s3a():
         capture_output=True,
         text=True,
         check=False,
-        timeout=380,
+        timeout=560,
     )
     said = done.stdout[-6000:] + done.stderr[-3000:]
     assert done.returncode == 0, said
