@@ -27,6 +27,7 @@ import org.apache.spark.util.SerializableConfiguration;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
+import scala.reflect.ClassTag$;
 
 public final class LakelogParquet extends ParquetFileFormat {
     public scala.Function1 buildReaderWithPartitionValues(
@@ -40,8 +41,9 @@ public final class LakelogParquet extends ParquetFileFormat {
         scala.Function1 read = new ParquetFileFormat().buildReaderWithPartitionValues(
             session, data, partition, required,
             ArraySeq.unsafeWrapArray(kept.toArray(new Filter[0])), options, conf);
-        return new CheckedRead(
-            read, SerializableConfiguration.broadcast(session.sparkContext(), conf));
+        return new CheckedRead(read, session.sparkContext().broadcast(
+            new SerializableConfiguration(conf),
+            ClassTag$.MODULE$.apply(SerializableConfiguration.class)));
     }
 
     private static boolean isSafe(Filter filter, StructType data) {
