@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..catalog.points import point_in_time
 from ..errors import UsageError
-from .arrow_batches import as_spark
+from .arrow_batches import as_spark, exchanged
 from .partition_columns import WRITER_COLUMN
 from .selection import Selection, selection
 from .source_options import flag, json_object, names, need, refuse_unknown
@@ -238,14 +238,12 @@ class LakelogReader(DataSourceReader):
 
         Requests: 1 or more GET a file.
         """
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         from ..catalog.data.scan import scan_files
         from ..catalog.format.columns import text_scalar
 
         if not isinstance(partition, _Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        wanted = exchanged(self._schema)
         forms = [form.unpacked() for form in partition.schemas]
         parts = [
             replace(part, schema=forms[number].own, shown=forms[number])
