@@ -7,6 +7,7 @@ past, as `arrow_casts` does on the other road.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,18 @@ from .arrow_types import any_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql.types import StructType
+
+
+def exchanged(schema: StructType) -> pa.Schema:
+    """The types in which Spark takes rows of a schema from Python: instants in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Since Spark 4.2 the zone is given by name; before, UTC is what is given by default.
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    found: pa.Schema = to_arrow_schema(schema, **({"timezone": "UTC"} if takes_zone else {}))
+    return found
 
 
 def as_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:

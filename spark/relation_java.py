@@ -29,6 +29,7 @@ import org.apache.spark.util.SerializableConfiguration;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
+import scala.reflect.ClassTag$;
 
 public final class LakelogParquet extends ParquetFileFormat {
     private final Function settings;
@@ -47,8 +48,9 @@ public final class LakelogParquet extends ParquetFileFormat {
         scala.Function1 read = new ParquetFileFormat().buildReaderWithPartitionValues(
             session, data, partition, required,
             ArraySeq.unsafeWrapArray(kept.toArray(new Filter[0])), options, conf);
-        return new CheckedRead(
-            read, SerializableConfiguration.broadcast(session.sparkContext(), conf));
+        return new CheckedRead(read, session.sparkContext().broadcast(
+            new SerializableConfiguration(conf),
+            ClassTag$.MODULE$.apply(SerializableConfiguration.class)));
     }
 
     private void tell(Configuration conf) {

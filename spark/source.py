@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from ..catalog.points import point_in_time
 from ..errors import ObjectNotFound, UsageError
 from ..store.places import is_url
-from .arrow_batches import as_spark
+from .arrow_batches import as_spark, exchanged
 from .file_tasks import Share, packs, share
 from .partition_columns import WRITER_COLUMN
 from .selection import GONE, Selection, selection
@@ -207,14 +207,12 @@ class LakelogReader(DataSourceReader):
 
         Requests: 1 or more GET a file.
         """
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         from ..catalog.data.scan import scan_files
         from ..catalog.format.columns import text_scalar
 
         if not isinstance(partition, Share):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        wanted = exchanged(self._schema)
         store = self._access.open().wide
         whose = text_scalar(partition.owner)
         try:

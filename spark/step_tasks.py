@@ -69,18 +69,16 @@ def read_task(
         about: Whether that has the columns of `ABOUT`.
     Requests: 1 or more GET a file.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     from ..catalog.data.scan import Projection
     from ..catalog.format.schema import unpack_schema
     from ..catalog.read.step_rows import RowStep, step_batches
-    from .arrow_batches import as_spark
+    from .arrow_batches import as_spark, exchanged
 
     if not isinstance(task, StepTask):
         if task is None or task.value is None:  # Spark calls so where there is no partition
             return
         raise UsageError(f"{type(task).__name__} is no partition of format('lakelog')")
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = exchanged(schema)
     steps = [
         RowStep(writer, file, part, sign, before, after, stamp, place)
         for (writer, file, sign, before, after, stamp, place), part in zip(

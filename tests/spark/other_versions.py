@@ -39,10 +39,11 @@ for call in calls:
     try:
         call()
     except SparkUnsupported as error:
-        assert "can neither read nor write" in str(error), error
+        said = str(error)
+        assert "can neither read nor write" in said, said
     else:
         raise AssertionError("Spark " + sys.argv[1] + " was not refused")
-print("Spark", sys.argv[1], "is refused:", str(error))
+print("Spark", sys.argv[1], "is refused:", said)
 """
 
 
