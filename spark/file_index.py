@@ -65,7 +65,7 @@ def relation(
     files: KnownFiles,
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
-    cut: str = "",
+    cut: str = "a list of files",
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files.
 

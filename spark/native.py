@@ -104,7 +104,7 @@ def read_files(
     options: Mapping[str, str] | None = None,
     check: Callable[[], bool] = lambda: False,
     judge: Judge | None = None,
-    cut: str = "",
+    cut: str = "a list of files",
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
 

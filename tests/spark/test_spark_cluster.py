@@ -71,7 +71,7 @@ SCRIPT = """
     flag = folder / "dead in a rebuild"
     catalog = lakelog.open_catalog(str(folder / "lake"))
     plan = engine_cases.plan_by(catalog, Deadly(spark))
-    print(plan.to_json())
+    print(json.dumps(plan.to_json()))
     flag = folder / "dead in a replication"
     report = replicate(str(folder / "sound" / "lake"), str(folder / "copy"), engine=Deadly(spark))
     print(json.dumps([report.tokens, [str(error) for error in report.errors]]))
@@ -101,7 +101,7 @@ def test_executors_die_and_plan_and_replica_are_the_same(tmp_path):
     assert len(lines) == 2, err[-3000:]
 
     assert (tmp_path / "dead in a rebuild").exists()
-    assert lines[0] == here.to_json()
+    assert json.loads(lines[0]) == here.to_json()
 
     assert (tmp_path / "dead in a replication").exists()
     tokens, errors = json.loads(lines[1])
