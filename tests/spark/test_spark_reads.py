@@ -153,7 +153,7 @@ def test_planning_makes_no_request_for_a_file(spark, local, tmp_path):
     assert len(frame.inputFiles()) == 35, "one month was nowhere so warm at one airport"
     with pytest.raises(
         Exception,
-        match="ObjectNotFound: .* is gone. The query reads table 'hourly' of 'weather' at EWR=11",
+        match=r"ObjectNotFound: .* is gone\. The query reads table 'hourly' of 'weather' at EWR=11",
     ):
         frame.count()
 
