@@ -76,7 +76,7 @@ def relation(
     options: Mapping[str, str] | None = None,
     skipper: FileSkipper | None = None,
     settings: S3Settings | None = None,
-    cut: str = "",
+    cut: str = "a list of files",
 ) -> DataFrame:
     """Make a DataFrame that reads exactly these Parquet files.
 

@@ -114,7 +114,7 @@ def read_files(
     check: Callable[[], bool] = lambda: False,
     judge: Judge | None = None,
     settings: S3Settings | None = None,
-    cut: str = "",
+    cut: str = "a list of files",
 ) -> DataFrame:
     """Make one DataFrame of the target schema from files of several schemas.
 

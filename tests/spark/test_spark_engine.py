@@ -26,6 +26,7 @@ from lakelog.store.memory import MemoryStore
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow("Spark's Python workers start, and readers of footers in each of them")
 @pytest.mark.parametrize("state", ["whole", "lost"])
 def test_a_rebuild_is_planned_alike(spark, tmp_path, state):
     catalog = messy_lake(tmp_path)
@@ -45,6 +46,7 @@ def test_a_rebuild_is_planned_alike(spark, tmp_path, state):
     assert catalog.snapshot("db").to_arrow("t").num_rows == info.rows or state == "whole"
 
 
+@pytest.mark.slow("a job after the other, each with Python workers")
 def test_results_come_in_order_job_after_job(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_MOST_ITEMS", 100)
     folder = str(tmp_path)
@@ -59,16 +61,17 @@ def test_results_come_in_order_job_after_job(spark, tmp_path, monkeypatch):
 
     stores = [WideStore(lakelog.open_catalog(folder).store)]
     made = SparkEngine(spark)
-    found = list(made.each(prepare, stores, iter(range(777)), 777, share=10))
+    found = list(made.each(prepare, stores, iter(range(777)), 777, share=25))
     assert found == [number * 2 for number in range(777)]
     seen = []
-    broken = made.each(prepare, stores, range(1_000), 1_000, share=10)
+    broken = made.each(prepare, stores, range(1_000), 1_000, share=25)
     with pytest.raises(CorruptObject, match=r"It is broken \[.*/777\]"):
         seen.extend(broken)
     assert seen == found
     assert list(made.each(prepare, stores, [], 0)) == []
 
 
+@pytest.mark.slow("Python workers are ended, and others start")
 def test_who_wants_no_more_ends_the_jobs(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_MOST_ITEMS", 2)
     stores = [WideStore(lakelog.open_catalog(str(tmp_path)).store)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.spark
-MISSING = r"FILE_NOT_EXIST|does not exist"
+MISSING = "ObjectNotFound: .* is gone"
 SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
 
 

@@ -43,6 +43,7 @@ def take_all(catalog: Catalog) -> None:
     assert report.deleted_objects >= FILES
 
 
+@pytest.mark.slow("a query by the data source starts Spark's Python processes")
 @pytest.mark.parametrize("road", ["native", "format", "SQL"])
 def test_a_query_whose_files_go(spark, settings, lake, road):
     settings("spark.sql.files.minPartitionNum", FILES)
@@ -69,6 +70,7 @@ def test_a_query_whose_files_go(spark, settings, lake, road):
         lakelog.spark.detach(spark, "going")
 
 
+@pytest.mark.slow("eight writes by Spark")
 def test_two_sessions_at_once(spark, tmp_path):
     """Each sees what both have committed, when it asks; a frame keeps its cut."""
     from concurrent.futures import ThreadPoolExecutor
