@@ -72,7 +72,8 @@ def collected(
         chosen |= {ROWS_SETTING: str(BATCH_ROWS), BYTES_SETTING: _NOT_WEIGHED}
     try:
         with _set_for_now(spark, chosen):
-            return frame.mapInArrow(task, "told binary").collect()  # type: ignore[arg-type]
+            found: list[Any] = frame.mapInArrow(task, "told binary").collect()
+            return found
     except Exception as error:
         if not weighed and _MARK in str(error):
             raise LargeRow from None
