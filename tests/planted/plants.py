@@ -24,6 +24,7 @@ import plants_replication
 import plants_rows
 import plants_spark
 import plants_store
+import plants_streams
 import plants_taken_back
 import plants_where
 from planting import PLANTS
@@ -46,6 +47,7 @@ PARTS = (
     plants_rows,
     plants_spark,
     plants_store,
+    plants_streams,
     plants_taken_back,
     plants_where,
 )
