@@ -17,8 +17,9 @@ from xdist.scheduler import LoadScopeScheduling
 # test only this name, no marks.
 GROUPS = {
     # One session, and so one JVM, for all of them; others start a Spark of their own.
+    "tests/docs/test_docs.py": "spark session",
+    "tests/docs/test_demo.py": "spark session",
     "tests/docs/test_notebook.py": "spark processes",
-    "tests/docs/": "spark session",
     "tests/spark/test_spark_connect.py": "spark processes",
     "tests/spark/test_spark_pipeline.py": "spark processes",
     "tests/spark/test_spark_cluster.py": "spark processes",
