@@ -20,7 +20,7 @@ from lakelog.cli.demo_data import commit_year
 from lakelog.errors import DatabaseNotFound, SparkUnsupported, UsageError
 from lakelog.spark.access import Access
 from lakelog.spark.arrow_types import spark_schema
-from lakelog.spark.read import _json, native
+from lakelog.spark.read import json_text, native
 from lakelog.spark.s3_settings import S3Settings
 from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader
@@ -316,7 +316,7 @@ def test_storage_options_are_in_no_error(spark, on_s3, canary):
     assert canary not in repr(LakelogReader(asked, _ids(), access))
     odd = {**on_s3.options, "session": object(), "more": {canary: {canary}}}
     with pytest.raises(UsageError, match="isn't JSON") as failed:
-        _json(odd)
+        json_text(odd)
     assert canary not in str(failed.value)
 
 
