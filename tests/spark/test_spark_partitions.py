@@ -84,7 +84,9 @@ def test_columns_that_are_not_wanted_part_nothing(spark, lake):
     assert sorted(row.n for row in frame.collect()) == [0, 1, 2]
 
 
-def test_more_partitions_than_a_union_bears_are_read_by_the_data_source(spark, lake, monkeypatch):
+def test_more_partitions_than_a_union_bears_are_read_by_the_data_source(
+    spark, lake, monkeypatch, no_file_index
+):
     monkeypatch.setattr(sys.modules["lakelog.spark.file_groups"], "MAX_GROUPS", 2)
     with pytest.warns(RuntimeWarning, match="3 partitions"):
         frame = lakelog.spark.read(spark, lake, "db", "told")
