@@ -167,7 +167,7 @@ def large_data_files_overwrite() -> Any:
     """A data file that goes in parts overwrites another of its name."""
     from lakelog.catalog.commit import data_file
 
-    return mock.patch.object(data_file, "_refuse_taken", return_value=None)
+    return mock.patch.object(data_file, "refuse_taken", return_value=None)
 
 
 # --- Plain stores ---------------------------------------------------------------------------------
