@@ -67,6 +67,11 @@ class FollowedTable:
 
     # --- Where there is something -----------------------------------------------------------------
 
+    @property
+    def now_us(self) -> int:
+        """What time it is."""
+        return self._catalog.ambient.now_us()
+
     def look(self) -> Cut:
         """The newest cut.
 

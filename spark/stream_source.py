@@ -11,7 +11,7 @@ Source: docs/spark.md, "Streams".
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
@@ -35,6 +35,8 @@ except ImportError as error:
         "Streams from a table need Spark 4.2 or later", hint="Install it: pip install -U pyspark"
     ) from error
 
+_IDLE_US: Final = 3_600_000_000
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -44,6 +46,23 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .stream_options import Followed
+
+
+class _Idle(NamedTuple):
+    """Two cuts between which nothing was done to the table.
+
+    Attributes:
+        first_us: When the first commit between was, by its writer's clock.
+    """
+
+    since: Cut
+    until: Cut
+    first_us: int
+
+    def end(self, now_us: int) -> Cut:
+        """Where the stream stands: after an hour it goes on by a batch without rows, for the
+        commits between may be pruned one day."""
+        return self.until if now_us - self.first_us > _IDLE_US else self.since
 
 
 class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -62,7 +81,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._table: FollowedTable | None = None
         self._newest: Cut | None = None
         self._target: Cut | None = None
-        self._idle: tuple[Cut, Cut] | None = None  # between which nothing was done to the table
+        self._idle: _Idle | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what was read: Spark sends the reader to every task."""
@@ -135,10 +154,11 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Place(cut, end) if end < files.num_rows else Place(cut)
 
     def _admitted(self, since: Cut, until: Cut, *, all_of_them: bool) -> Cut:
-        start = self._idle[1] if self._idle is not None and self._idle[0] == since else since
+        idle = self._idle if self._idle is not None and self._idle.since == since else None
+        start = since if idle is None else idle.until
         until = _joined(start, until)
         if until == start:
-            return since
+            return since if idle is None else idle.end(self._followed.now_us)
         end, commits = self._followed.commits(start, until, all_of_them=all_of_them)
         chosen = self._chosen(commits, all_of_them=all_of_them)
         if len(chosen) < len(commits):
@@ -147,8 +167,9 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = Cut(until.database, dict(sorted(found.items())))
         few = end == until and _commits_between(since, end) < COMMITS_AT_ONCE
         if few and all(each.is_idle for each in chosen):
-            self._idle = (since, end)  # other tables' commits make no batches
-            return since
+            first_us = chosen[0].committed_at_us if idle is None else idle.first_us
+            self._idle = _Idle(since, end, first_us)  # other tables' commits make no batches
+            return self._idle.end(self._followed.now_us)
         return end
 
     def _chosen(self, commits: Sequence[Commit], *, all_of_them: bool) -> list[Commit]:
@@ -158,8 +179,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             NotAppended: The first of them takes rows out.
         """
         asked, found = self._asked, list[Commit]()
-        if not asked.feed and not asked.skip:
-            sound = list(takewhile(lambda each: not each.takes_out, commits))
+        if not asked.feed:
+            sound = list(takewhile(lambda each: not each.ends(skip=asked.skip), commits))
             if not sound and commits:
                 raise takes_out_error(asked.database, commits[0])
             commits = sound

@@ -23,6 +23,7 @@ from ..format.run import files_rows
 from ..format.segments import FILES_COLUMNS
 from .compared import REWRITES
 from .definitions import DefinitionEntry
+from .gist import RESTORE
 from .known_schemas import KnownSchemas
 from .live_rows import live_files
 from .part import Part, batch_parts
@@ -105,6 +106,9 @@ class Steps:
         tellers: Writer and revision of the commits that events are of.
         digests: That of each commit's object.
         definitions: What commits said of the table's columns, in order.
+        deleting: The commits that say a delete of the table, whether it met any row or not.
+        restoring: Those that go back, with whatever else they are.
+        joined: Those that several transactions share.
         removed: By path the revision that took a file out last.
     """
 
@@ -117,6 +121,9 @@ class Steps:
     tellers: dict[tuple[str, int], int] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
     definitions: list[DefinitionEntry] = field(default_factory=list)
+    deleting: set[int] = field(default_factory=set)
+    restoring: set[int] = field(default_factory=set)
+    joined: set[int] = field(default_factory=set)
     removed: dict[str, int] = field(default_factory=dict)
     _known: KnownSchemas = field(default_factory=KnownSchemas)
     _facts: list[pa.Table] = field(default_factory=list)  # of files, with the columns of FILES
@@ -140,6 +147,11 @@ class Steps:
         revision = message.revision
         self.times[revision] = message.commit.committed_at_us
         self.digests[revision] = transaction.digest
+        members = message.commit.members
+        if len(members) > 1:
+            self.joined.add(revision)
+        if any(RESTORE in member.summary for member in members):
+            self.restoring.add(revision)
         adds = []
         for position, (action, rewrite) in enumerate(
             zip(message.actions, _rewrites(transaction), strict=True)
@@ -179,9 +191,11 @@ class Steps:
             self._events.append(_Event(name, *places, rewrite, order, place))
 
     def _tell(self, action: wire.Action, transaction: DecodedTransaction) -> None:
-        """What an action says of schemas and columns."""
+        """What an action says of schemas and columns, and that it deletes."""
         kind = action.WhichOneof("kind")
-        if kind == "schema":
+        if kind == "tombstone":
+            self.deleting.add(transaction.message.revision)
+        elif kind == "schema":
             self._known.apply(transaction)
             self._learn(self._known)
         elif kind == "definition":

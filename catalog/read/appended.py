@@ -14,11 +14,11 @@ from ...errors import NotAppended
 from ..format.columns import array, numbers
 from ..format.cut import TOKEN_DIGEST_BYTES, Position
 from ..log.steps import DELETE, INSERT
+from .scopes import Scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ..log.deletes import Tombstone
     from ..log.state import State
     from .commits_between import Between, Found
     from .step_rows import RowStep
@@ -31,7 +31,8 @@ class Commit(NamedTuple):
         committed_at_us: By its writer's clock.
         writer, position: Where it stands.
         files, size_bytes: Of the files that it put in, took out, or deleted rows of.
-        takes_out: Whether it did one of the last two.
+        takes_out: Whether it did one of the last two, says a delete, or goes back.
+        is_joined: Whether several transactions were committed together.
         is_idle: Whether it did nothing to the table.
     """
 
@@ -41,7 +42,17 @@ class Commit(NamedTuple):
     files: int
     size_bytes: int
     takes_out: bool
+    is_joined: bool
     is_idle: bool
+
+    def ends(self, *, skip: bool) -> bool:
+        """Whether a stream of appended rows can't go on with it.
+
+        Args:
+            skip: Whether what takes rows out is left out. Of transactions that were committed
+                together nobody can tell which of them appended rows.
+        """
+        return self.takes_out and (self.is_joined or not skip)
 
 
 def commits_of(logs: Sequence[Between]) -> list[Commit]:
@@ -58,7 +69,8 @@ def _commits(log: Between) -> Iterator[Commit]:
     names = ("revision", "file", "size_bytes", "sign")
     columns = (numbers(rows.column(name)).astype(np.int64) for name in names)
     revision, file, sizes_bytes, sign = columns
-    out = set(revision[sign == DELETE].tolist())
+    restored = log.steps.restoring & set(revision.tolist())
+    out = set(revision[sign == DELETE].tolist()) | log.steps.deleting | restored
     # Of a file that stays there are two steps, and it is read once.
     order = np.lexsort((file, revision))
     again = (np.diff(revision[order], prepend=-1) == 0) & (np.diff(file[order], prepend=-1) == 0)
@@ -68,7 +80,7 @@ def _commits(log: Between) -> Iterator[Commit]:
     sizes = np.zeros(len(revisions), np.int64)
     np.add.at(sizes, at, sizes_bytes[first])
     known = dict(zip(revisions.tolist(), zip(files.tolist(), sizes.tolist(), strict=True)))
-    busy = {*known, *(entry.revision for entry in log.steps.definitions)}
+    busy = {*known, *out, *(entry.revision for entry in log.steps.definitions)}
     for number in range(log.before.revision + 1, log.after.revision + 1):
         digest = log.steps.digests[number][:TOKEN_DIGEST_BYTES]
         position = Position(number, digest, log.after.log)
@@ -76,8 +88,9 @@ def _commits(log: Between) -> Iterator[Commit]:
         count, size_bytes = known.get(number, (0, 0))
         is_idle = number not in busy
         yield Commit(
-            at_us, log.writer, position, count, size_bytes, takes_out=number in out, is_idle=is_idle
-        )
+            at_us, log.writer, position, count, size_bytes, takes_out=number in out,
+            is_joined=number in log.steps.joined, is_idle=is_idle,
+        )  # fmt: skip
 
 
 def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:
@@ -92,7 +105,7 @@ def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:
     out: dict[str, set[int]] = {}
     for log in logs:
         for commit in _commits(log):
-            if commit.takes_out and not skip:
+            if commit.ends(skip=skip):
                 raise takes_out_error(log.after.database, commit)
             if commit.takes_out:
                 out.setdefault(log.writer, set()).add(commit.position.revision)
@@ -109,9 +122,10 @@ def _kept(steps: Iterable[RowStep], out: Mapping[str, set[int]]) -> Iterator[Row
 def takes_out_error(database: str, commit: Commit) -> NotAppended:
     """That a commit takes rows out."""
     where = f"{commit.writer}/{database}"
+    together = "; several transactions share it, so what others append can't be told apart"
     return NotAppended(
         f"Revision {commit.position.revision} of {where} deletes or replaces rows of the table, "
-        "and this stream gives appended rows alone",
+        f"and this stream gives appended rows alone{together if commit.is_joined else ''}",
         key=where,
         hint="Read the changes (readChangeFeed=true, with a new checkpointLocation), or go on "
         "with skipChangeCommits=true, which leaves out all that such commits do",
@@ -135,27 +149,24 @@ def refuse_deletes_elsewhere(since: Sequence[State], until: Sequence[State], tab
     Raises:
         NotAppended: Names whose they are.
     """
-    known = _naming_logs(since, table)
-    heads = {state.log.log_id: state.revision for state in since if state.log is not None}
-    for writer, item in _naming_logs(until, table):
-        is_old = (writer, item) in known
-        if is_old and all(at.revision <= heads.get(at.log_id, -1) for at in item.logs):
-            continue
-        where = f"{writer}/{until[0].database}"
-        raise NotAppended(
-            f"{where} has deleted rows of other writers' files of table {table!r}, which this "
-            "stream gives, or has given, as they were",
-            key=where,
-            hint="Begin anew, with a new checkpointLocation and without since: the rows that are "
-            "there come first, without those that were deleted. lakelog.spark.changes tells them",
-        )
+    known = [(s.writer, item) for s in since for item in s.deletes.of_table(table) if item.logs]
+    before = {state.writer: state.revision for state in since}
+    scopes = Scopes(until)
+    for state in until:
+        for holding in scopes.of(state, table):
+            is_old = (holding.teller, holding.tombstone) in known
+            if not holding.tombstone.logs or (
+                is_old and holding.below <= before.get(state.writer, -1) + 1
+            ):
+                continue
+            raise _elsewhere_error(f"{holding.teller}/{state.database}", table)
 
 
-def _naming_logs(states: Iterable[State], table: str) -> list[tuple[str, Tombstone]]:
-    """The tombstones of a table that name logs, each with the writer that said it."""
-    return [
-        (state.writer, item)
-        for state in states
-        for item in state.deletes.of_table(table)
-        if item.logs
-    ]
+def _elsewhere_error(where: str, table: str) -> NotAppended:
+    return NotAppended(
+        f"{where} has deleted rows of other writers' files of table {table!r}, which this "
+        "stream gives, or has given, as they were",
+        key=where,
+        hint="Begin anew, with a new checkpointLocation and without since: the rows that are "
+        "there come first, without those that were deleted. lakelog.spark.changes tells them",
+    )

@@ -13,7 +13,7 @@ from lakelog.errors import ColumnsChanged, NotAppended, SnapshotPruned, StreamLo
 from lakelog.gc import execute_prune, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
-from stream_cases import ns, put, stream
+from stream_cases import late, ns, put, stream
 
 
 @pytest.fixture
@@ -89,8 +89,77 @@ def test_a_delete_in_the_files_of_all_writers(catalog):
     assert ns(again.rows()) == [2]
     skips = stream(catalog, since=before, skipChangeCommits="true")
     assert ns(skips.rows()) == [2]
-    with pytest.raises(UsageError, match="can't be told row by row"):
+    with pytest.raises(NotAppended, match="other writers' files"):
         stream(catalog, since=before, readChangeFeed="true").batch()
+
+
+def test_rows_that_are_written_anew_beside_a_delete_elsewhere_are_left_out(catalog):
+    """As UPDATE of Spark's SQL does it: the rows that come are in a log that no delete meets."""
+    put(catalog, 1, 2, writer="v")
+    query = stream(catalog, skipChangeCommits="true")
+    assert ns(query.batch()) == [1, 2]
+
+    def update(tx):
+        tx.delete("t", "n = 2", cut=catalog.snapshot("db"))
+        tx.write("t", pa.table({"n": pa.array([20], pa.int64())}))
+
+    commit(catalog, update)
+    put(catalog, 3, writer="v")
+    assert ns(query.rows()) == [3]
+
+
+def test_files_that_come_back_are_not_appended(catalog):
+    path = put(catalog, 1, 2)
+    put(catalog, 3)
+    there = catalog.snapshot("db").token
+    query = stream(catalog, skipChangeCommits="true")
+    assert ns(query.batch()) == [1, 2, 3]
+    commit(catalog, lambda tx: tx.remove(path))
+    catalog.restore("db", "t", to=there, execute=True)
+    put(catalog, 4)
+    assert ns(query.rows()) == [4]
+
+
+def test_what_was_committed_together_with_a_delete_is_not_skipped(catalog):
+    put(catalog, 1, 2)
+    query = stream(catalog, skipChangeCommits="true")
+    assert ns(query.batch()) == [1, 2]
+    put(catalog, 3)
+    with catalog.writer("w", "db") as writer:
+        one, other = writer.transaction(), writer.transaction()
+        one.write("t", pa.table({"n": pa.array([4], pa.int64())}))
+        other.delete("t", "n = 2", mode="rows")
+        found = writer._session._committer.commit([one._intent, other._intent])
+        assert {info.revision for info in found} == {2}
+    assert ns(query.batch()) == [3]
+    with pytest.raises(NotAppended, match="several transactions share it"):
+        query.batch()
+
+
+def test_an_old_delete_of_a_log_that_is_gone_stops_nothing(catalog):
+    put(catalog, 1, 2, writer="v")
+    put(catalog, 3)
+    commit(catalog, lambda tx: tx.delete("t", "n = 2", cut=catalog.snapshot("db")))
+    shutil.rmtree(Path(catalog.url, "v"))
+    catalog = lakelog.open_catalog(catalog.url)
+    query = stream(catalog)
+    assert ns(query.batch()) == [3]
+    put(catalog, 4)
+    assert ns(query.rows()) == [4]
+
+
+def test_a_quiet_table_goes_on_by_a_batch_without_rows_an_hour(catalog):
+    put(catalog, 1)
+    query = stream(catalog)
+    assert ns(query.batch()) == [1]
+    put(catalog, 1, table="other")
+    assert query.batch() is None
+    clock = query.reader._followed._catalog
+    late(clock, -3_700)
+    assert query.batch() == []
+    assert query.batch() is None
+    put(catalog, 2)
+    assert ns(query.rows()) == [2]
 
 
 def test_a_table_with_a_key_is_read_by_its_changes(catalog):
