@@ -10,7 +10,7 @@ from ..catalog.data.footers.read import read_footer
 from ..errors import InvalidParquet, ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from ..catalog.data.footers.parse import ParsedFooter
     from ..catalog.parallel import Engine
@@ -34,7 +34,7 @@ class FooterOf:
 
 def read_footers(
     engine: Engine, store: WideStore, infos: Sequence[ObjectInfo]
-) -> Iterator[FooterOf]:
+) -> Generator[FooterOf, None, None]:
     """The footers of files, in order.
 
     A file that can't be read is a result; a store that fails is an error, since a log rebuilt from

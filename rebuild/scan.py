@@ -94,16 +94,18 @@ def scan_data(
             objects.append(info)
         else:
             candidates.append(info)
-    for done, footer in enumerate(read_footers(engine, store, candidates), 1):
-        path = footer.info.key[len(folder) :]
-        if footer.parsed is not None and footer.parsed.meta is not None:
-            with contextlib.suppress(InvalidName, InvalidPath):  # `_misplaced` says so
-                path = spelling.of(path, _own_path(footer.parsed.meta))
-        _sort_in(scan, footer, spelling.logged.get(path, path), writer, database)
-        if progress is not None:
-            progress(done, len(candidates), "footers read")
-    for item in read_objects(engine, store, objects, folder):
-        _sort_in_object(scan, item, spelling, writer, database)
+    with contextlib.closing(read_footers(engine, store, candidates)) as footers:
+        for done, footer in enumerate(footers, 1):
+            path = footer.info.key[len(folder) :]
+            if footer.parsed is not None and footer.parsed.meta is not None:
+                with contextlib.suppress(InvalidName, InvalidPath):  # `_misplaced` says so
+                    path = spelling.of(path, _own_path(footer.parsed.meta))
+            _sort_in(scan, footer, spelling.logged.get(path, path), writer, database)
+            if progress is not None:
+                progress(done, len(candidates), "footers read")
+    with contextlib.closing(read_objects(engine, store, objects, folder)) as items:
+        for item in items:
+            _sort_in_object(scan, item, spelling, writer, database)
     logged = {folder + path: folder + name for path, name in spelling.logged.items()}
     scan.objects = [
         replace(info, key=logged[info.key]) if info.key in logged else info for info in listed

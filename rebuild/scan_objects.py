@@ -18,7 +18,7 @@ from ..errors import CorruptObject, ObjectNotFound, UnsupportedFeature
 from .scanned import OwnObject, micros
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from ..catalog.format.footer import FooterMetadata
     from ..catalog.parallel import Engine
@@ -44,7 +44,7 @@ class ObjectOf:
 
 def read_objects(
     engine: Engine, store: WideStore, infos: Sequence[ObjectInfo], folder: str
-) -> Iterator[ObjectOf]:
+) -> Generator[ObjectOf, None, None]:
     """Read the objects, in order.
 
     Args:

@@ -64,7 +64,9 @@ class Access:
         own = [] if self.by_session else [(self.catalog.url, self.storage_options or {})]
         for root in elsewhere:
             options = self.catalog.wide.options_of(root)
-            if options and not (self.by_session and options == self.storage_options):
+            # Where the session doesn't say who one is, this process does, for any bucket.
+            is_known = self.by_session or not is_s3(self.catalog.url)
+            if not is_known or (options and options != self.storage_options):
                 own.append((root, options))
         own = [(url, options) for url, options in own if is_s3(url)]
         return S3Settings(own) if own else None

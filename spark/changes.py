@@ -55,8 +55,8 @@ def changes(  # noqa: PLR0917 - as `Catalog.changes` is called
     from ..catalog.read.step_rows import ABOUT
     from .access import Access
     from .arrow_types import spark_schema
-    from .read import json_text
     from .session import register
+    from .source_options import json_text
 
     access = Access.of(spark, url, storage_options, location_options)
     catalog = access.catalog

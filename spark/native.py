@@ -189,10 +189,13 @@ def _without_clashes(plan: list[_ColumnPlan]) -> Iterator[_ColumnPlan]:
     """Columns that the index tells under names that nothing has which is read from the files: where
     both have one name, Spark takes what the index tells for both."""
     read = {(each.stored or each.name).lower() for each in plan if each.read and not each.is_told}
+    taken = read | {each.name.lower() for each in plan if each.is_told}
     for each in plan:
         name = each.name
-        while each.is_told and name.lower() in read:
-            name += "_"
+        if each.is_told and name.lower() in read:
+            while name.lower() in taken:
+                name += "_"
+            taken.add(name.lower())
         yield replace(each, stored=name) if name != each.name else each
 
 

@@ -7,7 +7,6 @@ Where Spark has no connector for the store, the Python data source reads the sam
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -23,7 +22,6 @@ from ..errors import (
     InvalidUrl,
     LakelogError,
     SparkUnsupported,
-    UsageError,
 )
 from ..store.places import is_url, split
 from . import file_index
@@ -34,6 +32,7 @@ from .file_groups import file_groups
 from .native import is_switched_off, read_files
 from .partition_columns import known_values
 from .selection import Selection, selection
+from .source_options import json_text
 from .urls import supports_url
 
 if TYPE_CHECKING:
@@ -213,19 +212,3 @@ def _by_source(spark: SparkSession, access: Access, asked: Selection) -> DataFra
     if access.location_options:
         reader = reader.option("locationOptions", json_text(access.location_options))
     return reader.load(access.catalog.url)
-
-
-def json_text(given: Mapping[str, Any]) -> str:
-    """Options of a store, as those of Spark say them.
-
-    Raises:
-        UsageError: Something in them is no JSON.
-    """
-    try:
-        return json.dumps(dict(given))
-    except (TypeError, ValueError):
-        raise UsageError(
-            "The storage options hold something that isn't JSON, so Spark's tasks can't have them",
-            key="storage_options",
-            hint="Give plain texts, numbers, lists and dicts",
-        ) from None  # the cause might show a value

@@ -7,9 +7,11 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from .hadoop_options import bucket_options
+from ..errors import SparkUnsupported
+from .hadoop_options import bucket_of, bucket_options
 from .s3_identity import Identity
 
 if TYPE_CHECKING:
@@ -23,10 +25,21 @@ class S3Settings:
 
     Args:
         places: URLs, and the storage options of each.
+    Raises:
+        SparkUnsupported: One bucket is to be opened in two ways.
     """
 
     def __init__(self, places: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        by_bucket: dict[str, Mapping[str, Any]] = {}
+        for url, options in places:
+            if by_bucket.setdefault(bucket_of(url), options) != options:
+                raise SparkUnsupported(
+                    f"Files in bucket {bucket_of(url)} are opened by two sets of options, and "
+                    "Spark's connector knows one for each bucket",
+                    key=url,
+                )
         self._places = [(url, Identity(options)) for url, options in places]
+        self._lock = Lock()
         self.name = _identified(places)
         """Says in plans which reads have the same settings, and nothing about these."""
 
@@ -36,8 +49,9 @@ class S3Settings:
         Raises, Requests: As `Identity.options`.
         """
         found: dict[str, str] = {}
-        for url, identity in self._places:
-            found |= bucket_options(url, identity.options())
+        with self._lock:  # queries are planned in threads
+            for url, identity in self._places:
+                found |= bucket_options(url, identity.options())
         return found
 
     def apply(self, _: Any = None) -> str:

@@ -145,3 +145,19 @@ def flag(options: Mapping[str, str], name: str, *, default: bool = False) -> boo
     if text.lower() not in ("true", "false"):
         raise UsageError(f"The option {name} is {text[:60]!r}", key=name, hint="Give true or false")
     return text.lower() == "true"
+
+
+def json_text(given: Mapping[str, Any]) -> str:
+    """Options of a store, as those of Spark say them.
+
+    Raises:
+        UsageError: Something in them is no JSON.
+    """
+    try:
+        return json.dumps(dict(given))
+    except (TypeError, ValueError):
+        raise UsageError(
+            "The storage options hold something that isn't JSON, so Spark's tasks can't have them",
+            key="storage_options",
+            hint="Give plain texts, numbers, lists and dicts",
+        ) from None  # the cause might show a value

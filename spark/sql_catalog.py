@@ -214,6 +214,8 @@ class _Answers:
             answer = ("no namespace",)
         except (LakelogError, PySparkException) as error:
             answer = ("refused", f"{type(error).__name__}: {error}")
+        except Exception as error:  # as a job of Spark's that was given up
+            answer = ("refused", f"{type(error).__name__}: {first_line(error)}")
         found = self._spark._jvm.java.util.ArrayList()
         for item in answer:
             found.add(item)
@@ -279,7 +281,14 @@ class _Answers:
         if kind == "now":
             return self._as_of
         if kind == "micros":
-            return _EPOCH + dt.timedelta(microseconds=int(when))
+            try:
+                return _EPOCH + dt.timedelta(microseconds=int(when))
+            except OverflowError:
+                raise UsageError(
+                    f"No lake is read as of {when} µs after 1970",
+                    key=when,
+                    hint="Give a time of the years 1 to 9999",
+                ) from None
         if when.isascii() and when.isdigit():
             writers = self._catalog.writers(database)
             if len(writers) != 1:

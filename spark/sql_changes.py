@@ -9,7 +9,6 @@ Source: docs/spark.md, "DELETE, UPDATE, MERGE".
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +26,7 @@ from .change_task import Changed, ChangeJob, change_rows
 from .exact_filters import exact_text
 from .gone_rows import MOST_ROWS, all_gone, predicate_of, watched_columns
 from .row_batches import collected
+from .source_options import json_text
 from .write import refuse_memory
 from .write_task import Job, parts
 
@@ -167,7 +167,7 @@ class _Change:
     def _job(self, sharing: Sharing | None) -> Job | None:
         if sharing is None:
             return None
-        options = json.dumps(self._access.task_options())
+        options = json_text(self._access.task_options())
         return Job(self._access.catalog.url, options, sharing.share)
 
     def _newer(self) -> tuple[int, int]:

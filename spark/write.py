@@ -9,7 +9,6 @@ Source: docs/spark.md, "Writing".
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .access import Access
 from .row_batches import LargeRow, collected, must_be_weighed
+from .source_options import json_text
 from .stages import watched
 from .versions import check_spark
 from .write_task import Job, as_batches, parts
@@ -136,7 +136,7 @@ def write(
                     tx, table, schema, partition_by=partition_by, overwrite=mode == "overwrite",
                     where=where, file_bytes=target_file_size_bytes, bloom=bloom,
                 )  # fmt: skip
-                job = Job(catalog.url, json.dumps(access.task_options()), sharing.share)
+                job = Job(catalog.url, json_text(access.task_options()), sharing.share)
                 with watched(spark, progress, f"writing {table}") as watch, watch.tagged():
                     told = collected(frame, partial(as_batches, job), weighed=weighed)
                 done = sharing.finish(parts(pickle.loads(row["told"]) for row in told))

@@ -20,11 +20,11 @@ from lakelog.cli.demo_data import commit_year
 from lakelog.errors import DatabaseNotFound, SparkUnsupported, UsageError
 from lakelog.spark.access import Access
 from lakelog.spark.arrow_types import spark_schema
-from lakelog.spark.read import json_text, native
+from lakelog.spark.read import native
 from lakelog.spark.s3_settings import S3Settings
 from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader
-from lakelog.spark.source_options import SourceAccess
+from lakelog.spark.source_options import SourceAccess, json_text
 
 if TYPE_CHECKING:
     from lakelog.testing.servers import S3Server

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 sys.path.append(str(Path(__file__).parent))
@@ -161,6 +162,37 @@ def test_merge_from_the_same_table_at_one_cut(spark, lake):
     spark.sql(f"""MERGE INTO lake.db.t AS t USING ({SOURCE}) AS s ON t.id = s.id
                   WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""")
     assert lake.snapshot("db").dataset("t").count_rows() == 44
+
+
+@pytest.mark.slow("three statements, each planned with dynamic pruning")
+@pytest.mark.parametrize("always", ["true", "false"])
+def test_merge_into_partitions_that_the_source_chooses(spark, lake, settings, always):
+    """Spark skips partitions by the source's values: of rows that come or go by none of them too
+    few are read, nor too many changed."""
+    settings("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly", always)
+    days = pa.table({"day": [n % 6 for n in range(60)], "id": range(60), "v": [0] * 60})
+    with lake.writer("oslo", "db") as writer, writer.transaction() as tx:
+        tx.write("p", days, partition_by=["day"])
+    spark.createDataFrame([(d, 30 + d) for d in range(6)] + [(2, 200)], "day long, id long").where(
+        "day >= 0"
+    ).createOrReplaceTempView("picked")
+    source = "(SELECT * FROM picked WHERE id IN (32, 200)) AS s"
+    on = f"MERGE INTO lake.db.p AS t USING {source} ON t.day = s.day AND t.id = s.id"
+    spark.sql(f"{on} WHEN MATCHED THEN UPDATE SET v = 1")
+    rows = {(n % 6, n, int(n == 32)) for n in range(60)}
+    assert told(lake) == rows
+    spark.sql(f"{on} WHEN NOT MATCHED THEN INSERT (day, id, v) VALUES (s.day, s.id, 2)")
+    rows |= {(2, 200, 2)}
+    assert told(lake) == rows
+    spark.sql(f"{on} WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE AND t.v = 0 "
+              "THEN UPDATE SET v = 3")  # fmt: skip
+    assert told(lake) == {(n % 6, n, 3) for n in range(60) if n != 32}
+
+
+def told(lake) -> set[tuple[int, ...]]:
+    found = lake.snapshot("db").to_arrow("p", ["day", "id", "v"]).to_pylist()
+    assert len(found) == len({row["id"] for row in found})
+    return {tuple(row.values()) for row in found}
 
 
 def test_a_row_that_is_matched_twice_is_an_error(spark, lake):
