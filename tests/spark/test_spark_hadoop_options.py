@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import lakelog
 import pytest
-from lakelog.errors import AccessDenied
+from lakelog.errors import AccessDenied, SparkUnsupported
+from lakelog.spark.access import Access
 from lakelog.spark.hadoop_options import bucket_options
 from lakelog.spark.s3_identity import Identity
 from lakelog.spark.s3_settings import S3Settings
@@ -127,3 +129,19 @@ def test_settings_are_told_apart_without_telling_them(home):
     lines = settings.apply().split("\n")
     assert dict(zip(lines[::2], lines[1::2], strict=True)) == settings.now()
     assert settings.now()["fs.s3a.bucket.b.secret.key"] == "s3cret"
+
+
+def test_one_bucket_has_one_set_of_options():
+    """Spark's connector is told by bucket: the last set would open what the first one is for."""
+    place = {"key": "a", "secret": "b"}
+    assert S3Settings([("s3://b/lake", place), ("s3://b/more", dict(place))]).now()
+    with pytest.raises(SparkUnsupported, match="two sets of options"):
+        S3Settings([("s3://b/lake", place), ("s3://b/more", {"key": "c", "secret": "d"})])
+
+
+def test_files_in_other_buckets_are_told_as_the_own_one_is():
+    """Who one is only this process knows, for all buckets alike."""
+    catalog = lakelog.open_catalog("s3://lake/root")
+    found = Access(catalog).settings(["s3://other"])
+    assert [url for url, _ in found._places] == ["s3://lake/root", "s3://other"]
+    assert Access(catalog, by_session=True).settings(["s3://other"]) is None
