@@ -63,7 +63,7 @@ demo: $(VENV)/.demo
 setup: $(VENV)/.dev $(VENV)/.node $(VENV)/.s3a
 
 test: setup
-	$(BIN)/python -m pytest -m "not long" --durations 15 \
+	$(BIN)/python -m pytest -m "not long" --durations 40 \
 	  --numprocesses $(WORKERS) -q $(ARGS)
 
 # What `make test` takes a sample of, whole, and 1,000 examples of each property instead of 15. On

@@ -152,7 +152,7 @@ def test_a_checkpoint_that_lost_all_files_of_a_partition_is_noticed_at_the_first
         built.commit(*(add_action(f"data/{p}/{n}", partition=p) for p in "abc" for n in range(2)))
         sound, built.state = built.state, built.copy()
         for number in range(2):
-            assert built.state.files.remove("t", f"data/b/{number}")
+            assert not built.state.files.take_out([("t", f"data/b/{number}")])
         built.checkpoint()
         built.state = sound
     built.commit(remove_action("data/b/0"))

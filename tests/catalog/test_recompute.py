@@ -56,7 +56,7 @@ def problems(store, **options):
 
 
 def lose_a_file(state):
-    state.files.remove("t", state.files.table("t").column("path")[0].as_py())
+    state.files.take_out([("t", state.files.table("t").column("path")[0].as_py())])
 
 
 def lie_in_statistics(state):

@@ -19,9 +19,9 @@ def replica_of_anything() -> Any:
 @plant("tests/replication/test_replicate.py")
 def files_are_copied_unseen() -> Any:
     """Nobody holds a file against the log before it is put."""
-    from lakelog.replication import moved
+    from lakelog.replication import carried
 
-    return mock.patch.object(moved, "check_body")
+    return mock.patch.object(carried, "check_body")
 
 
 @plant("tests/replication/test_replicate.py")
@@ -68,9 +68,9 @@ def files_that_were_there_are_believed() -> Any:
 @plant("tests/replication/test_replicate_broken_off.py")
 def old_files_stay_old() -> Any:
     """A file that a run brought long ago stays one that gc may be about to take."""
-    from lakelog.replication.moved import Mover
+    from lakelog.replication.carried import Carrier
 
-    return mock.patch.object(Mover, "_since_s", return_value=0.0)
+    return mock.patch.object(Carrier, "since_s", return_value=0.0)
 
 
 @plant("tests/replication/test_replicate_selected.py")

@@ -14,7 +14,7 @@ def lie(store, fake, path):
     """A checkpoint at the head that does not hold one of the files."""
     log = LogReader(store, "EWR", "weather", fake.ambient)
     state = log.load()
-    state.files.remove("hourly", path)
+    state.files.take_out([("hourly", path)])
     encoded = encode_state(state, retained_from=0, salt=b"s" * 16)
     put_segments(log, encoded, exclusive=True)
     store.put(LOG + encoded.name, encoded.body)

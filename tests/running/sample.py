@@ -40,3 +40,13 @@ def sampled(name: str, items: Iterable[Any], count: int) -> list[Any]:
     every = list(items)
     long = [pytest.param(item, marks=pytest.mark.long, id=f"all: {item}") for item in every]
     return [*some(name, every, count), *long]
+
+
+def in_turn(name: str, group: str, names: Iterable[str]) -> pytest.MarkDecorator:
+    """A mark for tests of Spark of which one group runs with each commit; the others are long.
+
+    Args:
+        name: Of the tests together.
+        group: That of this test, one of `names`.
+    """
+    return pytest.mark.spark if group in some(name, names, 1) else pytest.mark.long

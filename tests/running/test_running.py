@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from order import FIRST, GROUPS, group_of, rank
 from repeat import repeats
+from sample import in_turn
 from seeds import NAME, ROOT, base_seed
 from slow import limit_s
 
@@ -119,3 +120,13 @@ def test_the_seed_comes_from_the_commit_unless_it_is_given(monkeypatch):
 def test_the_command_that_repeats_a_failure():
     command = repeats(5, ["tests/a.py::test_b[c]"])
     assert command == "LAKELOG_SEED=5 .venv/bin/python -m pytest 'tests/a.py::test_b[c]'"
+
+
+def test_one_group_of_tests_runs_with_each_commit(monkeypatch):
+    chosen = set()
+    for seed in range(20):
+        monkeypatch.setenv(NAME, str(seed))
+        runs = [each for each in "abc" if in_turn("a test", each, "abc").name != "long"]
+        assert len(runs) == 1
+        chosen |= set(runs)
+    assert chosen == set("abc")

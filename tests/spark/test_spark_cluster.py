@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from processes import HERE, PACKAGES
+from processes import HERE
+from sample import in_turn
 
 TEXT = (HERE.parents[1] / "docs" / "spark.md").read_text(encoding="utf-8")
 BIN = Path(pyspark.__file__).parent / "bin"
@@ -47,13 +48,14 @@ def python(tmp_path):
 @pytest.fixture
 def archive(wheel, tmp_path):
     """What `pip install --target` and `tar` would make of the wheel, without what it needs."""
-    zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     with tarfile.open(tmp_path / "site.tar.gz", "w:gz") as file:
-        file.add(tmp_path / "unpacked", ".")
+        file.add(tmp_path / "site", ".")
     return tmp_path / "site.tar.gz"
 
 
 @pytest.mark.spark
+@in_turn("clusters of Spark", "cluster", ["executors", "cluster"])
 @pytest.mark.slow("a master, a worker, a driver and an executor, each a JVM: some 20 s alone")
 def test_executors_have_lakelog_by_an_archive(processes, python, archive, tmp_path):
     env = os.environ | {"PYTHONPATH": ""}
@@ -78,7 +80,7 @@ def test_executors_have_lakelog_by_an_archive(processes, python, archive, tmp_pa
     todo = commands(port, f"{HERE / 'cluster_job.py'} {url}")
     small = ["--webui-port", "0", "--cores", "2", "--memory", "1g", "--work-dir", tmp_path / "work"]
     processes.start("worker", [*todo["Worker"], *small], daemon)
-    where = {"PYTHONPATH": str(PACKAGES), "PYSPARK_PYTHON": str(python)}
+    where = {"PYTHONPATH": "", "PYSPARK_PYTHON": str(python)}
     where["PYSPARK_DRIVER_PYTHON"] = sys.executable
     processes.start("job", todo["spark-submit"], where)
     assert processes.ended("job") == 0, processes.said("job")

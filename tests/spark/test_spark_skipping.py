@@ -126,8 +126,8 @@ def scans(frame) -> list[list[str]]:
         if leaf.getClass().getSimpleName() == "FileSourceScanExec":
             index = leaf.relation().location()
             listed = index.listFiles(leaf.partitionFilters(), leaf.dataFilters())
-            files = listed.apply(0).files().mkString("\n")
-            found.append(re.findall(r"path=file:([^;]+);", files))
+            parts = [listed.apply(each).files().mkString("\n") for each in range(listed.length())]
+            found.append(re.findall(r"path=file:([^;]+);", "\n".join(parts)))
     return found
 
 

@@ -26,6 +26,7 @@ from changed_lake import (
     two_writers,
 )
 from lakelog.spark import sql_catalog, sql_changes
+from sample import sampled
 
 pytestmark = pytest.mark.spark
 
@@ -72,7 +73,7 @@ CONDITIONS = [
 
 
 @pytest.mark.slow("each condition is deleted by and read again by three engines")
-@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("condition", sampled("sql delete", CONDITIONS, 8))
 def test_delete_takes_the_rows_that_select_finds(spark, lake, tmp_path, condition):
     plain = copy_of(spark, lake, tmp_path)
     asked = condition.replace("lake.db.t", plain)

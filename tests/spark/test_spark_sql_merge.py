@@ -4,6 +4,7 @@ or nothing; and what others commit meanwhile."""
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from changed_lake import (
     two_writers,
 )
 from lakelog.spark import sql_changes
+from sample import sampled
 
 pytestmark = pytest.mark.spark
 
@@ -53,9 +55,9 @@ UPDATES = [
 
 
 @pytest.mark.slow("each statement is read again by three engines")
-@pytest.mark.parametrize(("sets", "condition"), UPDATES)
-@pytest.mark.parametrize("has_key", [False, True])
-def test_update_changes_the_rows_that_select_finds(spark, lake, tmp_path, sets, condition, has_key):
+@pytest.mark.parametrize("case", sampled("sql update", product(UPDATES, [False, True]), 4))
+def test_update_changes_the_rows_that_select_finds(spark, lake, tmp_path, case):
+    (sets, condition), has_key = case
     if has_key:
         lake.evolve("db", "t", key=["id"])
     wanted = updated(spark, copy_of(spark, lake, tmp_path), sets, condition)
@@ -141,9 +143,9 @@ MERGES = {
 
 
 @pytest.mark.slow("each statement is read again by three engines")
-@pytest.mark.parametrize("clauses", list(MERGES))
-@pytest.mark.parametrize("has_key", [False, True])
-def test_merge_leaves_the_rows_that_its_clauses_say(spark, lake, tmp_path, clauses, has_key):
+@pytest.mark.parametrize("case", sampled("sql merge", product(MERGES, [False, True]), 4))
+def test_merge_leaves_the_rows_that_its_clauses_say(spark, lake, tmp_path, case):
+    clauses, has_key = case
     if has_key:
         lake.evolve("db", "t", key=["id"])
     plain = copy_of(spark, lake, tmp_path)
@@ -165,7 +167,7 @@ def test_merge_from_the_same_table_at_one_cut(spark, lake):
 
 
 @pytest.mark.slow("three statements, each planned with dynamic pruning")
-@pytest.mark.parametrize("always", ["true", "false"])
+@pytest.mark.parametrize("always", sampled("merge into partitions", ["true", "false"], 1))
 def test_merge_into_partitions_that_the_source_chooses(spark, lake, settings, always):
     """Spark skips partitions by the source's values: of rows that come or go by none of them too
     few are read, nor too many changed."""

@@ -16,6 +16,7 @@ import lakelog.spark
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
+from sample import sampled
 from stream_cases import put
 
 pytestmark = pytest.mark.spark
@@ -196,7 +197,7 @@ DYING = """
 
 
 @pytest.mark.slow("each starts a Spark of its own, to be killed")
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", sampled("killed streams", ["before", "after"], 1))
 def test_a_query_that_is_killed_around_its_commit_has_each_row_once(spark, catalog, tmp_path, when):
     """Between the tasks' writes and the commit, or between that and what Spark notes."""
     for number in range(3):
