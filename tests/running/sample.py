@@ -42,11 +42,14 @@ def sampled(name: str, items: Iterable[Any], count: int) -> list[Any]:
     return [*some(name, every, count), *long]
 
 
-def in_turn(name: str, group: str, names: Iterable[str]) -> pytest.MarkDecorator:
-    """A mark for tests of Spark of which one group runs with each commit; the others are long.
+# Tests that start a Spark in processes of its own, half a minute to a minute each.
+SPARK_PROCESSES = ("executors", "cluster", "connect", "memory", "notebook")
+
+
+def in_turn(group: str, names: Iterable[str] = SPARK_PROCESSES, count: int = 2) -> Any:
+    """A mark for tests of Spark of which some groups run with each commit; the others are long.
 
     Args:
-        name: Of the tests together.
         group: That of this test, one of `names`.
     """
-    return pytest.mark.spark if group in some(name, names, 1) else pytest.mark.long
+    return pytest.mark.spark if group in some("in turn", names, count) else pytest.mark.long

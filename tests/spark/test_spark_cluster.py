@@ -55,7 +55,7 @@ def archive(wheel, tmp_path):
 
 
 @pytest.mark.spark
-@in_turn("clusters of Spark", "cluster", ["executors", "cluster"])
+@in_turn("cluster")
 @pytest.mark.slow("a master, a worker, a driver and an executor, each a JVM: some 20 s alone")
 def test_executors_have_lakelog_by_an_archive(processes, python, archive, tmp_path):
     env = os.environ | {"PYTHONPATH": ""}

@@ -10,8 +10,9 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sample import in_turn
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("connect")]
 for module in ("grpc_status", "google.rpc", "zstandard", "pandas"):
     pytest.importorskip(
         module, reason=f"Spark Connect needs {module}: pip install pyspark[connect]"

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow("starts a Spark whose executors are processes, and kills two of them"),
     pytest.mark.timeout(600),
-    in_turn("clusters of Spark", "executors", ["executors", "cluster"]),
+    in_turn("executors"),
 ]
 LIMIT_S = 580.0  # only a test that fails waits so long, or a machine that does much else
 SCRIPT = """

@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from sample import in_turn
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("memory")]
 
 SCRIPT = """
 import sys, warnings
