@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # By the name that Spark has for a type. Texts and bytes are ordered byte by byte in both; so are
 # NaN (equal to itself, above all else) and the zeros (equal).
-_KINDS: Final = {
+KINDS: Final = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -74,7 +74,7 @@ def _kind(name: str) -> pa.DataType | None:
     if name.startswith("decimal("):
         precision, scale = name.removeprefix("decimal(").removesuffix(")").split(",")
         return pa.decimal128(int(precision), int(scale))
-    return _KINDS.get(name)
+    return KINDS.get(name)
 
 
 class _Reader:

@@ -21,6 +21,7 @@ from ..catalog.format import compute as pc
 from ..errors import InvalidPredicate, SparkUnsupported
 from .arrow_types import storage
 from .exact_filters import comparable, joined, literal, quote
+from .filters import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,24 +44,8 @@ def watched_columns(schema: pa.Schema) -> pa.Schema:
     for each in schema:
         kind = comparable(each.type)
         if kind is not None and storage(each.type) != pa.uint64():
-            found.append(pa.field(each.name, _ARROW.get(kind) or _decimal(kind)))
+            found.append(pa.field(each.name, KINDS.get(kind) or _decimal(kind)))
     return pa.schema(found)
-
-
-_ARROW: Final = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 
 
 def _decimal(kind: str) -> pa.DataType:

@@ -120,10 +120,10 @@ def json_object(name: str, text: str) -> dict[str, Any]:
 
 
 def number(text: str, option: str) -> int:
-    """A whole number.
+    """An option that is a whole number.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is something else.
     """
     try:
         return int(text)
