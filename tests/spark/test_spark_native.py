@@ -12,7 +12,8 @@ from lakelog.errors import InvalidPath, InvalidSchema, SparkUnsupported
 from lakelog.spark import file_index, native
 from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.known_files import known_files
-from lakelog.spark.native import read_files
+from lakelog.spark.native import _ColumnPlan, _without_clashes, read_files
+from pyspark.sql.types import LongType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -248,3 +249,14 @@ def test_frames_join_cache_and_write_like_any_other(spark, files, tmp_path):
         frame.unpersist()
     frame.write.parquet(str(tmp_path / "out"))
     assert tuples(spark.read.parquet(str(tmp_path / "out"))) == ALL_ROWS
+
+
+def test_names_of_told_columns_are_all_different():
+    """One gives way to a column that is read, and not to the name of another that is told."""
+    plan = [
+        _ColumnPlan("x", LongType(), is_told=True),
+        _ColumnPlan("x_", LongType(), is_told=True),
+        _ColumnPlan("y", LongType(), stored="x"),
+    ]
+    found = list(_without_clashes(plan))
+    assert [each.stored or each.name for each in found] == ["x__", "x_", "x"]

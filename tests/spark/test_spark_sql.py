@@ -94,6 +94,7 @@ def test_points_in_time(spark, lake):
         ("SELECT * FROM lake.weather.hourly VERSION AS OF 'x'", "", "no point in time"),
         ("SELECT * FROM lake.weather.hourly VERSION AS OF 'ronda=1'", "", "ronda"),
         ("SELECT * FROM lake.weather.hourly TIMESTAMP AS OF '1999-01-01'", "", "lakelog log"),
+        ("SELECT * FROM lake.weather.hourly TIMESTAMP AS OF '+20000-01-01'", "", "1 to 9999"),
         ("DROP TABLE lake.weather.hourly", "UnsupportedOperationException", "lakelog drop"),
         ("CREATE TABLE lake.weather.t (a int)", "UnsupportedOperationException", "first commit"),
         ("ALTER TABLE lake.weather.hourly ADD COLUMN a int", "", "lakelog schema --evolve"),
