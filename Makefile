@@ -66,12 +66,12 @@ test: setup
 	$(BIN)/python -m pytest -m "not long" --durations 40 \
 	  --numprocesses $(WORKERS) -q $(ARGS)
 
-# What `make test` takes a sample of, whole, and 1,000 examples of each property instead of 15. On
+# What `make test` takes a sample of, whole, all tests of Spark, and 1,000 examples of each property instead of 15. On
 # another seed each time; LAKELOG_SEED=<seed> make soak repeats one.
 soak: setup
 	LAKELOG_SEED=$${LAKELOG_SEED:-$$(date +%s)} \
 	  LAKELOG_EXAMPLES=$${LAKELOG_EXAMPLES:-1000} \
-	  $(BIN)/python -m pytest -q -m "long or hypothesis" --timeout 0 $(ARGS)
+	  $(BIN)/python -m pytest -q -m "long or hypothesis or spark" --timeout 0 $(ARGS)
 
 # The second reader's own tests, and the three readers on many logs; needs Go. SEED=<seed> make readers repeats a run.
 readers: $(VENV)/.dev

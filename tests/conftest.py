@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 sys.path.append(str(Path(__file__).resolve().parent / "running"))
-pytest_plugins = ["repeat", "order", "slow"]
+pytest_plugins = ["repeat", "turns", "order", "slow"]
 # A JVM that ends within minutes compiles in vain what would be quick later: half of Spark's time.
 # Nor need it verify Spark's own classes, or grow its heap step by step.
 os.environ.setdefault(

@@ -6,7 +6,6 @@ owners and a guest, rewrites, checkpoints, prune and gc between, a rebuild at th
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from lakelog.errors import SnapshotPruned, TableNotFound
 from lakelog.rebuild import execute_rebuild, plan_rebuild
+from sample import examples
 
-EXAMPLES = os.environ.get("LAKELOG_EXAMPLES")
 WRITERS = ("oslo", "bergen")
 TABLES = ("hourly", "daily %")
 
@@ -205,7 +204,7 @@ def _rows(live: Live, table: str) -> list[int]:
 
 @pytest.mark.slow("each example is a history of a dozen commits, all of whose cuts are read")
 @settings(
-    max_examples=int(EXAMPLES or 8),
+    max_examples=examples(5),
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink one takes minutes
     suppress_health_check=[HealthCheck.too_slow],

@@ -7,7 +7,6 @@ import copy
 
 import pytest
 from flights_notebook import load, outputs, pictures, run, texts
-from sample import in_turn
 
 MOST_BYTES = 80_000  # of a picture: the repository keeps each version
 
@@ -18,7 +17,6 @@ def stored():
 
 
 @pytest.mark.spark
-@in_turn("notebook")
 @pytest.mark.slow("a kernel of its own, and in it a Spark of its own: some 25 s alone")
 def test_it_runs_and_says_what_is_stored(stored):
     again = run(copy.deepcopy(stored))

@@ -10,6 +10,7 @@ import pytest
 from evolution_cases import INT, LONG, TEXT, Lake, Rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample import examples
 
 NAMES = ["a", "b", "c", "d"]
 WRITERS = ["v", "w"]
@@ -50,7 +51,9 @@ def value_of(kind: pa.DataType, number: int) -> Any:
 
 
 @pytest.mark.slow("each example is a lake of its own, read by three engines at every revision")
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.data_too_large]
+)
 @given(st.data())
 def test_every_engine_gives_the_rows_of_the_model_at_every_revision(data: st.DataObject) -> None:
     lake, model = Lake(), Model()

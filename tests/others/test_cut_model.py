@@ -12,9 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "running"))
+
 from cut_going import Going
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from sample import examples
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a seed can't be made simpler
 
@@ -29,8 +33,10 @@ def run(seed: int, folder: Path) -> None:
     model.check()
 
 
-@pytest.mark.slow("ten histories, each read by every engine in some cuts")
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+@pytest.mark.slow("some histories, each read by every engine in some cuts")
+@settings(
+    max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES
+)
 @given(st.integers(0, 2**32))
 def test_every_engine_reads_what_the_deletes_of_a_cut_leave(tmp_path_factory, seed: int) -> None:
     run(seed, tmp_path_factory.mktemp("lake"))

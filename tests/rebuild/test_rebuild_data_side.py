@@ -6,7 +6,6 @@ the head or before; of one that is lost, as a whole or in part, all rows at the 
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 
@@ -18,8 +17,8 @@ from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
+from sample import examples
 
-EXAMPLES = os.environ.get("LAKELOG_EXAMPLES")
 LOG = ("w/db/transactions/", "w/db/segments/")
 
 
@@ -32,7 +31,7 @@ def history(data, most: int = 14) -> Lake:
 
 
 many = settings(
-    max_examples=int(EXAMPLES or 20),
+    max_examples=examples(12),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -10,7 +10,6 @@ shared commits, discarded transactions, deleted files, and rebuilds in between.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -24,10 +23,10 @@ from lakelog.errors import ConflictError, FencedError
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
+from sample import examples
 
 pytestmark = pytest.mark.usefixtures("parts_decoded_once")
 
-EXAMPLES = os.environ.get("LAKELOG_EXAMPLES")
 TABLES = ("hourly", "daily %", "日")
 PARTITIONS = ("", "2013-01", "a/b", "_")
 
@@ -276,7 +275,7 @@ def check_rebuild(world: World) -> None:
 
 @pytest.mark.slow("20 whole histories, each rebuilt")
 @settings(
-    max_examples=int(EXAMPLES or 20),
+    max_examples=examples(12),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, settings
+from sample import examples
 from seeds import NAME, base_seed
 
 # Fewer examples than by default, on other seeds with each commit; a failure prints what repeats it.
 settings.register_profile(
     "ci",
-    max_examples=int(os.environ.get("LAKELOG_EXAMPLES") or 15),
+    max_examples=examples(15),
     derandomize=False,
     print_blob=True,
     deadline=None,

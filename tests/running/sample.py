@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -42,14 +43,6 @@ def sampled(name: str, items: Iterable[Any], count: int) -> list[Any]:
     return [*some(name, every, count), *long]
 
 
-# Tests that start a Spark in processes of its own, half a minute to a minute each.
-SPARK_PROCESSES = ("executors", "cluster", "connect", "memory", "notebook")
-
-
-def in_turn(group: str, names: Iterable[str] = SPARK_PROCESSES, count: int = 2) -> Any:
-    """A mark for tests of Spark of which some groups run with each commit; the others are long.
-
-    Args:
-        group: That of this test, one of `names`.
-    """
-    return pytest.mark.spark if group in some("in turn", names, count) else pytest.mark.long
+def examples(count: int) -> int:
+    """How many examples of a property: so many for `make test`, LAKELOG_EXAMPLES if that is set."""
+    return int(os.environ.get("LAKELOG_EXAMPLES") or count)

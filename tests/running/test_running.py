@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from order import FIRST, GROUPS, group_of, rank
 from repeat import repeats
-from sample import in_turn
 from seeds import NAME, ROOT, base_seed
 from slow import limit_s
+from turns import EACH_TIME, taking_turns, waiting
 
 HERE = Path(__file__).parent
 
@@ -122,11 +122,34 @@ def test_the_command_that_repeats_a_failure():
     assert command == "LAKELOG_SEED=5 .venv/bin/python -m pytest 'tests/a.py::test_b[c]'"
 
 
-def test_one_group_of_tests_runs_with_each_commit(monkeypatch):
-    chosen = set()
-    for seed in range(20):
+def test_a_third_of_what_takes_turns_runs_with_each_commit(monkeypatch):
+    every, seen = taking_turns(), set()
+    assert {Path(name.partition("::")[0]).name for name in every}.isdisjoint(EACH_TIME)
+    for seed in range(40):
         monkeypatch.setenv(NAME, str(seed))
-        runs = [each for each in "abc" if in_turn(each, "abc", 1).name != "long"]
-        assert len(runs) == 1
-        chosen |= set(runs)
-    assert chosen == set("abc")
+        running = set(every) - set(waiting())
+        assert len(running) == len(every) // 3
+        seen |= running
+    assert seen == set(every)
+    monkeypatch.setenv("LAKELOG_TURNS", "every")
+    assert waiting() == ()
+
+
+def test_names_of_what_takes_turns_are_there():
+    for name in [*(f"tests/spark/{name}" for name in EACH_TIME), *taking_turns()]:
+        assert (ROOT / name.partition("::")[0]).is_file(), name
+
+
+def test_what_waits_is_not_run_by_make_test(monkeypatch):
+    page, runs = "tests/docs/test_notebook.py", {}
+    for seed in range(40):
+        monkeypatch.setenv(NAME, str(seed))
+        runs.setdefault(page not in waiting(), seed)
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "not long", page]
+    for its_turn, seed in runs.items():
+        env = os.environ | {NAME: str(seed)}
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
+        assert ("test_it_runs_and_says_what_is_stored" in done.stdout) == its_turn, done.stdout
+    assert set(runs) == {True, False}

@@ -61,7 +61,7 @@ def run(version: str, sparks: Path, options: list[str]) -> int:
     path = f"{installed(version, sparks)}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(
         os.pathsep
     )
-    known = {**os.environ, "PYTHONPATH": path}
+    known = {**os.environ, "PYTHONPATH": path, "LAKELOG_TURNS": "every"}
     known.pop("SPARK_HOME", None)
     command = [sys.executable, "-m", "pytest", "-q", "tests/spark", "-m", "not long", *options]
     if version in REFUSED:

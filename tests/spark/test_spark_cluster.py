@@ -16,7 +16,6 @@ from pathlib import Path
 import pyspark
 import pytest
 from processes import HERE
-from sample import in_turn
 
 TEXT = (HERE.parents[1] / "docs" / "spark.md").read_text(encoding="utf-8")
 BIN = Path(pyspark.__file__).parent / "bin"
@@ -55,7 +54,6 @@ def archive(wheel, tmp_path):
 
 
 @pytest.mark.spark
-@in_turn("cluster")
 @pytest.mark.slow("a master, a worker, a driver and an executor, each a JVM: some 20 s alone")
 def test_executors_have_lakelog_by_an_archive(processes, python, archive, tmp_path):
     env = os.environ | {"PYTHONPATH": ""}

@@ -10,9 +10,8 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sample import in_turn
 
-pytestmark = [pytest.mark.spark, in_turn("connect")]
+pytestmark = pytest.mark.spark
 for module in ("grpc_status", "google.rpc", "zstandard", "pandas"):
     pytest.importorskip(
         module, reason=f"Spark Connect needs {module}: pip install pyspark[connect]"

@@ -19,13 +19,11 @@ import pytest
 from engine_cases import lose_the_log, messy_lake, plan_by
 from lakelog.catalog.parallel import Embedded
 from lakelog.replication import replicate
-from sample import in_turn
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow("starts a Spark whose executors are processes, and kills two of them"),
     pytest.mark.timeout(600),
-    in_turn("executors"),
 ]
 LIMIT_S = 580.0  # only a test that fails waits so long, or a machine that does much else
 SCRIPT = """

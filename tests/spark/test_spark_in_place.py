@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
 
+pytestmark = pytest.mark.spark
+
 WANT = [0, 1, 2, 100]
 
 

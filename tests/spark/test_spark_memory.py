@@ -8,9 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from sample import in_turn
 
-pytestmark = [pytest.mark.spark, in_turn("memory")]
+pytestmark = pytest.mark.spark
 
 SCRIPT = """
 import sys, warnings

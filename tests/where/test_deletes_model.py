@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lakelog import open_catalog
 from lakelog.errors import InvalidPredicate
 from oracle import evaluate
+from sample import examples
 
 NOT_EVERYWHERE = {"d60", "f16"}  # DuckDB and Polars have no such types
 ROW = "row number"
@@ -171,8 +172,10 @@ def ids_of(table: pa.Table) -> list[int]:
     return sorted(table.column(ROW).to_pylist())
 
 
-@pytest.mark.slow("six histories, each read by every engine at some points")
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+@pytest.mark.slow("some histories, each read by every engine at some points")
+@settings(
+    max_examples=examples(3), deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES
+)
 @given(st.integers(0, 2**32))
 def test_every_engine_gives_the_rows_that_are_left(tmp_path_factory, seed: int) -> None:
     rng = random.Random(seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import random
 from decimal import Decimal
 
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from lakelog.catalog.where.arrow import expression, mask
 from lakelog.catalog.where.from_arrow import from_arrow
 from lakelog.catalog.where.tree import And, Compare, In, IsNull, Not, columns_of
+from sample import examples
 from seeds import base_seed
 
 NAN, INF = float("nan"), float("inf")
@@ -242,7 +242,7 @@ def test_comparisons_of_any_types_are_right_or_refused(seed):
 
 @pytest.mark.long
 def test_comparisons_of_any_types_are_right_or_refused_many_times():
-    for number in range(int(os.environ.get("LAKELOG_EXAMPLES") or 1_000) * 20):
+    for number in range(examples(1_000) * 20):
         check(random.Random(f"{base_seed()} expressions {number}"))
 
 

@@ -3,7 +3,6 @@ Polars, DuckDB by our SQL, DuckDB by the very text where it means the same, and 
 
 from __future__ import annotations
 
-import os
 import random
 
 import duckdb
@@ -20,6 +19,7 @@ from lakelog.catalog.where.polars import to_polars
 from lakelog.catalog.where.sql import to_sql
 from lakelog.catalog.where.tree import columns_of
 from oracle import evaluate
+from sample import examples
 from seeds import base_seed
 
 ROWS, COLUMNS, PREDICATES = 12, 4, 20
@@ -94,7 +94,7 @@ def test_every_engine_agrees_with_the_oracle(seed):
 
 @pytest.mark.long
 def test_every_engine_agrees_with_the_oracle_many_times():
-    for number in range(int(os.environ.get("LAKELOG_EXAMPLES") or 1_000)):
+    for number in range(examples(1_000)):
         seed = f"{base_seed()} predicates {number}"
         try:
             check(random.Random(seed))
