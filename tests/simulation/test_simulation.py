@@ -15,8 +15,8 @@ from lakelog.testing.histories import run_history
 from mutants import MUTANTS, first_violation
 from seeds import base_seed
 
-HISTORIES = 3_000
-PARTS = 24  # for the workers to share
+HISTORIES = 1_500
+PARTS = 12  # for the workers to share
 
 
 def check(first, count, processes=1):
