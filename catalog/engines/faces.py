@@ -239,7 +239,8 @@ class EngineReads(ABC):
                 doesn't see them.
             tables: Which; if not given, all. Of these one that can't have a view has none, with a
                 `ViewsWarning`: files of it disagree about a type, DuckDB lacks one of its types,
-                or its name differs from another's in case only.
+                or its name differs from another's in case only. Where names of columns do, a
+                `ViewsWarning` says what they are called.
             schema: A name to put before theirs, as `june` in `june.hourly`: so views of two cuts
                 can be in one query. If not given they are temporary views.
         Returns:
