@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..scalars import value_of
+
 _Cut = TypeVar("_Cut", bound="EngineReads")
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class EngineReads(ABC):
             TableNotFound.
             SchemaConflict: Two logs give it different ones.
         """
+        table = value_of(table)
         self._tables.check(table)
         found = self._tables.keys_of(table)
         return () if found is None else found.key
@@ -254,6 +257,6 @@ class EngineReads(ABC):
         """
         from .duck import make_views
 
-        chosen = self.tables() if tables is None else list(tables)
+        chosen = self.tables() if tables is None else [value_of(table) for table in tables]
         strict = tables is not None
         return make_views(connection, self._source, chosen, schema, all_or_nothing=strict)
