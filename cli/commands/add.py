@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown
+from ...errors import CommitOutcomeUnknown, SchemaConflict
 from .. import options, output
 from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
 from ..output import Column
@@ -133,6 +133,9 @@ def _add(
         try:
             found = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
             info = None if args.dry_run or not found.paths else tx.commit()
+        except SchemaConflict as error:
+            error.hint = "Nothing was added. Name the other files only, or write this one anew"
+            raise
         except CommitOutcomeUnknown as error:
             error.hint = "Running the same command again is safe: it adds no file twice"
             raise

@@ -108,6 +108,8 @@ def test_a_conflict(cli, raw: Path, tmp_path: Path) -> None:
     done = cli("add", lake, "db", "t", raw, "--writer", "W")
     assert done.code != 0
     assert str(odd) in done.err
+    assert "Nothing was added" in done.err
+    assert "on_conflict" not in done.err  # which the command hasn't got
     assert len(rows(lake)) == 12
 
 
