@@ -143,7 +143,8 @@ class Catalog(EvolvesTables, Changing):
         """
         from .snapshot import Snapshot
 
-        states = self._states(value_of(database), as_of)
+        database = value_of(database)
+        states = self._states(database, as_of)
         return Snapshot(self.wide, database, states, self.ambient)
 
     def writer(

@@ -28,6 +28,7 @@ from .read.file_parts import checked, file_parts, projected
 from .read.hidden import with_deletes
 from .read.in_place import keyed, keys_of, urls_of
 from .read.log_reader import LogReader
+from .scalars import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,6 +127,7 @@ class Snapshot(EngineReads, Comparing):
             TableNotFound, WriterNotFound, SchemaConflict.
             UsageError: No such column, or one twice.
         """
+        table = value_of(table)
         schemas = self._tables.file_schemas(table, writer)
         if columns is None:
             return unify(schemas, table)
@@ -172,7 +174,7 @@ class Snapshot(EngineReads, Comparing):
         """
         asked = self._asked(table, where, partition, writer)
         parts = []
-        for state in self._tables.of_writer(writer):
+        for state in self._tables.of_writer(asked.writer):
             files, facts = held(self._tables, state, asked)
             rows = asked_rows(files, asked, facts, whole=details)
             parts.append(self._output(state, rows, details))
@@ -206,12 +208,13 @@ class Snapshot(EngineReads, Comparing):
 
         asked = self._asked(table, where, partition, writer)
         parts = []
-        for state in self._tables.of_writer(writer):
+        for state in self._tables.of_writer(asked.writer):
             found = explained(held(self._tables, state, asked)[1], asked)
             left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
-            meets = self._tables.key_files(state, table, keys)
-            hidden = list(left) if any(meets) or self._tables.scopes.hides(state, table) else None
+            meets = self._tables.key_files(state, asked.table, keys)
+            hides = any(meets) or self._tables.scopes.hides(state, asked.table)
+            hidden = list(left) if hides else None
             found = with_hidden_rows(found, keys, hidden or (), meets)
             rest = left if hidden is None else hidden
             parts.append(with_filters(found, self._store, keys, rest, asked, read=read_filters))
@@ -237,6 +240,7 @@ class Snapshot(EngineReads, Comparing):
         """
         from .read.statistics import table_statistics
 
+        table, partition = value_of(table), value_of(partition)
         self._tables.check(table, partition)
         parts = []
         for state in self._states:
@@ -310,6 +314,8 @@ class Snapshot(EngineReads, Comparing):
     def _source(
         self, table: str, partition: str | None = None, writer: str | None = None
     ) -> Source:
+        table, partition, writer = value_of(table), value_of(partition), value_of(writer)
+
         def scan(
             columns: Sequence[str] | None, where: Where | None, *, exact: bool = True
         ) -> pa.RecordBatchReader:
@@ -348,7 +354,7 @@ class Snapshot(EngineReads, Comparing):
         from .read.row_filter import row_filter
 
         schemas = self._tables.file_schemas(table, writer)
-        return row_filter(where, schemas, table, decides=decides)
+        return row_filter(value_of(where), schemas, value_of(table), decides=decides)
 
     def _parts(self, asked: Asked) -> list[FilePart]:
         logs = self._tables.of_writer(asked.writer)
@@ -373,6 +379,7 @@ class Snapshot(EngineReads, Comparing):
         *,
         exact: bool = True,
     ) -> Asked:
+        table, where, partition, writer = map(value_of, (table, where, partition, writer))
         self._tables.check(table, partition)
         self._tables.of_writer(writer)
         found = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import UsageError, WriterNotFound
+from ..errors import LakelogError, UsageError, WriterNotFound
 from . import output
+from .errors import CommandWarning
 from .options import location_options
 from .text import many
 
@@ -107,6 +109,17 @@ def each_writer(
     if log:
         existing_log(catalog, writer, database)
     return [writer]
+
+
+def snapshot_after(catalog: Catalog, database: str) -> Snapshot | None:
+    """The database after a commit. That it can't be read (another writer's log is broken) undoes
+    nothing: it is warned of.
+    """
+    try:
+        return catalog.snapshot(database)
+    except LakelogError as error:
+        warnings.warn(f"no token: {error.message}", CommandWarning, stacklevel=2)
+        return None
 
 
 def print_cut(snapshot: Snapshot) -> None:

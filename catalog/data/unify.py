@@ -97,7 +97,8 @@ def _common(name: str, table: str, seen: Sequence[tuple[pa.DataType, FileSchema]
         f"Column {name!r} of table {table!r} is {one} in {first} and {other} in {second}",
         key=name,
         writers=(first.writer, second.writer),
-        hint="No safe common type exists. Rewrite one side with the other's type",
+        hint="No safe common type exists. Rewrite one side with the other's type. Meanwhile choose "
+        "the columns that agree, or writer=; or read snapshot.without_conflicts()",
     )
 
 

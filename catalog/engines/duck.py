@@ -39,7 +39,7 @@ _numbers: Final = itertools.count(1)
 
 
 class ViewsWarning(UserWarning):
-    """A table of the cut has no view."""
+    """A table of the cut has no view, or its view calls columns by other names."""
 
 
 def make_views(
@@ -72,11 +72,17 @@ def make_views(
                     key=table,
                     hint="Name one of them in tables=",
                 )
-            _make_view(found, sources(table), schema)
+            source = sources(table)
+            _make_view(found, source, schema)
+            renamed = _renamed(found, source, schema)
         except (SchemaConflict, CorruptError, UsageError) as error:
             if all_or_nothing:
                 raise
             warnings.warn(f"There is no view {table!r}: {error}", ViewsWarning, stacklevel=4)
+        else:
+            if renamed:
+                said = f"DuckDB takes names that differ in case only for one. {renamed}"
+                warnings.warn(said, ViewsWarning, stacklevel=4)
     return found
 
 
@@ -109,6 +115,17 @@ def _make_room(connection: Any, schema: str) -> None:
 def _twins(tables: Sequence[str]) -> set[str]:
     names = [table.lower() for table in tables]
     return {table for table in tables if names.count(table.lower()) > 1}
+
+
+def _renamed(connection: Any, source: Source, schema: str | None) -> str:
+    """Which columns a view calls otherwise, in words: their own names would find others."""
+    own = source.schema.names
+    if len({name.lower() for name in own}) == len(own):
+        return ""
+    view = quoted(source.name) if schema is None else f"{quoted(schema)}.{quoted(source.name)}"
+    there = [name for name, *_ in connection.execute(f"DESCRIBE {view}").fetchall()]
+    pairs = [f"{old!r} is {quoted(new)}" for old, new in zip(own, there, strict=True) if old != new]
+    return f"In view {source.name!r} the column {', '.join(pairs)}" if pairs else ""
 
 
 def _make_view(connection: Any, source: Source, schema: str | None) -> None:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..scalars import value_of
+
 _Cut = TypeVar("_Cut", bound="EngineReads")
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class EngineReads(ABC):
             TableNotFound.
             SchemaConflict: Two logs give it different ones.
         """
+        table = value_of(table)
         self._tables.check(table)
         found = self._tables.keys_of(table)
         return () if found is None else found.key
@@ -239,7 +242,8 @@ class EngineReads(ABC):
                 doesn't see them.
             tables: Which; if not given, all. Of these one that can't have a view has none, with a
                 `ViewsWarning`: files of it disagree about a type, DuckDB lacks one of its types,
-                or its name differs from another's in case only.
+                or its name differs from another's in case only. Where names of columns do, a
+                `ViewsWarning` says what they are called.
             schema: A name to put before theirs, as `june` in `june.hourly`: so views of two cuts
                 can be in one query. If not given they are temporary views.
         Returns:
@@ -253,6 +257,6 @@ class EngineReads(ABC):
         """
         from .duck import make_views
 
-        chosen = self.tables() if tables is None else list(tables)
+        chosen = self.tables() if tables is None else [value_of(table) for table in tables]
         strict = tables is not None
         return make_views(connection, self._source, chosen, schema, all_or_nothing=strict)

@@ -276,4 +276,6 @@ def _hint(error: Exception) -> str:
         return "Give it more memory, or ask for less at once"
     if "disabled" in str(error) or "configuration has been locked" in str(error):
         return "SQL reads the tables of the database here, and nothing else"
+    if str(error).startswith("Parser Error"):
+        return 'A name that is a word of SQL, or holds other signs, stands in double quotes: "at"'
     return "SHOW TABLES lists the tables, DESCRIBE a_table its columns"

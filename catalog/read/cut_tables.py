@@ -17,6 +17,7 @@ from ..data.unify import FileSchema, distinct
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.names import is_text
+from ..scalars import value_of
 from .scopes import Scopes
 from .tables import table_names
 
@@ -193,6 +194,7 @@ class CutTables:
         Raises:
             TableNotFound, WriterNotFound.
         """
+        table, writer = value_of(table), value_of(writer)
         self.check(table)
         states = self.of_writer(writer)
 

@@ -15,6 +15,7 @@ from ..data.file_part import FilePart
 from ..data.parquet import UNKNOWN_DIGEST
 from ..data.scan import Projection
 from ..data.unify import column_names, only, unify
+from ..scalars import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -121,9 +122,9 @@ def checked(columns: Sequence[str], schemas: Sequence[FileSchema], table: str) -
         raise UsageError(
             f"Columns are a list of names, not {columns!r}", hint=f"Give [{columns!r}]"
         )
-    names = column_names(schemas)
+    names, wanted = column_names(schemas), [value_of(name) for name in columns]
     seen: set[str] = set()
-    for name in columns:
+    for name in wanted:
         if name not in names:
             raise UsageError(
                 f"Table {table!r} has no column {name!r}",
@@ -135,4 +136,4 @@ def checked(columns: Sequence[str], schemas: Sequence[FileSchema], table: str) -
                 f"Column {name!r} is asked for twice", key=name, hint="Name each column once"
             )
         seen.add(name)
-    return columns
+    return wanted

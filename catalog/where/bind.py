@@ -169,7 +169,10 @@ class _Binder:
     def _comparison(self, node: exp.Expr, operator: Operator) -> Predicate:
         left, right = self._is_side(node.this), self._is_side(node.expression)
         if left and right:
-            hint = "Compare a column with a literal; compare columns in the query itself"
+            hint = (
+                "Compare a column with a literal; a text stands in single quotes, like 'abc'. "
+                "Compare columns in the query itself"
+            )
             raise self._source.error("a column is compared with a column", node, hint)
         if not left and not right:
             raise self._source.error("two literals are compared", node, "Write TRUE or FALSE")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown
+from ...errors import CommitOutcomeUnknown, SchemaConflict
 from .. import options, output
-from ..opening import open_catalog
+from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
 from ..output import Column
 from ..progress import Progress
 from ..text import count, many, size
@@ -55,6 +55,7 @@ _COLUMNS: Final = (
     Column("bad", number=True),
     Column("row_count", number=True),
     Column("size_bytes", number=True),
+    Column("token"),
 )
 _SHOWN: Final = 20
 
@@ -93,9 +94,16 @@ def run(args: argparse.Namespace) -> int:
         listed = list_files(catalog.wide, args.patterns, progress.step)
     files = _new_files(listed, args.partition)
     record, found = _add(catalog, args, files)
-    output.one(
-        args.output, _COLUMNS, record, lambda: _print(record, found, args), more=_names(found)
-    )
+    committed = record["revision"] is not None
+    after = snapshot_after(catalog, args.database) if committed else None
+    record |= {"as_of": None, "token": None} if after is None else cut_fields(after)
+
+    def show() -> None:
+        _print(record, found, args)
+        if after is not None:
+            print_cut(after)
+
+    output.one(args.output, _COLUMNS, record, show, more=_names(found))
     return 0
 
 
@@ -125,6 +133,9 @@ def _add(
         try:
             found = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
             info = None if args.dry_run or not found.paths else tx.commit()
+        except SchemaConflict as error:
+            error.hint = "Nothing was added. Name the other files only, or write this one anew"
+            raise
         except CommitOutcomeUnknown as error:
             error.hint = "Running the same command again is safe: it adds no file twice"
             raise

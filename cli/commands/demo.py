@@ -160,7 +160,7 @@ def _lose_and_rebuild(folder: Path, url: str) -> None:
 
 def _farewell(url: str, seconds: float) -> None:
     _step(f"Done in {seconds:.0f} seconds. What to try next")
-    lakelog = "lakelog" if shutil.which("lakelog") else os.path.relpath(sys.argv[0])
+    lakelog = "lakelog" if shutil.which("lakelog") else _program()
     for text in (
         f"tables {url} weather",
         f"show {url} weather --writer JFK --revision 6",
@@ -171,6 +171,13 @@ def _farewell(url: str, seconds: float) -> None:
         f"prune {url} weather --writer EWR --keep-revisions 3",
     ):
         line(f"  {lakelog} {text}")
+
+
+def _program() -> str:
+    """How this command was called, as it can be called again."""
+    if os.path.basename(sys.argv[0]) == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m lakelog"
+    return shlex.quote(os.path.relpath(sys.argv[0]))
 
 
 def _step(title: str) -> None:

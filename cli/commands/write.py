@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown, LakelogError, UsageError
+from ...errors import CommitOutcomeUnknown, UsageError
 from .. import options, output
-from ..errors import CommandWarning
 from ..inputs.sources import FORMATS, check_encoding, open_sources
-from ..opening import cut_fields, open_catalog, print_cut
+from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
 from ..output import Column
 from ..overwrites import FIGURES, begun, check_overwriting, figures, overwrite, show_done, show_plan
 from ..progress import Progress
@@ -263,7 +261,7 @@ def _report(
     paths: list[str],
     done: Replaced | None,
 ) -> None:
-    snapshot = _snapshot(catalog, args.database)
+    snapshot = snapshot_after(catalog, args.database)
     skipped = info is not None and info.skipped
     rows, total = (0, 0)
     if info is not None and not skipped:
@@ -295,17 +293,6 @@ def _report(
             show_done(done)
         if snapshot is not None:
             print_cut(snapshot)
-
-
-def _snapshot(catalog: Catalog, database: str) -> Snapshot | None:
-    """The database after the commit. That it can't be read (another writer's log is broken) undoes
-    nothing.
-    """
-    try:
-        return catalog.snapshot(database)
-    except LakelogError as error:
-        warnings.warn(f"no token: {error.message}", CommandWarning, stacklevel=2)
-        return None
 
 
 def _sums(snapshot: Snapshot, args: argparse.Namespace, paths: list[str]) -> tuple[int, int]:

@@ -89,6 +89,8 @@ def read_csv(source: Source, options: CsvOptions) -> Iterator[tuple[int, pa.Reco
         except UnicodeDecodeError as error:
             raise source.undecodable() from error
         except (pa.ArrowException, OSError, ValueError) as error:
+            if "conversion error to string: invalid UTF8" in str(error):
+                raise source.undecodable() from error
             if "straddling" not in str(error) or block >= _LARGEST_BLOCK:
                 raise _unreadable(source, options, error) from error
             options._blocks[source.path] = block * 8
@@ -124,9 +126,7 @@ def _shown_names(names: list[str], source: Source, options: CsvOptions) -> list[
 def _open(source: Source, options: CsvOptions, block: int, convert: Any, *, alone: bool) -> Any:
     from pyarrow import csv
 
-    stream = source.open()
-    if source.encoding != "utf-8":
-        stream = pa.transcoding_input_stream(stream, source.encoding, "utf-8")
+    stream = source.open_utf8()
     start = stream.read(_TINY_FILE)
     if not start.strip():
         raise ValueError("it is empty")
@@ -135,9 +135,7 @@ def _open(source: Source, options: CsvOptions, block: int, convert: Any, *, alon
         stream = pa.BufferReader(start + ends)
     else:
         stream.close()
-        stream = source.open()
-        if source.encoding != "utf-8":
-            stream = pa.transcoding_input_stream(stream, source.encoding, "utf-8")
+        stream = source.open_utf8()
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(

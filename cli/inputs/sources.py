@@ -38,6 +38,7 @@ STDIN: Final = "-"
 _STDIN_PATH: Final = "/dev/stdin"
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _CHUNK: Final = 1 << 16
+_UTF8: Final = "utf-8-sig"  # a byte order mark is no text
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class Source:
         path: Where its bytes are: a copy, if they came through a pipe.
         encoding: Of its text.
         stamp: What the file system says of it: the same as long as nobody changes it.
+        in_utf8: A copy of its text, if that is in another encoding and was asked for.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Source:
     path: str
     encoding: str
     stamp: tuple[int, ...]
+    in_utf8: IO[bytes] | None = None
 
     def open(self) -> Any:
         """Its bytes, decompressed by the ending of its name."""
@@ -72,6 +75,28 @@ class Source:
             UnicodeDecodeError: Bytes that are not of its encoding; see `undecodable`.
         """
         return io.TextIOWrapper(self.open(), encoding=self.encoding, newline="")
+
+    def open_utf8(self) -> Any:
+        """Its text as bytes in UTF-8, decoded by nothing of Python's while they are read.
+
+        A thread of Arrow's reads ahead, also of a reader that is used no more. One that calls
+        Python then, to decode, makes a process that is just ending abort, or never end.
+
+        Raises:
+            UnicodeDecodeError: Bytes that are not of its encoding; in UTF-8 they are found later.
+        """
+        import pyarrow as pa
+
+        if self.encoding == _UTF8:
+            return self.open()
+        if self.in_utf8 is None:
+            copy = tempfile.NamedTemporaryFile(prefix="lakelog-")  # noqa: SIM115 (gone with it)
+            with self.open_text() as text:
+                for chunk in iter(lambda: text.read(_CHUNK), ""):
+                    copy.write(chunk.encode())
+            copy.flush()
+            self.in_utf8 = copy
+        return pa.input_stream(self.in_utf8.name, compression=None)
 
     def undecodable(self) -> UsageError:
         """The error that names the first line with bytes that are not of the encoding."""
@@ -91,7 +116,7 @@ class Source:
                 decoder.decode(b"", final=True)
             except UnicodeDecodeError as error:
                 bad = error.object[error.start : error.start + 1]
-        shown = "utf-8" if self.encoding == "utf-8-sig" else self.encoding
+        shown = "utf-8" if self.encoding == _UTF8 else self.encoding
         what = f"byte 0x{bad.hex()}" if bad else "what it ends with"
         return UsageError(
             f"{self.name}, line {line}: {what} is not {shown} text",
@@ -128,7 +153,7 @@ def check_encoding(name: str) -> str:
             f"There is no text encoding {name[:60]!r}",
             hint="For example utf-8, latin-1, cp1252, utf-16",
         ) from None
-    return "utf-8-sig" if found.name == "utf-8" else found.name
+    return _UTF8 if found.name in ("utf-8", _UTF8) else found.name
 
 
 @contextlib.contextmanager

@@ -67,6 +67,32 @@ def test_wherever_a_number_or_a_text_is_wanted(store, fake, text, number):
     assert catalog.history("db", text("w")).num_rows == 2
 
 
+@pytest.mark.parametrize("text", TEXT.values(), ids=TEXT)
+def test_wherever_rows_are_read(store, fake, text):
+    catalog = Catalog(store, ambient=fake.ambient)
+    for name in ("v", "w"):
+        with catalog.writer(name, "db") as writer, writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [1, 2], "b": ["k", name]}), "p")
+    snapshot = catalog.snapshot(text("db"))
+    assert snapshot.token == catalog.snapshot("db").token
+    t, w, where = text("t"), text("w"), text("b = 'w'")
+    named = {"partition": text("p"), "writer": w}
+    assert snapshot.to_arrow(t, [text("a")], where=where, **named).to_pydict() == {"a": [2]}
+    assert snapshot.files(t, where=where, **named).num_rows == 1
+    assert snapshot.explain(t, where)["kept"].to_pylist() == [False, True]
+    assert snapshot.schema(t, [text("b")], writer=w).names == ["b"]
+    assert snapshot.column_names(t) == ["a", "b"]
+    assert snapshot.statistics(t, partition=text("p")).num_rows == 4
+    assert snapshot.key(t) == ()
+    assert snapshot.dataset(t, **named).count_rows() == 2
+    assert snapshot.to_polars(t, **named).collect().height == 2
+    connection = snapshot.to_duckdb(tables=[t])
+    assert connection.sql("select count(*) from t").fetchall() == [(4,)]
+    assert snapshot.scan(t, pa.array(["a"])).read_all().num_rows == 4
+    with pytest.raises(UsageError, match="null"):
+        snapshot.to_arrow("t", partition=pa.scalar(None, pa.string()))
+
+
 @pytest.mark.parametrize("naive", [pa.scalar(AT), np.datetime64(AT)], ids=["arrow", "numpy"])
 def test_times_without_a_zone_are_refused_as_ever(catalog, naive):
     with pytest.raises(NaiveTime):

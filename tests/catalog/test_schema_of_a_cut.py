@@ -54,7 +54,7 @@ def test_a_conflict_names_the_column_the_types_and_the_writers():
     assert error.writers == ("w0", "w2")
     assert error.key == "b"
     assert error.exit_code == 4
-    for word in ("'b'", "'hourly'", "int64", "double", "'w0'", "'w2'"):
+    for word in ("'b'", "'hourly'", "int64", "double", "'w0'", "'w2'", "without_conflicts"):
         assert word in str(error)
 
 

@@ -53,6 +53,10 @@ def test_a_folder(cli, raw: Path, tmp_path: Path) -> None:
         "revision": 1, "found": 13, "added": 1, "known": 12, "bad": 0, "row_count": 1,
     }  # fmt: skip
     assert 99 in rows(lake)
+    assert more["token"] == open_catalog(str(lake)).snapshot("db").token
+    assert more["as_of"] == {"W": 1}
+    nothing = cli("add", lake, "db", "t", raw, "--writer", "W", "-o", "json").json
+    assert (nothing["added"], nothing["token"]) == (0, None)
 
 
 def test_files_patterns_and_urls(cli, raw: Path, tmp_path: Path, monkeypatch) -> None:
@@ -104,6 +108,8 @@ def test_a_conflict(cli, raw: Path, tmp_path: Path) -> None:
     done = cli("add", lake, "db", "t", raw, "--writer", "W")
     assert done.code != 0
     assert str(odd) in done.err
+    assert "Nothing was added" in done.err
+    assert "on_conflict" not in done.err  # which the command hasn't got
     assert len(rows(lake)) == 12
 
 

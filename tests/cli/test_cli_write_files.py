@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -231,6 +233,38 @@ def test_a_file_that_changes_between_its_two_readings_is_refused():
             file.write("2\n")
         with pytest.raises(UsageError, match="changed while it was read"):
             open_rows(source, schema, options, set()).read_all()
+
+
+def test_texts_are_decoded_by_no_thread_of_arrows(cli):
+    """Such a thread may be in Python when Python ends: the process aborts, or hangs."""
+    threads = set()
+
+    class Decoder(codecs.IncrementalDecoder):
+        def decode(self, data, final=False):
+            threads.add(threading.current_thread())
+            return bytes(data).decode("latin-1")
+
+    latin = codecs.lookup("latin-1")
+    watched = codecs.CodecInfo(
+        latin.encode,
+        latin.decode,
+        incrementalencoder=latin.incrementalencoder,
+        incrementaldecoder=Decoder,
+        name="watched_latin",
+    )
+
+    def find(name):
+        return watched if name == watched.name else None
+
+    codecs.register(find)
+    try:
+        text = ("id,town\n" + "1,K\u00f8benhavn\n" * 20_000).encode("latin-1")
+        result = wrote(cli, {"a.csv": text}, "--encoding", "watched-latin")
+    finally:
+        codecs.unregister(find)
+    assert result.code == 0, result.err
+    assert read()["town"].to_pylist() == ["K\u00f8benhavn"] * 20_000
+    assert threads == {threading.main_thread()}
 
 
 def test_stdin_is_read_once(cli):

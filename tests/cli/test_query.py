@@ -105,6 +105,7 @@ def test_columns_of_one_name_are_all_there(query):
     ("sql", "words"),
     [
         ("selct 1", 'syntax error at or near "selct" (line 1, column 1)'),
+        ("SELECT hour, at FROM hourly", "stands in double quotes"),
         ("SELECT hour,\n  nope FROM hourly", '"nope" not found'),
         ("SELECT hour,\n  nope FROM hourly", "(line 2, column 3)"),
         ("FROM nowhere", "nowhere"),

@@ -157,6 +157,19 @@ def test_a_table_that_can_have_no_view_doesnt_stand_in_the_way_of_others(catalog
         snapshot.to_duckdb(tables=["t", "T"])
 
 
+@pytest.mark.parametrize("schema", [None, "june"])
+def test_columns_that_differ_in_case_only_are_told_of(catalog, schema):
+    rows = {"temp": [1, 2], "Temp": [-1, -2], "TEMP": [7, 8], "other": [5, 6]}
+    snapshot = write(catalog, rows, plain={"a": [1], "B": [2]})
+    with pytest.warns(ViewsWarning) as told:
+        connection = snapshot.to_duckdb(schema=schema)
+    (words,) = [str(each.message) for each in told]
+    assert words.endswith("""In view 't' the column 'Temp' is "Temp_1", 'TEMP' is "TEMP_2\"""")
+    view = "t" if schema is None else "june.t"
+    found = connection.sql(f'select "Temp_1", "TEMP_2" from {view} where "Temp_1" = -2')
+    assert found.fetchall() == [(-2, 8)]
+
+
 def test_half_floats_are_floats_to_duckdb(catalog):
     half = pa.array([1.5, None, float("nan"), 9.0], pa.float16())
     snapshot = write(catalog, {"h": half, "i": [1, 2, 3, 4]})
