@@ -27,21 +27,25 @@ def _object(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _segment(real: Callable[..., Any]) -> Callable[..., Any]:
-    """As the real one; where the segment lies is only told in errors, which are raised anew."""
+    """As the real one. What is whole and exact is so for whoever asks for less of it; where it
+    lies is only told in errors, and these are of the real one."""
 
     @lru_cache(maxsize=KEPT)
-    def kept(data: bytes, said: tuple[int, int], columns: Any, exact: bool) -> Any:
-        return real(data, *said, "a segment", columns=columns, exact=exact)
+    def kept(data: bytes, kind: int, rows: int) -> Any:
+        return real(data, kind, rows, "a segment", exact=True)
 
     def decode_segment(
         data: Any, kind: int, rows: int, key: str, *,
         columns: Sequence[str] | None = None, exact: bool = False,
     ) -> Any:  # fmt: skip
-        whole, names = bytes(data), None if columns is None else tuple(columns)
+        body = bytes(data)
         try:
-            return kept(whole, (kind, rows), names, exact)
+            table = kept(body, kind, rows)
         except LakelogError:
-            return real(whole, kind, rows, key, columns=columns, exact=exact)
+            return real(body, kind, rows, key, columns=columns, exact=exact)
+        if columns is None:
+            return table
+        return table.select([name for name in table.column_names if name in columns])
 
     return decode_segment
 
