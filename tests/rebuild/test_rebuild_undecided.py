@@ -82,7 +82,7 @@ def keep_house(store, fake, catalog):
 @pytest.mark.parametrize("checkpoint", [-1, 0, 2])
 @pytest.mark.parametrize("damaged", [1, 3])
 @pytest.mark.parametrize("untold", [False, True], ids=["told", "by the log alone"])
-def test_a_file_that_was_removed_and_added_again_stays(  # noqa: PLR0917 - fixtures
+def test_a_file_that_was_removed_and_added_again_stays(
     catalog, writer, store, fake, damaged, checkpoint, untold
 ):
     first, _ = commit(writer, 1)
