@@ -189,7 +189,8 @@ def said(
         if getattr(getattr(action, kind), "table", "") != table:
             continue
         if kind == "add":
-            rows = pq.read_table(pa.BufferReader(body_of(action.add.path))).to_pylist()
+            data = pq.ParquetFile(pa.BufferReader(body_of(action.add.path)))
+            rows = data.read(use_threads=False).to_pylist()
             order = (action.add.last_clock, revision, number)
             files[action.add.path] = File(rows_of(asked.names, rows), frozenset(), order)
         elif kind == "remove":
@@ -203,8 +204,8 @@ def said(
             files = now.without([Hides(asked.predicate, older)])
         elif kind == "row_deletes":
             item = action.row_deletes
-            data = bitmaps_of(body_of(item.object), item.object)
-            gone = bitmap_rows(bytes(data[item.offset : item.offset + item.length]))
+            bitmaps = bitmaps_of(body_of(item.object), item.object)
+            gone = bitmap_rows(bytes(bitmaps[item.offset : item.offset + item.length]))
             file = files[item.path]
             files[item.path] = file._replace(hidden=file.hidden | set(gone.tolist()))
             kept = [one for one in needs.get(item.path, ()) if one[0] >= item.covers_below]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from .frame import LogIdentity
+
 _AT_ONCE: Final = 1_024  # rows as Python's objects take many times their bytes
 _SEGMENT_FIELDS = (
     "kind", "row_count", "total_rows", "total_bytes", "first_table", "first_path", "last_table",
@@ -48,8 +50,13 @@ def reference_rows(pieces: Sequence[Piece]) -> pa.Table:
     return rows_to_table(rows, REFERENCES_COLUMNS)
 
 
-def decode_references(
-    data: memoryview | bytes, rows: int, attachments: memoryview, key: str, folder: str
+def decode_references(  # noqa: PLR0917 - what a checkpoint says of them
+    data: memoryview | bytes,
+    rows: int,
+    attachments: memoryview,
+    key: str,
+    folder: str,
+    log: LogIdentity | None = None,
 ) -> tuple[Piece, ...]:
     """The pieces of a checkpoint.
 
@@ -57,6 +64,7 @@ def decode_references(
         data: Arrow IPC bytes of the REFERENCES segment.
         attachments: Of the checkpoint: inline pieces are in them.
         folder: Key prefix of segment objects, for errors.
+        log: Of the checkpoint; None: pieces don't keep it.
     Raises:
         UnsupportedFeature: A kind of segment of the future.
         CorruptObject: Not sound.
@@ -83,7 +91,7 @@ def decode_references(
         pieces.append(
             Piece(
                 segment, digest, row["length"], where, inline, row["part"], row["run"],
-                row["dead"], row["offset"],
+                row["dead"], row["offset"], log,
             )
         )  # fmt: skip
     _check(pieces, key)

@@ -203,7 +203,7 @@ def total(table: pa.Table, column: str) -> int:
 
 def sorted_rows(table: pa.Table, kind: int) -> pa.Table:
     """The rows of a segment in the order of its kind; the same table if they are so already."""
-    if table.num_rows < 2 or ascends(table, kind):
+    if ascends(table, kind):
         return table
     keys = [(name, "ascending") for name in ORDER[kind]]
     return table.take(pc.sort_indices(table, sort_keys=keys))
@@ -211,6 +211,8 @@ def sorted_rows(table: pa.Table, kind: int) -> pa.Table:
 
 def ascends(table: pa.Table, kind: int) -> bool:
     """Whether the rows ascend strictly, as those of the kind must."""
+    if table.num_rows < 2:
+        return True
     greater = None  # per neighbouring pair: the later one is greater, by the last columns so far
     for name in reversed(ORDER[kind]):
         column = table.column(name).combine_chunks()

@@ -137,6 +137,8 @@ def merge_applications(tables: Iterable[pa.Table], forgotten_before_us: int = 0)
     """Several segments as one: of each id the highest version counts, of equal versions the latest
     time; what is forgotten is left out."""
     rows = pa.concat_tables(tables)
+    if not rows.num_rows:
+        return rows
     order = [
         ("app_id", "ascending"), ("app_version", "descending"), ("committed_at_us", "descending")
     ]  # fmt: skip

@@ -142,8 +142,9 @@ def _decoded_pieces(state: State, decoded: DecodedCheckpoint) -> tuple[Piece, ..
     assert decoded.references.inline is not None, "references are written inline"
     folder = f"{state.writer}/{state.database}/segments/"
     return decode_references(
-        decoded.references.inline, decoded.references.rows, decoded.attachments, decoded.key, folder
-    )
+        decoded.references.inline, decoded.references.rows, decoded.attachments, decoded.key,
+        folder, decoded.log,
+    )  # fmt: skip
 
 
 def _refuse_unknown(state: State) -> None:

@@ -105,14 +105,9 @@ class KnownSchemas:
             parts = [rows.slice(a, b - a) for t, (a, b) in ranges.items() if t in only]
             if not parts:
                 return
-            rows = pa.concat_tables(parts)
-        for row in rows.to_pylist():
-            self._learn(
-                SchemaEntry(
-                    row["table"], row["fingerprint"], row["arrow_schema"], _generations(row),
-                    tuple(row["key"] or ()), tuple(row["sort_order"] or ()), row["revision"], where,
-                )
-            )  # fmt: skip
+            rows = rows if len(parts) == len(ranges) else pa.concat_tables(parts)
+        for entry in schema_entries(rows, where):
+            self._learn(entry)
 
     def apply(self, transaction: DecodedTransaction) -> None:
         """Take in the Schema and Forget actions of one more transaction."""
@@ -191,6 +186,17 @@ class KnownSchemas:
                 except CorruptObject:
                     continue
         return found
+
+
+def schema_entries(rows: pa.Table, where: str) -> list[SchemaEntry]:
+    """The rows of a SCHEMAS segment, as entries."""
+    return [
+        SchemaEntry(
+            row["table"], row["fingerprint"], row["arrow_schema"], _generations(row),
+            tuple(row["key"] or ()), tuple(row["sort_order"] or ()), row["revision"], where,
+        )
+        for row in rows.to_pylist()
+    ]  # fmt: skip
 
 
 def _generations(row: dict[str, Any]) -> tuple[tuple[str, int], ...]:

@@ -149,7 +149,7 @@ def _within(kind: int, table: pa.Table, start: int, end: int) -> pa.Table:
 
 def _without_twins(table: pa.Table, kind: int) -> pa.Table:
     """What is said twice of one file, row group and column is unknown."""
-    if table.num_rows < 2 or ascends(table, kind):
+    if ascends(table, kind):
         return table
     same = np.ones(table.num_rows - 1, np.bool_)
     for name in ORDER[kind]:

@@ -139,13 +139,28 @@ def read_parts(
         piece, data = wanted[place], bodies[place]
         bodies[place] = None
         again = None if piece.inline is not None else lambda: fetch([piece])[0]
-        run = Run.of_segment(data, piece.rows, piece.where, again)
-        check_range(run, piece)
-        check_revisions(run, newest)
+        run = sound_run(data, piece, newest, again)
         dead = dead_rows(piece)
         return Part(run, tuple(described.get(piece.part, ())), dead, piece.run, dead)
 
     return list(at_once(part, range(len(wanted))))
+
+
+def sound_run(
+    data: memoryview, piece: Piece, newest: int, again: Callable[[], memoryview] | None
+) -> Run:
+    """The rows of a piece, decoded.
+
+    Args:
+        newest: The revision of the checkpoint.
+        again: Reads the bytes once more; None: they are kept.
+    Raises:
+        CorruptObject: It is damaged, or isn't what its reference says.
+    """
+    run = Run.of_segment(data, piece.rows, piece.where, again)
+    check_range(run, piece)
+    check_revisions(run, newest)
+    return run
 
 
 def check_range(run: Run, piece: Piece) -> None:
@@ -173,7 +188,7 @@ def check_revisions(run: Run, newest: int) -> None:
     Raises:
         CorruptObject: One was.
     """
-    if pc.max(run.core.column("revision")).as_py() > newest:
+    if numbers(run.core.column("revision")).max() > newest:
         raise CorruptObject(f"{run.key} holds files of revisions to come", key=run.key)
 
 

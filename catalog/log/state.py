@@ -283,10 +283,12 @@ class State:
         references, key = self.base.references, self.base.key
         data = self.bytes_of([references])[0]
         folder = segments_folder(self.writer, self.database)
-        pieces = decode_references(data, references.rows, self.base.attachments, key, folder)
+        # They keep their log: they may be read when the state stands on another base again.
+        pieces = decode_references(
+            data, references.rows, self.base.attachments, key, folder, self.base.log
+        )
         check_live_rows(pieces, self.base.message.counts.files, key)
-        # They may be read when the state stands on another base again.
-        return tuple(replace(piece, log=self.base.log) for piece in pieces)
+        return pieces
 
     def of_kind(self, kind: int) -> list[Piece]:
         """The base's pieces of a kind; to be called within `sound`."""

@@ -6,15 +6,18 @@ that order come otherwise than they were committed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import Final
+
+import pyarrow as pa
 
 from ..format import compute as pc
+from ..format.columns import column
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+_FEW: Final = 64  # names that are looked at sooner than Arrow has compiled the pattern
 # The end of `names.data_path`: epoch, transaction id, number of the file.
-_NUMBERED: Final = r"/[1-9][0-9]{0,18}-[0-9a-f]{32}-(?P<number>[0-9]{1,9})\.parquet$"
+_NUMBERED: Final = r"/[1-9][0-9]{0,18}-[0-9a-f]{32}-(?P<number>[0-9]{1,9})\.parquet"
+_END: Final = re.compile(_NUMBERED + r"\Z")
 
 
 def by_commit(files: pa.Table) -> pa.Table:
@@ -24,6 +27,8 @@ def by_commit(files: pa.Table) -> pa.Table:
     Args:
         files: With path, revision and first_clock.
     """
+    if files.num_rows < 2:
+        return files
     number = file_numbers(files.column("path"))
     keys = ("revision", "first_clock", "number", "path")
     order = pc.sort_indices(
@@ -35,5 +40,9 @@ def by_commit(files: pa.Table) -> pa.Table:
 
 def file_numbers(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Which file of its transaction each is, as its name says; null for other names."""
-    numbered = pc.extract_regex(paths, _NUMBERED)
+    if len(paths) <= _FEW:
+        found = [_END.search(path) for path in paths.to_pylist()]
+        few = [None if match is None else int(match["number"]) for match in found]
+        return pa.chunked_array([column(few, pa.int32())])
+    numbered = pc.extract_regex(paths, _NUMBERED + "$")
     return pc.cast(pc.struct_field(numbered, "number"), "int32")

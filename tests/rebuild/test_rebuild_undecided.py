@@ -81,8 +81,9 @@ def keep_house(store, fake, catalog):
 
 @pytest.mark.parametrize("checkpoint", [-1, 0, 2])
 @pytest.mark.parametrize("damaged", [1, 3])
+@pytest.mark.parametrize("untold", [False, True], ids=["told", "by the log alone"])
 def test_a_file_that_was_removed_and_added_again_stays(
-    catalog, writer, store, fake, damaged, checkpoint
+    catalog, writer, store, fake, damaged, checkpoint, untold
 ):
     first, _ = commit(writer, 1)
     if checkpoint == 0:
@@ -97,6 +98,8 @@ def test_a_file_that_was_removed_and_added_again_stays(
     assert live_rows(catalog) == [1, 3]
     fake.move(WEEK_S)
     damage(store, damaged)
+    if untold:  # no object of actions tells that it came back
+        lose_objects(store)
     rebuild(store, fake)
     assert live_rows(catalog) == [1, 3]
     keep_house(store, fake, catalog)

@@ -9,11 +9,15 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from lakelog.catalog.format import names, objects, references, schema, segment_bytes
-from lakelog.catalog.log import checkpoint, history, known_schemas
+import pyarrow as pa
+from lakelog.catalog.format import columns, names, objects, references, schema, segment_bytes
+from lakelog.catalog.log import checkpoint, history, known_schemas, part
+from lakelog.errors import LakelogError
 
 assert checkpoint, "imported here, so that no module takes the functions below for good"
 KEPT = 4_096  # decoded segments, of a few rows each; and as many of each kind of object
+FEW = 16  # values, which are one key
+SIMPLE = {kind.id for kind in (pa.int32(), pa.int64(), pa.string(), pa.bool_())}
 
 
 def _object(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,21 +27,78 @@ def _object(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _segment(real: Callable[..., Any]) -> Callable[..., Any]:
+    """As the real one. What is whole and exact is so for whoever asks for less of it; where it
+    lies is only told in errors, and these are of the real one."""
+
     @lru_cache(maxsize=KEPT)
-    def kept(data: bytes, said: tuple[Any, ...], columns: Any, exact: bool) -> Any:
-        return real(data, *said, columns=columns, exact=exact)
+    def kept(data: bytes, kind: int, rows: int) -> Any:
+        return real(data, kind, rows, "a segment", exact=True)
 
     def decode_segment(
-        data: Any, *said: Any, columns: Sequence[str] | None = None, exact: bool = False
-    ) -> Any:
-        return kept(bytes(data), said, None if columns is None else tuple(columns), exact)
+        data: Any, kind: int, rows: int, key: str, *,
+        columns: Sequence[str] | None = None, exact: bool = False,
+    ) -> Any:  # fmt: skip
+        body = bytes(data)
+        try:
+            table = kept(body, kind, rows)
+        except LakelogError:
+            return real(body, kind, rows, key, columns=columns, exact=exact)
+        if columns is None:
+            return table
+        return table.select([name for name in table.column_names if name in columns])
 
     return decode_segment
 
 
+def _run(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Of inline pieces; others ask the store for their bytes once more."""
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def sound_run(data: Any, piece: Any, newest: int, again: Any) -> Any:
+        if again is not None:
+            return real(data, piece, newest, again)
+        said = piece.segment.SerializeToString(deterministic=True)
+        return _once(
+            kept, (bytes(data), said, piece.where, newest), lambda: real(data, piece, newest, None)
+        )
+
+    return sound_run
+
+
+def _entries(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Of tables that are the same object, as those of `_schemas` are."""
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def schema_entries(rows: Any, where: str) -> Any:
+        return _once(kept, (id(rows), where), lambda: (real(rows, where), rows))[0]
+
+    return schema_entries
+
+
+def _column(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Few values of a simple type: logs repeat most of them."""
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def column(values: Any, kind: Any) -> Any:
+        if kind.id not in SIMPLE or len(values) > FEW:
+            return real(values, kind)
+        return _once(kept, (kind.id, *values), lambda: real(values, kind))
+
+    return column
+
+
+def _once(kept: dict[Any, Any], asked: Any, make: Callable[[], Any]) -> Any:
+    """What was made for this before, or is made now."""
+    if asked not in kept:
+        if len(kept) >= KEPT:
+            kept.clear()
+        kept[asked] = make()
+    return kept[asked]
+
+
 def _references(real: Callable[..., Any]) -> Callable[..., Any]:
     @lru_cache(maxsize=KEPT)
-    def kept(data: bytes, rows: int, attachments: bytes, *said: str) -> Any:
+    def kept(data: bytes, rows: int, attachments: bytes, *said: Any) -> Any:
         return real(data, rows, memoryview(attachments), *said)
 
     return lambda data, rows, attachments, *said: kept(bytes(data), rows, bytes(attachments), *said)
@@ -59,11 +120,7 @@ def _schemas(real: Callable[..., Any]) -> Callable[..., Any]:
     def decode_schemas(data: Any, piece: Any, newest: int, *, exact: bool = False) -> Any:
         said = piece.segment.SerializeToString(deterministic=True)
         asked = (bytes(data), said, piece.rows, piece.where, newest, exact)
-        if asked not in kept:
-            if len(kept) >= KEPT:
-                kept.clear()
-            kept[asked] = real(data, piece, newest, exact=exact)
-        return kept[asked]
+        return _once(kept, asked, lambda: real(data, piece, newest, exact=exact))
 
     return decode_schemas
 
@@ -74,11 +131,7 @@ def _row(real: Callable[..., Any]) -> Callable[..., Any]:
 
     def transaction_row(found: Any) -> Any:
         asked = (found.digest, found.message.SerializeToString())
-        if asked not in kept:
-            if len(kept) >= KEPT:
-                kept.clear()
-            kept[asked] = real(found)
-        return dict(kept[asked])
+        return dict(_once(kept, asked, lambda: real(found)))
 
     return transaction_row
 
@@ -86,7 +139,13 @@ def _row(real: Callable[..., Any]) -> Callable[..., Any]:
 _ONCE = {
     real: once(real)
     for real, once in [
+        (columns.column, _column),
+        (names.name_prefix, _by_values),
         (names.parse_log_object, _by_values),
+        (names.parse_own_file, _by_values),
+        (names.parse_data_file, _by_values),
+        (part.sound_run, _run),
+        (known_schemas.schema_entries, _entries),
         (schema.decode_schema, _schema),
         (known_schemas.decode_schemas, _schemas),
         (history.transaction_row, _row),
