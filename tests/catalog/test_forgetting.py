@@ -9,6 +9,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.errors import (
+    ConflictError,
     FencedError,
     InvalidName,
     NaiveTime,
@@ -90,8 +91,10 @@ def test_a_file_written_before_its_table_was_forgotten_is_refused(catalog):
         tx = writer.transaction()
         tx.write("t", pa.table({"a": [2]}))
         writer.forget(tables=["t"])
-        with pytest.raises(UnknownSchema):
+        with pytest.raises(UnknownSchema, match="table 't' was dropped") as caught:
             tx.commit()
+        assert isinstance(caught.value, ConflictError)  # of nobody's making who called
+        assert caught.value.hint
         put(writer, "t", 3)
     assert catalog.snapshot("db").to_arrow("t").to_pylist() == [{"a": 3}]
 
