@@ -13,6 +13,7 @@ from lakelog.errors import (
     FencedError,
     InvalidName,
     NaiveTime,
+    SchemaConflict,
     TableNotFound,
     UnknownSchema,
     UsageError,
@@ -161,3 +162,14 @@ def test_maintenance_and_rebuild_of_a_log_that_has_forgotten(tmp_path):
             with writer.transaction(app_id=app, app_version=version) as tx:
                 pass
             assert tx.commit_info.skipped == skipped, app
+
+
+def test_an_open_writer_goes_by_no_types_of_a_table_that_others_dropped(catalog):
+    with catalog.writer("w", "db") as writer:
+        put(writer, "t", 1)
+        catalog.drop("db", "t", execute=True)
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": ["a text now"]}))
+            with pytest.raises(SchemaConflict):  # what is there, is
+                tx.write("t", pa.table({"a": [1]}))
+    assert catalog.snapshot("db").to_arrow("t").to_pylist() == [{"a": "a text now"}]
