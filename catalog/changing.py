@@ -113,8 +113,7 @@ class Changing(ABC):
             )
         everyone = self._heads(database, None)
         heads = everyone if names is None else self._picked(everyone, database, names)
-        if isinstance(value_of(to), Mapping):
-            refuse_unknown_writers(database, everyone, value_of(to))
+        refuse_unknown_writers(database, everyone, value_of(to))
         cut = self._earlier(database, to, names, whole=names is None)
         token = cut_of(database, cut)
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut

@@ -5,6 +5,7 @@ Source: docs/changing.md, "Going back".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from .restored_columns import restored_columns
 from .restored_rows import restored_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ...store import Store
     from ..log.known_schemas import SchemaEntry
@@ -220,15 +221,18 @@ def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | No
         )
 
 
-def refuse_unknown_writers(database: str, heads: Sequence[State], named: Iterable[object]) -> None:
+def refuse_unknown_writers(database: str, heads: Sequence[State], to: object) -> None:
     """Refuse revisions of writers that there are none of. A name that was mistyped would leave the
     right one unnamed, and who is taken back to nothing loses all files.
 
+    Args:
+        to: What is gone back to; only a mapping has names that somebody typed.
     Raises:
         WriterNotFound: There are some.
     """
     there = [state.writer for state in heads]
-    lost = [name for name in map(value_of, named) if name not in there]
+    named = map(value_of, to) if isinstance(to, Mapping) else ()
+    lost = [name for name in named if name not in there]
     if lost:
         raise WriterNotFound(
             f"Writer {lost[0]!r} has no log of database {database!r}",
