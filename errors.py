@@ -101,10 +101,6 @@ class InvalidPartition(UsageError):
     """The name of a partition doesn't tell the value of a column, or one that isn't of its type."""
 
 
-class UnknownSchema(UsageError):
-    """A file was added with a schema that neither the log nor its transaction names before it."""
-
-
 class InvalidPredicate(UsageError):
     """A `where=` that is not in the language of predicates, doesn't fit the table, or can't be told
     exactly to an engine."""
@@ -219,6 +215,11 @@ class TransactionExpired(ConflictError):
 
 class DuplicateFile(ConflictError):
     """A path was added that the state already has."""
+
+
+class UnknownSchema(ConflictError):
+    """A file was added with a schema that neither the log nor its transaction names before it: its
+    table was dropped since the file was written."""
 
 
 class FileNotLive(ConflictError):

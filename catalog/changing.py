@@ -79,6 +79,7 @@ class Changing(ABC):
             TransactionExpired: This process stood still for a day before its commit: that stands,
                 and gc may take its files.
             TableNotFound: Neither state knows the table.
+            WriterNotFound: `to` or `writers` names one that has no log.
             UsageError: The cut is of another life of a log, or doesn't say enough; or logs would
                 give a table different keys; or of two files with one clock, whose keys may meet,
                 the other one would be the newer by the order of commits.
@@ -96,6 +97,7 @@ class Changing(ABC):
             left_deleted,
             plan_restore,
             refuse_unknown_table,
+            refuse_unknown_writers,
             refuse_unnamed,
         )
         from .commit.restored_columns import refuse_two_keys
@@ -111,6 +113,7 @@ class Changing(ABC):
             )
         everyone = self._heads(database, None)
         heads = everyone if names is None else self._picked(everyone, database, names)
+        refuse_unknown_writers(database, everyone, value_of(to))
         cut = self._earlier(database, to, names, whole=names is None)
         token = cut_of(database, cut)
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut

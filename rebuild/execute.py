@@ -95,7 +95,9 @@ def execute_rebuild(
             hint="The report says what is wrong with each file",
         )
     refuse_refs(store)
-    exclusive = probe(store, f"{plan.writer}/").put_if_absent
+    exclusive = probe(
+        store, f"{plan.writer}/", new_name=lambda: ambient.new_id().hex()
+    ).put_if_absent
     many = partial(each_in_parallel, at_once=AT_ONCE if ambient.in_background else 1)
     log = LogReader(store, plan.writer, plan.database, ambient)
     objects, state = build_objects(plan)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAMES = ("v", "w", "x")  # of columns that come and go; `k` stays
 _MODES: tuple[Mode, ...] = ("auto", "predicate", "rows", "rows")
+OF_A_CUT = 40  # of 256 deletes: told by their ids, without a draw
 _KINDS = (
     ["write"] * 5 + ["delete"] * 6 + ["evolve"] * 3 + ["upsert", "overwrite"] * 2 + ["rewrite"]
 )  # fmt: skip
@@ -44,6 +45,7 @@ class Changes:
         kinds: Of transactions, each as often as it is wanted: in half of all histories few, so that
             those of one kind meet.
         numbers: Of columns to come.
+        cuts: Whether some deletes are of the files of all writers, as of a cut.
     """
 
     world: World
@@ -51,6 +53,7 @@ class Changes:
     now: Callable[[Transaction], Shown]
     kinds: list[str]
     numbers: Iterator[int]
+    cuts: bool = False
 
     def choose_kinds(self) -> None:
         """Few or all."""
@@ -100,8 +103,12 @@ class Changes:
         self, tx: Transaction, asked: Asked, paths: list[str], rows: list[dict[str, int | None]]
     ) -> None:
         """Note what was written, by the columns that the transaction knows of by now. If it has
-        columns that are none any more, it can't be committed."""
-        asked.names = self.now(tx).columns
+        columns that are none any more, it can't be committed; or, of a table that went back, they
+        would be new ones, and it is given up."""
+        now = self.now(tx)
+        asked.names = now.columns
+        if now.went_back and asked.names.keys() != rows[0].keys():
+            raise UsageError("the table went back meanwhile")
         if asked.names.keys() >= rows[0].keys():
             asked.writes[paths[0]] = rows_of(asked.names, rows)
 
@@ -110,13 +117,24 @@ class Changes:
         random = self.world.random
         where, met = self._predicate(tx)
         self.world.note(f"deletes where {where}")
-        done = tx.delete(self.table, where, mode=random.choice(_MODES))
-        now = self.now(tx)
+        mode = random.choice(_MODES)
+        if self.cuts and tx._intent.transaction_id[1] < OF_A_CUT:
+            now = self.now(tx)
+            tx.delete(self.table, where, cut=self._cut(tx))
+            paths: frozenset[str] | None = frozenset(now.files)
+        else:
+            done = tx.delete(self.table, where, mode=mode)
+            now = self.now(tx)
+            paths = None if done.tombstones else frozenset(now.files)
         asked.predicate = met_in(now.columns, met)
-        paths = None if done.tombstones else frozenset(now.files)
         asked.hides.append(Hides(asked.predicate, paths))
         if random.random() < 0.3:
             self._append(tx, asked)
+
+    def _cut(self, tx: Transaction) -> Snapshot:
+        """What a transaction sees, as a cut: a delete of it is one of the files of all writers."""
+        state = tx._session._committer.state.copy()
+        return Snapshot(self.world.store, state.database, [state], self.world.ambient())
 
     def _predicate(self, tx: Transaction) -> tuple[str, Met]:
         """Of the columns as they are called now: SQL text, and what it is true of."""

@@ -1,5 +1,6 @@
 """Processes that change data: they delete rows in each way, upsert, overwrite and rewrite, and
-change columns and keys, in a table of tiny Parquet files. Which rows there must be is told by
+change columns and keys, in a table of tiny Parquet files, and go back over all that, remove files
+and drop the table (`going_back.py`). Which rows there must be is told by
 `shown_rows.py`.
 
 Invariants, beside those of `cast.py` and `truth.py`:
@@ -18,6 +19,7 @@ from ..catalog.commit.writer import Writer
 from ..catalog.read.log_reader import LogReader
 from .cast import MARGINS, Cast
 from .changes import Changes, unlike_rows
+from .going_back import GoingBack
 from .shown_rows import RowTruth, Shown
 from .simulation import QUIET
 from .truth import DATABASE, TABLE, WRITER, hold
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from ..store.base import Store
 
+GOES_BACK = 20  # of 256 transactions: told by their ids, without a draw
 _FIRST = (["write"], ["write", "delete"], ["write", "upsert"], ["write", "evolve", "write"])
 
 
@@ -37,14 +40,18 @@ class Changing(Cast):
     Attributes:
         rows: What the table shows.
         changes: What transactions change of it.
+        goes_back: What takes it back, or out.
     """
 
     rows: RowTruth = field(init=False)
     changes: Changes = field(init=False)
+    goes_back: GoingBack = field(init=False)
 
     def __post_init__(self) -> None:
         self.rows = self.truth.rows = self.truth.rows or RowTruth()
-        self.changes = Changes(self.world, TABLE, self._now, self.rows.kinds, self.rows.numbers)
+        kinds, numbers = self.rows.kinds, self.rows.numbers
+        self.changes = Changes(self.world, TABLE, self._now, kinds, numbers, cuts=True)
+        self.goes_back = GoingBack(self.world, self.truth, self.rows, MARGINS)
 
     def begin(self) -> None:
         """Some rows that each process finds, perhaps deleted ones too; perhaps of long ago, so that
@@ -56,7 +63,7 @@ class Changing(Cast):
             world.bare(), WRITER, DATABASE, margins=MARGINS, checkpoint_every=0, ambient=ambient
         )
         for what in random.choice(_FIRST):
-            self._transaction(writer, what)
+            self._change(writer, writer.transaction(), what)
         if random.random() < 0.5:
             writer.checkpoint()
             world.now_us += int(random.choice((0, 1.1, 1.1)) * MARGINS.prune_floor_s * 1e6)
@@ -68,11 +75,16 @@ class Changing(Cast):
     # --- Transactions -----------------------------------------------------------------------------
 
     def transaction(self, store: Store, writer: Writer, *, adds: int = 0) -> None:
-        """One transaction, of some kind; of at least so many added files."""
-        self._transaction(writer, "write" if adds else "")
-
-    def _transaction(self, writer: Writer, what: str) -> None:
+        """One transaction, of some kind; of at least so many added files. Or, instead, somebody who
+        holds no writer takes the table back."""
         tx = writer.transaction()
+        if not adds and tx._intent.transaction_id[0] < GOES_BACK:
+            tx.discard()
+            self.goes_back.act(store)
+        else:
+            self._change(writer, tx, "write" if adds else "")
+
+    def _change(self, writer: Writer, tx: Transaction, what: str) -> None:
         self.truth.openings[tx._intent.transaction_id] = writer
         asked = self.changes.change(tx, what)
         if asked is not None:

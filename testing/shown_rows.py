@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from ..catalog.format.deletes import bitmap_rows
 from ..catalog.format.deletes_object import bitmaps_of
+from ..catalog.log.part import Part, batch_parts
 from ..errors import ObjectNotFound
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.state import State
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 Row = dict[int, int | None]
 
@@ -64,6 +66,8 @@ class Asked:
         hides: Rows that are deleted.
         predicate: That of its tombstone, if it has one.
         columns, key: What the table has from here on; None: no change.
+        back: The table as of the revision that it goes back to; None: it doesn't.
+        empties: Whether all files go, and the table is forgotten.
     """
 
     writes: dict[str, tuple[Row, ...]] = field(default_factory=dict)
@@ -73,6 +77,8 @@ class Asked:
     predicate: Callable[[Row], bool] | None = None
     columns: dict[str, Column] | None = None
     key: tuple[int, ...] | None = None
+    back: Shown | None = None
+    empties: bool = False
 
 
 BORN = {"k": Column(0), "v": Column(1)}
@@ -89,6 +95,8 @@ class Shown:
         needs: Per live file the objects of row deletes that count, each with its revision.
         tombstones: Revision and place of each.
         definition: What the log says of the columns; empty: nothing yet.
+        went_back: Whether columns may have gone that the log doesn't call dropped, as by a restore:
+            who still writes them brings new ones.
     """
 
     files: dict[str, File] = field(default_factory=dict)
@@ -97,6 +105,7 @@ class Shown:
     needs: dict[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     tombstones: tuple[tuple[int, int], ...] = ()
     definition: bytes = b""
+    went_back: bool = False
 
     def rows(self) -> Counter[tuple[int | None, ...]]:
         """The rows that readers see, each by its values in the order of the columns' names."""
@@ -182,45 +191,88 @@ def said(
         body_of: The bytes of an object, by path.
     """
     revision = found.message.revision
+    columns = before.columns if asked.columns is None else asked.columns
+    key = before.key if asked.key is None else asked.key
     files, needs = dict(before.files), dict(before.needs)
     tombstones, definition = list(before.tombstones), before.definition
+    went_back = before.went_back or asked.back is not None
     for number, action in enumerate(found.message.actions):
         kind = action.WhichOneof("kind") or ""
+        for own, path, clock in added_files(found, number):
+            if own == table:
+                rows = _rows_in(path, asked, body_of)
+                files[path] = File(rows, frozenset(), (clock, revision, number))
+        if kind == "forget" and table in action.forget.tables:
+            tombstones, definition, key, went_back = [], b"", (), True
+            columns = {name: column._replace(default=None) for name, column in columns.items()}
         if getattr(getattr(action, kind), "table", "") != table:
             continue
-        if kind == "add":
-            data = pq.ParquetFile(pa.BufferReader(body_of(action.add.path)))
-            rows = data.read(use_threads=False).to_pylist()
-            order = (action.add.last_clock, revision, number)
-            files[action.add.path] = File(rows_of(asked.names, rows), frozenset(), order)
-        elif kind == "remove":
+        if kind == "remove":
             del files[action.remove.path]
             needs.pop(action.remove.path, None)
         elif kind == "tombstone":
             assert asked.predicate is not None
-            tombstones.append((revision, number))
-            older = frozenset(path for path, file in files.items() if file.order[1] < revision)
+            last = _last_hidden(action.tombstone, revision)
+            tombstones += [] if action.tombstone.logs else [(revision, number)]
+            older = frozenset(path for path, file in files.items() if file.order[1] <= last)
             now = replace(before, files=files)
             files = now.without([Hides(asked.predicate, older)])
         elif kind == "row_deletes":
             item = action.row_deletes
-            bitmaps = bitmaps_of(body_of(item.object), item.object)
-            gone = bitmap_rows(bytes(bitmaps[item.offset : item.offset + item.length]))
             file = files[item.path]
-            files[item.path] = file._replace(hidden=file.hidden | set(gone.tolist()))
+            files[item.path] = file._replace(hidden=file.hidden | _numbers_in(item, body_of))
             kept = [one for one in needs.get(item.path, ()) if one[0] >= item.covers_below]
             needs[item.path] = tuple(sorted([*kept, (revision, item.object)]))
         elif kind == "definition":
             definition = action.definition.SerializeToString(deterministic=True)
-    columns = before.columns if asked.columns is None else asked.columns
-    key = before.key if asked.key is None else asked.key
-    return Shown(files, columns, key, needs, tuple(tombstones), definition)
+    return Shown(files, columns, key, needs, tuple(tombstones), definition, went_back)
+
+
+def added_files(found: DecodedTransaction, number: int) -> list[tuple[str, str, int]]:
+    """Table, path and last clock of each file that one action of a transaction adds."""
+    action = found.message.actions[number]
+    if action.WhichOneof("kind") == "add":
+        return [(action.add.table, action.add.path, action.add.last_clock)]
+    if number not in found.batches:
+        return []
+    runs = [part.run for part, _ in batch_parts(found.batches[number]) if isinstance(part, Part)]
+    return [
+        (table, *file)
+        for run in runs
+        for table, (start, end) in run.ranges.items()
+        for file in zip(
+            *(run.full().column(name).to_pylist()[start:end] for name in ("path", "last_clock")),
+            strict=True,
+        )
+    ]
+
+
+def _last_hidden(tombstone: wire.Tombstone, revision: int) -> int:
+    """The last revision of whose files a tombstone of a revision holds."""
+    return tombstone.logs[0].revision if tombstone.logs else revision - 1
+
+
+def _numbers_in(item: wire.RowDeletes, body_of: Callable[[str], bytes]) -> set[int]:
+    """Which rows a bitmap names."""
+    data = bitmaps_of(body_of(item.object), item.object)
+    return set(bitmap_rows(bytes(data[item.offset : item.offset + item.length])).tolist())
+
+
+def _rows_in(path: str, asked: Asked, body_of: Callable[[str], bytes]) -> tuple[Row, ...]:
+    """The rows of a file: as it was before, if it comes back."""
+    if asked.back is not None and path in asked.back.files:
+        return asked.back.files[path].rows
+    # Not by `read_table`, whose dataset costs more than a small file does.
+    data = pq.ParquetFile(pa.BufferReader(body_of(path)))
+    return rows_of(asked.names, data.read(use_threads=False).to_pylist())
 
 
 def wanted(before: Shown, after: Shown, asked: Asked) -> Shown:
     """The table after one more transaction, by what its committer asked for. Which of several rows
     is the newest is taken from what was done: only the log tells clocks."""
-    files = before.without(asked.hides)
+    if asked.back is not None and asked.columns is not None:
+        return asked.back
+    files = {} if asked.empties else before.without(asked.hides)
     for path in asked.drops:
         files.pop(path, None)
     for path, rows in asked.writes.items():
@@ -275,10 +327,13 @@ def outcome(
     empty for nothing."""
     if before is None:
         return None, ""
-    kinds = [(action.WhichOneof("kind"), action) for action in found.message.actions]
-    added = {action.add.path for kind, action in kinds if kind == "add"}
-    defines = any(kind == "definition" for kind, _ in kinds)
-    if not asked.writes.keys() <= added or defines != (asked.columns is not None):
+    if asked.back is not None and found.message.commit.members[0].operation == "maintenance":
+        asked = Asked(back=asked.back)  # names the files for a while, before they come back
+    kinds = [action.WhichOneof("kind") for action in found.message.actions]
+    added = {path for n in range(len(kinds)) for _, path, _ in added_files(found, n)}
+    defines = asked.back is not None or "definition" in kinds
+    means = asked.back is not None or asked.columns is not None
+    if not asked.writes.keys() <= added or defines != means:
         return None, f"R1 revision {found.message.revision} isn't what its committer asked for"
     try:
         after = said(before, found, table, asked, body_of)

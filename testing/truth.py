@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.objects import decode_transaction
 from ..catalog.log.listing import Listing, read_listing
-from ..catalog.log.part import Part, batch_parts
 from ..catalog.read.log_reader import LogReader
+from .shown_rows import added_files
 
 if TYPE_CHECKING:
     from ..catalog.format.objects import DecodedTransaction
@@ -50,22 +50,6 @@ def hold(condition: bool, words: str) -> None:
     """Raise `Violation` unless something holds."""
     if not condition:
         raise Violation(words)
-
-
-def _added(found: DecodedTransaction, position: int) -> list[str]:
-    """Paths that one action of a transaction adds."""
-    action = found.message.actions[position]
-    if action.WhichOneof("kind") == "add":
-        return [action.add.path]
-    if position not in found.batches:
-        return []
-    parts = [part for part, _ in batch_parts(found.batches[position])]
-    return [
-        path
-        for part in parts
-        if isinstance(part, Part)
-        for path in part.run.core.column("path").to_pylist()
-    ]
 
 
 @dataclass(slots=True)
@@ -145,7 +129,7 @@ class Truth:
             if action.WhichOneof("kind") == "remove":
                 hold(action.remove.path in live, f"I2 {action.remove.path} is removed, not live")
                 live.discard(action.remove.path)
-            for path in _added(found, position):
+            for _, path, _ in added_files(found, position):
                 hold(path not in live, f"I2 {path} is added twice")
                 live.add(path)
                 came.add(path)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..data.shown import shown
 from ..data.unify import FileSchema
-from ..format.schema import decode_schema
+from ..format.schema import decode_schema, encode_schema
 from .readable import Own, name_of, telling, unites
 from .times import refuse_misfits, time_columns
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..format.definitions import Definition
     from ..format.schema import EncodedSchema
     from ..log.state import State
+    from .columns import Columns
     from .readable import Readable
 
     _Ask = Callable[[Callable[[Readable, State], Any]], Any]
@@ -144,3 +145,24 @@ class OwnSchemas:
 def _as_read(encoded: EncodedSchema) -> pa.Schema:
     """As readers have it: an extension type that nobody knows here is its storage."""
     return decode_schema(encoded.message, encoded.generations)
+
+
+def fitted(
+    columns: Columns, own: OwnSchemas, table: str, schema: pa.Schema, *, refuses: bool
+) -> tuple[pa.Schema, EncodedSchema]:
+    """The columns of data as those that a table has, which others may just have changed or dropped.
+
+    Args:
+        refuses: Refuse types that the table's don't hold, or that make it unreadable.
+    Raises:
+        SchemaConflict: There are some; or columns were dropped, or renamed.
+    """
+
+    def asked() -> tuple[pa.Schema, EncodedSchema]:
+        found = columns.fit(table, schema, checked=refuses)
+        encoded = encode_schema(found)
+        if refuses:
+            own.refuse_conflict(table, encoded)
+        return found, encoded
+
+    return columns.unless_changed(table, asked)

@@ -5,18 +5,20 @@ Source: docs/changing.md, "Going back".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from ...errors import FileNotLive, TableNotFound, UsageError, some_names
+from ...errors import FileNotLive, TableNotFound, UsageError, WriterNotFound, some_names
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from ..format.names import check_path
 from ..log.compared import FILE_CHANGES, Pair, changed_files
 from ..log.state import empty_state
+from ..scalars import value_of
 from .change_plan import WriterChange
 from .restored_columns import restored_columns
 from .restored_rows import restored_rows
@@ -216,6 +218,26 @@ def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | No
             key=unnamed[0],
             hint="Name the writers that are to be taken back (`--writer`, writers=[...]): those "
             "that the cut doesn't have lose all their files",
+        )
+
+
+def refuse_unknown_writers(database: str, heads: Sequence[State], to: object) -> None:
+    """Refuse revisions of writers that there are none of. A name that was mistyped would leave the
+    right one unnamed, and who is taken back to nothing loses all files.
+
+    Args:
+        to: What is gone back to; only a mapping has names that somebody typed.
+    Raises:
+        WriterNotFound: There are some.
+    """
+    there = [state.writer for state in heads]
+    named = map(value_of, to) if isinstance(to, Mapping) else ()
+    lost = [name for name in named if name not in there]
+    if lost:
+        raise WriterNotFound(
+            f"Writer {lost[0]!r} has no log of database {database!r}",
+            key=str(lost[0]),
+            hint=f"Its writers: {some_names(there)}",
         )
 
 

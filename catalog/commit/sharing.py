@@ -19,6 +19,7 @@ from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .file_footer import footer_of, path_of_data
 from .operations import Replaced
+from .own_schemas import fitted
 from .row_streams import Counted, staying
 from .shares import OWN_FILES, Share
 from .times import time_columns
@@ -96,9 +97,7 @@ class Sharing:
         by = check_partition_by(partition_by, schema)
         check_bloom(bloom, schema)
         self._inputs = self._take_out(schema) if overwrite else None
-        schema = tx._columns.fit(self._table, schema, checked=True)
-        self._encoded = encode_schema(schema)
-        tx._own.refuse_conflict(self._table, self._encoded)
+        schema, self._encoded = fitted(tx._columns, tx._own, self._table, schema, refuses=True)
         tx._unknown(self._table, self._encoded)  # there is room for it
         clock = clock or tx._session.clock()
         meta = footer_of(tx._session, tx._intent, tx._base, self._table, schema, clock)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...errors import UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name
-from ..format.schema import encode_schema
 from ..log.build import schema_actions
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
@@ -27,7 +26,7 @@ from .file_footer import footer_of, path_of_data, removals
 from .key_marks import KeyMarks
 from .meaning import Meaning
 from .operations import Operations
-from .own_schemas import OwnSchemas
+from .own_schemas import OwnSchemas, fitted
 from .readable import check_on_conflict
 from .room import Room
 from .spots import Added, NewFile, new_spots, not_live, path_of
@@ -126,7 +125,7 @@ class Transaction(Evolving, Upserting, Operations):
             ObjectExists: Another process draws the same random ids.
         Requests: 1 PUT a file. Of a large log the first write to a table reads its schemas, 1 GET;
             if one of them is in conflict with the data, 1 GET for each piece of a checkpoint that
-            holds files of the table.
+            holds files of the table; before it is refused 1 LIST and 1 GET for each new commit.
         """
         from ..data.dataframes import to_batches
         from ..data.partitioned import check_partition_by, partitions
@@ -138,10 +137,8 @@ class Transaction(Evolving, Upserting, Operations):
         schema, batches = to_batches(data)
         by = check_partition_by(partition_by, schema, partition)
         refuses = check_on_conflict(on_conflict)
-        schema = self._columns.fit(table, schema, checked=refuses)
-        encoded_schema = encode_schema(schema)
+        schema, encoded_schema = fitted(self._columns, self._own, table, schema, refuses=refuses)
         if refuses:
-            self._own.refuse_conflict(table, encoded_schema)
             batches = self._own.refuse_misfits(table, schema, data, batches)
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..log.state import State
     from ..read.key_matches import KeyMatches
+    from .meaning import Meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Upserting(Deleting):
     """The part of a transaction that writes rows by their key."""
 
     _added: dict[str, str]
+    _meaning: Meaning
 
     write: Callable[..., list[str]]
 
@@ -98,6 +100,7 @@ class Upserting(Deleting):
         from ..data.dataframes import to_batches
 
         self._check_open("append")
+        self._meaning.will_be("row_delta")
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")

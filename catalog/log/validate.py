@@ -67,7 +67,11 @@ def validate(
             add = action.add
             if not schemas.knows(add.table, add.schema_fingerprint):
                 raise UnknownSchema(
-                    f"{add.path} has a schema that the log doesn't know", key=add.path
+                    f"{add.path} has a schema that {state.writer}/{state.database} doesn't know: "
+                    f"table {add.table!r} was dropped since the file was written",
+                    key=add.path,
+                    hint="Nothing was committed. Begin another transaction, if there is to be such "
+                    "a table",
                 )
             if paths.get(add.path, add.path in live_paths):
                 raise DuplicateFile(

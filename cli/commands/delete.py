@@ -39,6 +39,7 @@ lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --mode 
 lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --all-writers --execute
 """
 _COLUMNS: Final = (
+    Column("dry_run", style="yes"),
     Column("writer"),
     Column("database"),
     Column("table"),
@@ -104,6 +105,7 @@ def _cut(catalog: Catalog, args: argparse.Namespace) -> Snapshot | None:
 
 def _record(args: argparse.Namespace, cut: Snapshot | None = None) -> dict[str, Any]:
     return {
+        "dry_run": not args.execute,
         "writer": args.writer,
         "database": args.database,
         "table": args.table,
@@ -136,8 +138,12 @@ def _planned(catalog: Catalog, args: argparse.Namespace) -> dict[str, Any]:
     from ...catalog.commit.deleting import MOST_TOMBSTONES
     from ...catalog.read.delete_plan import plan_delete
 
-    (state,) = catalog.snapshot(args.database)._tables.of_writer(args.writer)
+    tables = catalog.snapshot(args.database)._tables
+    (state,) = tables.of_writer(args.writer)
     plan = plan_delete(state, args.table, args.where)
+    definitions = (each.definitions.of(args.table) for each in tables.states)
+    if any(found.key for found in definitions if found is not None):
+        plan = plan.without_whole()  # older rows would be read again
     by_rows = args.mode == "rows" or (args.mode == "auto" and plan.live >= MOST_TOMBSTONES)
     return _record(args) | {
         "files_removed": len(plan.whole),
@@ -193,6 +199,8 @@ def _print(record: dict[str, Any]) -> None:
         output.line(f"  {many(removed, 'file')} as a whole")
     if touched:
         way = "by a predicate, which may be true of rows" if record["tombstones"] else "rows"
+        if record["dry_run"] and not record["tombstones"]:
+            way = "by number, the rows that meet it"
         output.line(f"  {way} of {many(touched, 'file')}")
     if record["rows"] is not None:
         output.line(f"  {many(record['rows'], 'row')} in all")

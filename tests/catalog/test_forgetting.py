@@ -9,9 +9,11 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.errors import (
+    ConflictError,
     FencedError,
     InvalidName,
     NaiveTime,
+    SchemaConflict,
     TableNotFound,
     UnknownSchema,
     UsageError,
@@ -90,8 +92,10 @@ def test_a_file_written_before_its_table_was_forgotten_is_refused(catalog):
         tx = writer.transaction()
         tx.write("t", pa.table({"a": [2]}))
         writer.forget(tables=["t"])
-        with pytest.raises(UnknownSchema):
+        with pytest.raises(UnknownSchema, match="table 't' was dropped") as caught:
             tx.commit()
+        assert isinstance(caught.value, ConflictError)  # of nobody's making who called
+        assert caught.value.hint
         put(writer, "t", 3)
     assert catalog.snapshot("db").to_arrow("t").to_pylist() == [{"a": 3}]
 
@@ -158,3 +162,14 @@ def test_maintenance_and_rebuild_of_a_log_that_has_forgotten(tmp_path):
             with writer.transaction(app_id=app, app_version=version) as tx:
                 pass
             assert tx.commit_info.skipped == skipped, app
+
+
+def test_an_open_writer_goes_by_no_types_of_a_table_that_others_dropped(catalog):
+    with catalog.writer("w", "db") as writer:
+        put(writer, "t", 1)
+        catalog.drop("db", "t", execute=True)
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": ["a text now"]}))
+            with pytest.raises(SchemaConflict):  # what is there, is
+                tx.write("t", pa.table({"a": [1]}))
+    assert catalog.snapshot("db").to_arrow("t").to_pylist() == [{"a": "a text now"}]

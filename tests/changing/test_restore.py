@@ -162,6 +162,16 @@ def test_a_cut_that_does_not_name_all_writers_leaves_it_to_the_caller(world):
     assert world.rows() == [1]
 
 
+def test_a_mistyped_writer_empties_nobody(world):
+    world.write(1)
+    world.write(2)
+    for execute in (False, True):
+        with pytest.raises(WriterNotFound, match="'olso' has no log") as caught:
+            restore(world, {"olso": 0}, writers=["oslo"], execute=execute)
+        assert "oslo" in caught.value.hint
+    assert world.rows() == [1, 2]
+
+
 def test_a_table_that_was_dropped_comes_back_with_its_schemas(world):
     world.write(1)
     world.write(2, table="daily")

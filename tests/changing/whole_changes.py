@@ -24,7 +24,6 @@ from lakelog.errors import (
     ConflictError,
     SnapshotPruned,
     TableNotFound,
-    UnknownSchema,
     UsageError,
 )
 from lakelog.rebuild import execute_rebuild, plan_rebuild
@@ -119,7 +118,7 @@ class History(Steps):
         self.last.clear()
         try:
             info = tx.commit()
-        except (ConflictError, UnknownSchema) as error:
+        except ConflictError as error:
             self.counts[f"race lost {what} {type(error).__name__}"] += 1
             self.say("  lost", error)
             return

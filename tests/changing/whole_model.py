@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from changing_cases import World
-from lakelog.errors import ConflictError, SnapshotPruned, UnknownSchema
+from lakelog.errors import ConflictError, SnapshotPruned
 
 DATABASE = "weather"
 WRITERS = ("u", "v", "w")
@@ -131,7 +131,7 @@ class Model:
                 else:
                     self.last[writer] = name
                 return tx, done
-            except (ConflictError, UnknownSchema) as error:
+            except ConflictError as error:
                 self.counts[f"conflict {type(error).__name__}"] += 1
                 self.say("  conflict", error)
                 if attempt == 2:

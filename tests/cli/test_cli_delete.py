@@ -34,6 +34,18 @@ def test_of_one_writer(cli, lake) -> None:
     assert rows(lake) == ["a1", "a3", "b1", "b2", "b3"]
 
 
+def test_the_plan_is_what_is_done_where_another_log_gives_the_key(cli, lake) -> None:
+    """No file of such a table goes as a whole: older rows would be read again."""
+    with open_catalog(lake).writer("b", "db") as writer, writer.transaction() as tx:
+        tx.evolve("t", key=["n", "w"])
+    words = ("delete", lake, "db", "t", "--writer", "a", "--where", "n > 0", "--output", "json")
+    plan, done = cli(*words).json, cli(*words, "--execute").json
+    assert (plan["dry_run"], done["dry_run"]) == (True, False)
+    figures = ("files_removed", "files_touched", "tombstones")
+    assert [plan[name] for name in figures] == [done[name] for name in figures] == [0, 1, 1]
+    assert rows(lake) == ["b1", "b2", "b3"]
+
+
 def test_of_all_writers(cli, lake) -> None:
     words = ("delete", lake, "db", "t", "--writer", "a", "--where", "n = 2", "--all-writers")
     plan = cli(*words, "--count", "--output", "json").json

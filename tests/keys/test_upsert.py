@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog import open_catalog
-from lakelog.errors import InvalidSchema, SchemaConflict, UsageError
+from lakelog.errors import InvalidSchema, OperationNotAllowed, SchemaConflict, UsageError
 
 
 @pytest.fixture
@@ -50,6 +50,15 @@ def test_upserts_are_told_from_other_operations(catalog):
     with writer.transaction(operation="maintenance") as tx:
         tx.upsert("t", rows([1], ["a"]), key=["id"])
     assert tx._intent.operation == "maintenance"
+
+
+def test_a_writer_for_other_operations_writes_nothing_for_an_upsert(catalog, tmp_path):
+    write(catalog.writer("u", "db"), rows([1], ["a"]))
+    before = sorted(tmp_path.rglob("*.*"))
+    writer = catalog.writer("u", "db", operations={"append"}, shared=True)
+    with pytest.raises(OperationNotAllowed, match="row_delta"), writer.transaction() as tx:
+        tx.upsert("t", rows([1], ["b"]), key=["id"])
+    assert sorted(tmp_path.rglob("*.*")) == before
 
 
 def test_a_key_of_several_columns(catalog):

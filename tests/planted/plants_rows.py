@@ -205,10 +205,10 @@ def marks_of_files_are_believed() -> Any:
     def encoded(given: Any, by_partition: Any = ()) -> Any:
         return real(given, [*by_partition, *schema.partition_columns(given)])
 
-    from lakelog.catalog.commit import transaction
+    from lakelog.catalog.commit import own_schemas
     from lakelog.catalog.data import partition_values
 
     return Together(
-        mock.patch.object(transaction, "encode_schema", encoded),
+        mock.patch.object(own_schemas, "encode_schema", encoded),
         mock.patch.object(partition_values, "encode_schema", encoded),
     )

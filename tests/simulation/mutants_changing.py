@@ -7,12 +7,16 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from lakelog.catalog.commit import plan_change
+from lakelog.catalog.commit.change_plan import DELETE_CHANGES
+from lakelog.catalog.commit.execute_change import Execution
+from lakelog.catalog.commit.restored_rows import RestoredRows
 from lakelog.catalog.format.columns import empty_table
 from lakelog.catalog.format.definitions import encode_definition
 from lakelog.catalog.format.segments import TOMBSTONES_COLUMNS
 from lakelog.catalog.log import checkpoint, definitions
 from lakelog.catalog.log.deletes import _GONE, Deletes, Tombstone
-from lakelog.catalog.read import delete_plan, hidden
+from lakelog.catalog.read import delete_plan, hidden, scopes
 from lakelog.rebuild import build
 from lakelog.rebuild import rebuild as rebuilding
 
@@ -108,6 +112,39 @@ def rebuild_drops_deletes() -> Any:
     return mock.patch.object(rebuilding, "place_deletes", return_value=[])
 
 
+def restore_leaves_deletes() -> Any:
+    """A restore leaves what was deleted since as it is."""
+    none = RestoredRows(DELETE_CHANGES.empty_table(), [])
+    return mock.patch.object(plan_change, "restored_rows", return_value=none)
+
+
+def restore_deletes_nothing() -> Any:
+    """A restore brings back rows that were deleted at its point in time too."""
+    return mock.patch.object(Execution, "_delete_rows", return_value=None)
+
+
+def restore_leaves_columns() -> Any:
+    """A restore leaves columns and keys as they are."""
+    return mock.patch.object(plan_change, "restored_columns", return_value=[])
+
+
+def drop_leaves_definitions() -> Any:
+    """What a table's columns were is known after it was dropped."""
+    real = definitions.Definitions.apply
+
+    def apply(self: Any, transaction: Any) -> None:
+        before = dict(self.entries)
+        real(self, transaction)
+        self.entries.update({t: e for t, e in before.items() if t not in self.entries})
+
+    return mock.patch.object(definitions.Definitions, "apply", apply)
+
+
+def deletes_of_a_cut_hold_of_later_files() -> Any:
+    """A delete of the files of a cut hides rows that came after it."""
+    return mock.patch.object(scopes, "_last_of", return_value=1 << 40)
+
+
 CHANGED_UPHEAVALS: dict[str, Callable[[], Any]] = {
     function.__name__: function
     for function in (
@@ -127,5 +164,10 @@ CHANGES: dict[str, Callable[[], Any]] = {
         tombstones_hold_of_their_own_files,
         tombstones_know_no_old_names,
         dropped_definitions,
+        restore_leaves_deletes,
+        restore_deletes_nothing,
+        restore_leaves_columns,
+        drop_leaves_definitions,
+        deletes_of_a_cut_hold_of_later_files,
     )
 }

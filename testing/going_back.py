@@ -1,0 +1,102 @@
+"""Restores, drops and removals in a history whose processes change data (`changing.py`): as anybody
+does them who holds no writer, on top of whatever others have committed.
+
+Their transactions are known by the ids that are drawn for them, so that each is held against what
+was asked for wherever it lands, late ones too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..catalog.catalog import Catalog
+from ..errors import CommitOutcomeUnknown, ConflictError, CorruptError, NotFoundError, StorageError
+from .shown_rows import Asked
+from .truth import DATABASE, TABLE, WRITER, hold
+
+if TYPE_CHECKING:
+    from ..catalog.commit.change_plan import ChangePlan, WriterChange
+    from ..catalog.margins import Margins
+    from ..store.base import Store
+    from .shown_rows import RowTruth
+    from .simulation import World
+    from .truth import Truth
+
+# What may come between; an argument that is refused (`UsageError`) is a finding.
+_LET_BE = (CommitOutcomeUnknown, ConflictError, CorruptError, NotFoundError, StorageError)
+
+
+@dataclass(slots=True)
+class GoingBack:
+    """What takes a table back.
+
+    Attributes:
+        rows: What it shows.
+    """
+
+    world: World
+    truth: Truth
+    rows: RowTruth
+    margins: Margins
+
+    def act(self, store: Store) -> None:
+        """Do one of these."""
+        what = self.world.random.choice((self.restore, self.restore, self.drop, self.remove))
+        try:
+            what(store)
+        except _LET_BE as error:
+            self.world.note(f"doesn't {what.__name__}: {error!r}")
+
+    def restore(self, store: Store) -> None:
+        """Go back to a revision, which may be pruned."""
+        to = self.world.random.randint(0, max(self.truth.slots))
+        then = self.rows.at(to)
+        if then is None:
+            return
+        asked = Asked(columns=then.columns, key=then.key, back=then)
+        catalog, drawn = self._catalog(store, asked)
+        (change,) = self._told(catalog.restore(DATABASE, to={WRITER: to}, execute=True), drawn)
+        at = change.head if change.commit is None else change.commit.revision
+        now = self.rows.at(at)
+        same = now is None or (now.columns, now.rows()) == (then.columns, then.rows())
+        hold(same, f"R1 revision {at} is told to show what {to} does, and doesn't")
+        if change.commit is not None:
+            self.truth.restored(at, to)
+
+    def drop(self, store: Store) -> None:
+        """Take the table out, and forget it."""
+        catalog, drawn = self._catalog(store, Asked(empties=True))
+        self._told(catalog.drop(DATABASE, TABLE, execute=True), drawn)
+
+    def remove(self, store: Store) -> None:
+        """Take a file out."""
+        now = self.rows.at(max(self.truth.slots))
+        if now is None or not now.files:
+            return
+        path = self.world.random.choice(sorted(now.files))
+        catalog, drawn = self._catalog(store, Asked(drops={path}))
+        plan = catalog.remove(DATABASE, TABLE, writer=WRITER, paths=[path], execute=True)
+        self._told(plan, drawn)
+
+    def _catalog(self, store: Store, asked: Asked) -> tuple[Catalog, set[bytes]]:
+        """A catalog of whose transactions it is known what they are for, and their ids."""
+        ambient, drawn = self.world.ambient(), set[bytes]()
+
+        def new_id() -> bytes:
+            name = ambient.new_id()
+            drawn.add(name)
+            self.rows.asked[name] = asked
+            return name
+
+        own = replace(ambient, new_id=new_id)
+        return Catalog(store, ambient=own, margins=self.margins), drawn
+
+    def _told(self, done: ChangePlan, drawn: set[bytes]) -> tuple[WriterChange, ...]:
+        """Hold what is told to be committed against the truth."""
+        for change in done.changes:
+            if change.commit is not None:
+                slot = self.truth.slots.get(change.commit.revision)
+                own = slot is not None and not drawn.isdisjoint(slot.ids)
+                hold(own, f"I3 {done.kind} is told to stand at {change.commit.revision}")
+        return done.changes
