@@ -173,6 +173,8 @@ class _Binder:
                 "Compare a column with a literal; a text stands in single quotes, like 'abc'. "
                 "Compare columns in the query itself"
             )
+            if any(self._bare(side).name.lower() == "nan" for side in (node.this, node.expression)):
+                hint = "NaN can't be a literal: x > 'inf' is true of it, and of nothing else"
             raise self._source.error("a column is compared with a column", node, hint)
         if not left and not right:
             raise self._source.error("two literals are compared", node, "Write TRUE or FALSE")

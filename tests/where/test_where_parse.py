@@ -137,6 +137,7 @@ def test_a_text_becomes_this_tree(text, tree):
         ("nope = 1", "no column 'nope' .*at character 1"),
         ('"I" = 1', "no column 'I'; there is 'i'"),
         ("i = f", "a column is compared with a column"),
+        ("f = NaN", "x > .inf. is true of it"),
         ('s = "nobody"', "a text stands in single quotes"),
         ("1 = 1", "two literals"),
         ("5", "a literal where a condition must be"),
