@@ -16,6 +16,7 @@ from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,
     CorruptObject,
+    UnknownSchema,
     UsageError,
 )
 from lakelog.testing.logs import (
@@ -169,7 +170,7 @@ def test_schemas_and_tables_are_forgotten(log, through_checkpoint):
     for state in (log.state, log.reload(log.checkpoint())):
         assert set(state.schemas.entries) == {("t", OLD_MARK)}
         assert live_paths(state) == {"t": [A]}
-    with pytest.raises(UsageError):
+    with pytest.raises(UnknownSchema):
         validate(log.state, [add_action(C, schema=OTHER)])
     log.commit(schema_action(schema=OTHER))
     revisions = {e.fingerprint: e.revision for e in log.state.schemas.of_table("t")}
@@ -244,9 +245,9 @@ def test_applications_are_forgotten_by_their_time(log, through_checkpoint):
 
 def test_a_committer_counts_what_the_same_transaction_forgets(log):
     log.commit(schema_action("u"))
-    with pytest.raises(UsageError):
+    with pytest.raises(UnknownSchema):
         validate(log.state, [forget(["u"]), add_action(C, "u")])
-    with pytest.raises(UsageError):
+    with pytest.raises(UnknownSchema):
         validate(log.state, [forget(schemas=[("u", OLD_MARK)]), add_action(C, "u")])
     with pytest.raises(UsageError):
         validate(log.state, [add_action(C, "u"), forget(["u"])])

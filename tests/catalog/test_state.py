@@ -17,6 +17,7 @@ from lakelog.errors import (
     CorruptObject,
     DuplicateFile,
     FileNotLive,
+    UnknownSchema,
     UsageError,
 )
 from lakelog.testing.logs import (
@@ -126,9 +127,9 @@ BAD = {
     "remove of the removed": ([remove(B)], FileNotLive),
     "remove before the add": ([remove(C), add(C)], FileNotLive),
     "a good action before a bad one": ([add(C), remove(A), remove(A)], FileNotLive),
-    "unknown schema": ([add_action(C, schema=pa.schema([("z", pa.int8())]))], UsageError),
-    "schema of another table": ([add_action(C, "u")], UsageError),
-    "schema after the file": ([add_action(C, "u"), schema_action("u")], UsageError),
+    "unknown schema": ([add_action(C, schema=pa.schema([("z", pa.int8())]))], UnknownSchema),
+    "schema of another table": ([add_action(C, "u")], UnknownSchema),
+    "schema after the file": ([add_action(C, "u"), schema_action("u")], UnknownSchema),
 }
 
 
