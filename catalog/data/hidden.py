@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _KEPT_OBJECTS: Final = 4
 _NO_ROWS: Final = np.zeros(0, np.uint32)
+_NO_PLACES: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,20 +206,25 @@ class Hiding:
         return found
 
     def left(
-        self, batch: pa.RecordBatch, places: np.ndarray, names: list[str]
+        self, batch: pa.RecordBatch, places: Places, names: list[str], *, numbered: bool
     ) -> tuple[pa.RecordBatch, np.ndarray]:
         """The rows of a batch that are not hidden, and their numbers in the file.
 
         Args:
+            places: Gives the numbers of its rows.
             names: The columns to be given.
+            numbered: Whether the numbers are asked for: 8 bytes a row, which a scan of many rows
+                does without.
         """
         chosen = batch.select(names)
+        needed = numbered or len(self.rows) > 0
+        numbers = places.take(batch.num_rows) if needed else _NO_PLACES
         if not len(self.rows) and not self._filters:
-            return chosen, places
-        hidden = self.hidden(batch, places)
-        return (
-            (chosen.filter(array(~hidden)), places[~hidden]) if hidden.any() else (chosen, places)
-        )
+            return chosen, numbers
+        hidden = self.hidden(batch, numbers)
+        if not hidden.any():
+            return chosen, numbers
+        return chosen.filter(array(~hidden)), numbers[~hidden] if numbered else _NO_PLACES
 
 
 def row_places(counts: Sequence[int], wanted: Sequence[int] | None) -> list[tuple[int, int]]:
@@ -252,4 +258,4 @@ class Places:
             parts.append(np.arange(start, stop, dtype=np.int64))
             rows -= stop - start
             self._ranges[:1] = [(stop, end)] if stop < end else []
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return parts[0] if len(parts) == 1 else np.concatenate([_NO_PLACES, *parts])

@@ -176,7 +176,7 @@ def _read(
         among: Per column of the key values of which one must be there.
     """
     least = 0 if among is None else max(map(len, among))
-    found = [_Rows(_named(target.empty_table()), np.zeros(0, np.uint32))]
+    found = [_Rows(_named(pa.Table.from_batches([], target)), np.zeros(0, np.uint32))]
     for rows, places in in_pieces(_batches(store, part, target), target, max(least, _PIECE)):
         kept = _kept(rows, within)
         if among is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...store import Store
     from .file_part import FilePart
 
-_BLOCK_BYTES: Final = 64 << 10  # read at a time: it stays in the processor's cache
+_BLOCK_BYTES: Final = 512 << 10  # read at a time: smaller ones have threads wait for each other
 
 
 def check_pages(store: Store, part: FilePart, columns: Collection[str]) -> Any:
@@ -33,7 +33,7 @@ def check_pages(store: Store, part: FilePart, columns: Collection[str]) -> Any:
     Raises:
         ObjectNotFound: It is gone.
         CorruptObject: It is another one, or damaged.
-    Requests: 1 GET for the footer, 1 for each 64 KiB of a column of a row group.
+    Requests: 1 GET for the footer, 1 for each 512 KiB of a column of a row group.
     """
     with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
         metadata = footer_of(source, part)

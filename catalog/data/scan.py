@@ -153,34 +153,50 @@ def _batches(
 def _read(
     store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps, *, whole: bool
 ) -> Iterator[pa.RecordBatch]:
-    for batch, _ in read_projected(store, part, target, bitmaps, whole=whole):
-        yield batch
+    found = read_projected(store, part, target, bitmaps, whole=whole, numbered=False)
+    return (batch for batch, _ in found)
 
 
 def read_projected(
-    store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps, *, whole: bool
+    store: Store,
+    part: FilePart,
+    target: Projection,
+    bitmaps: Bitmaps,
+    *,
+    whole: bool,
+    numbered: bool = True,
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
     """The rows of a file as `target` says, and the numbers in it of those that were read for them:
     of the same rows, if `target` keeps all.
 
+    Args:
+        numbered: Whether the numbers are asked for; else they are any.
     Raises:
         ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
     """
     with reading(part):
         found = part.found(target.read)
         columns = list(dict.fromkeys(found.stored.values()))
-        for batch, places in read_file(store, part, columns, bitmaps, whole=whole):
+        read = read_file(store, part, columns, bitmaps, whole=whole, numbered=numbered)
+        for batch, places in read:
             yield _projected(found.of(batch), part, target), places
 
 
 def read_file(
-    store: Store, part: FilePart, columns: list[str], bitmaps: Bitmaps, *, whole: bool
+    store: Store,
+    part: FilePart,
+    columns: list[str],
+    bitmaps: Bitmaps,
+    *,
+    whole: bool,
+    numbered: bool = True,
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
     """The rows of a file that nothing hides, as they stand in it, and their numbers in it.
 
     Args:
         columns: Of the file's schema.
         whole: Decode all at once: quicker, and takes the memory.
+        numbered: Whether the numbers are asked for; else they are any.
     Raises:
         ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
     """
@@ -209,7 +225,7 @@ def read_file(
         places = Places(row_places(counts, part.row_groups))
         for batch in _batches(file, part, names, whole=whole):
             rows += batch.num_rows
-            yield hiding.left(filled(batch, told), places.take(batch.num_rows), columns)
+            yield hiding.left(filled(batch, told), places, columns, numbered=numbered)
     if rows != wanted:
         raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)
 

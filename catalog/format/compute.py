@@ -23,6 +23,7 @@ _PLAIN: Final = {
     "greater": "greater",
     "greater_equal": "greater_equal",
     "is_nan": "is_nan",
+    "is_valid": "is_valid",
     "less": "less",
     "less_equal": "less_equal",
     "list_flatten": "list_flatten",

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..data.hidden import Bitmap, Hidden
 from ..format import compute as pc
-from ..format.columns import column, numbers
+from ..format.columns import array, column, numbers
 from ..format.names import base_folder
 from ..format.widening import plain
 from .row_filter import RowFilter
@@ -148,7 +148,7 @@ def _by_path(
         held = held_by(each, rows)
         if held.any():
             kept = held & ~_spared(each.tombstone, rows, facts)
-            for path in rows.column("path").filter(pa.array(kept)).to_pylist():
+            for path in rows.column("path").filter(array(kept)).to_pylist():
                 found.setdefault(path, []).append(each.tombstone)
     return found
 
@@ -172,7 +172,9 @@ def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarr
     if not sound:
         return nothing
     files = facts.files.table(facts.table)
-    ruled_out = files.column("path").filter(pa.array(~kept_files(facts, wanted)))
+    ruled_out = files.column("path").filter(array(~kept_files(facts, wanted)))
+    if not len(ruled_out):
+        return nothing
     alike = pc.is_in(rows.column("schema_fingerprint"), column(sound, pa.binary(16)))
     found = numbers(pc.is_in(rows.column("path"), ruled_out.combine_chunks()))
     spared: np.ndarray = np.logical_and(numbers(alike), found)

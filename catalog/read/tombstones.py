@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ...errors import CorruptObject, InvalidPredicate, SchemaConflict
 from ..data.shown import shown
+from ..format import compute as pc
 from ..format.columns import numbers
 from ..format.definitions import decode_definition
 from ..format.widening import plain, widen
@@ -85,7 +86,7 @@ class TombstoneFilter:
         if not columns:
             return np.full(batch.num_rows, _constant(self.predicate))
         found = mask(self.predicate, pa.RecordBatch.from_arrays(columns, schema=self.target))
-        return numbers(found.fill_null(False)).astype(np.bool_)
+        return numbers(found).astype(np.bool_) & numbers(pc.is_valid(found)).astype(np.bool_)
 
 
 def _constant(predicate: Any) -> bool:

@@ -18,7 +18,6 @@ from lakelog.errors import (
     DuplicateFile,
     FileNotLive,
     UnknownSchema,
-    UsageError,
 )
 from lakelog.testing.logs import (
     START_US,

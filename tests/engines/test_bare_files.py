@@ -324,7 +324,8 @@ def test_not_where_rows_were_deleted(catalog, mode):
             assert counted == [(len(wanted), 1, 11)]
 
 
-def test_pages_longer_than_what_is_read_at_a_time(catalog):
+def test_pages_longer_than_what_is_read_at_a_time(catalog, monkeypatch):
+    monkeypatch.setattr(pages, "_BLOCK_BYTES", 64 << 10)
     random_ = random.Random(8)
     numbers = [random_.randrange(1 << 62) for _ in range(60_000)]
     snapshot = write(catalog, pa.table({"a": numbers, "b": [b"x" * 100_000, *[b""] * 59_999]}))

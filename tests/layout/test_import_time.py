@@ -89,6 +89,33 @@ def test_a_job_that_appends_loads_only_what_it_needs(tmp_path):
     assert open_catalog(tmp_path).snapshot("db").files("t").num_rows == 3
 
 
+READ = """
+import json, sys
+import lakelog
+snapshot = lakelog.open_catalog(sys.argv[1]).snapshot("db")
+snapshot.to_arrow("t")
+snapshot.to_arrow("t", where="id > 2 and name <> 'x'")
+snapshot.explain("t", "id = 3")
+print(json.dumps("pandas" in sys.modules))
+"""
+
+
+def test_reading_around_deleted_rows_loads_no_pandas(tmp_path):
+    """0.2 s of a first call, wherever pyarrow has to ask what it was given."""
+    import lakelog
+    import pyarrow as pa
+
+    with lakelog.open_catalog(tmp_path).writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"id": range(9), "name": list("abcabcabx")}))
+        for where, mode in (("name = 'b'", "predicate"), ("id = 3", "rows")):
+            with writer.transaction() as tx:
+                tx.delete("t", where, mode=mode)
+    argv = [sys.executable, "-c", READ, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) is False
+
+
 def test_the_process_that_reads_footers_loads_only_what_it_needs():
     """Without numpy, which pyarrow can do without, and without Arrow's file systems."""
     from lakelog.catalog.data.footers.pool import _START
