@@ -35,6 +35,7 @@ QUICK = {
     "spark_write.py": ["--scale", "0.1", "--files", "2", "--times", "2"],
     "spark_tpch.py": ["--scale", "0.1", "--files", "2", "--rounds", "2"],
     "spark_stream.py": ["--files", "10", "--rounds", "1"],
+    "deletes.py": ["--rows", "400000", "--files", "4", "--times", "1"],
     "upsert.py": ["--rows", "200000", "--files", "4", "--times", "1"],
     "concurrency.py": ["--rows", "5x20", "10x50", "--peer-limit", "20", *LOCAL],
 }

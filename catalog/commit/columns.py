@@ -58,21 +58,18 @@ class Columns:
         return self._known[table]
 
     def fit(self, table: str, schema: pa.Schema, *, checked: bool) -> pa.Schema:
-        """The columns of data as those that the table has: each with its generation.
+        """The columns of data as those that the table has: each with its generation. To be asked
+        `unless_changed`.
 
         Args:
             checked: Refuse types that the table's don't hold.
         Raises:
             SchemaConflict: Columns that were dropped, or renamed; or such types.
         """
-
-        def fitted() -> pa.Schema:
-            definition = self.of(table)
-            if definition is None:
-                return schema
-            return pa.schema([_fitted(each, definition, checked=checked) for each in schema])
-
-        return self.unless_changed(table, fitted)
+        definition = self.of(table)
+        if definition is None:
+            return schema
+        return pa.schema([_fitted(each, definition, checked=checked) for each in schema])
 
     def unless_changed(self, table: str, asked: Callable[[], _T]) -> _T:
         """What is asked of a table's columns. No refusal is told from a log that may be long past,

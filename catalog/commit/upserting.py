@@ -99,8 +99,8 @@ class Upserting(Deleting):
         """
         from ..data.dataframes import to_batches
 
-        self._check_open("append")
         self._meaning.will_be("row_delta")
+        self._check_open("append")
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")

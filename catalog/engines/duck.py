@@ -122,7 +122,7 @@ def _renamed(connection: Any, source: Source, schema: str | None) -> str:
     own = source.schema.names
     if len({name.lower() for name in own}) == len(own):
         return ""
-    view = quoted(source.name) if schema is None else f"{quoted(schema)}.{quoted(source.name)}"
+    view = quoted(source.name) if schema is None else f"{quoted(schema)}.main.{quoted(source.name)}"
     there = [name for name, *_ in connection.execute(f"DESCRIBE {view}").fetchall()]
     pairs = [f"{old!r} is {quoted(new)}" for old, new in zip(own, there, strict=True) if old != new]
     return f"In view {source.name!r} the column {', '.join(pairs)}" if pairs else ""

@@ -185,6 +185,7 @@ def check_again(state: State, intent: Intent) -> None:
                 raise UnknownSchema(
                     f"A file of table {identity[0]!r} has a schema that the log doesn't know",
                     key=identity[0],
+                    hint="Plan again",
                 )
 
 

@@ -82,7 +82,7 @@ def spared_by(tombstone: Tombstone, facts: TableFacts) -> set[str]:
     """The files of which a tombstone hides no row by their statistics, whichever revision they are
     of, by path."""
     rows = facts.files.table(facts.table)
-    spared = rows.column("path").filter(pa.array(_spared(tombstone, rows, facts)))
+    spared = rows.column("path").filter(array(_spared(tombstone, rows, facts)))
     return set(spared.to_pylist())
 
 

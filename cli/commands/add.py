@@ -131,11 +131,12 @@ def _add(
     ):
         tx = writer.transaction()
         try:
-            found = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
+            try:
+                found = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
+            except SchemaConflict as error:
+                error.hint = "Nothing was added. Name the other files only, or write this one anew"
+                raise
             info = None if args.dry_run or not found.paths else tx.commit()
-        except SchemaConflict as error:
-            error.hint = "Nothing was added. Name the other files only, or write this one anew"
-            raise
         except CommitOutcomeUnknown as error:
             error.hint = "Running the same command again is safe: it adds no file twice"
             raise

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import hashlib
 import io
 import shutil
 import tempfile
@@ -51,7 +52,7 @@ class Source:
         path: Where its bytes are: a copy, if they came through a pipe.
         encoding: Of its text.
         stamp: What the file system says of it: the same as long as nobody changes it.
-        in_utf8: A copy of its text, if that is in another encoding and was asked for.
+        scratch: A folder for a copy of its text, if that is in another encoding.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Source:
     path: str
     encoding: str
     stamp: tuple[int, ...]
-    in_utf8: IO[bytes] | None = None
+    scratch: str
 
     def open(self) -> Any:
         """Its bytes, decompressed by the ending of its name."""
@@ -80,23 +81,37 @@ class Source:
         """Its text as bytes in UTF-8, decoded by nothing of Python's while they are read.
 
         A thread of Arrow's reads ahead, also of a reader that is used no more. One that calls
-        Python then, to decode, makes a process that is just ending abort, or never end.
+        Python then, to decode, makes a process that is just ending abort, or never end. So what is
+        in another encoding is copied first, once.
 
         Raises:
-            UnicodeDecodeError: Bytes that are not of its encoding; in UTF-8 they are found later.
+            UsageError: Bytes that are not of its encoding (in UTF-8 they are found later); or there
+                is no room for the copy.
         """
         import pyarrow as pa
 
         if self.encoding == _UTF8:
             return self.open()
-        if self.in_utf8 is None:
-            copy = tempfile.NamedTemporaryFile(prefix="lakelog-")  # noqa: SIM115 (gone with it)
-            with self.open_text() as text:
+        copy = Path(self.scratch, hashlib.sha256(self.path.encode()).hexdigest())
+        if not copy.exists():
+            self._copy(copy)
+        return pa.input_stream(str(copy), compression=None)
+
+    def _copy(self, to: Path) -> None:
+        part = to.with_suffix(".part")
+        try:
+            with self.open_text() as text, part.open("wb") as copy:
                 for chunk in iter(lambda: text.read(_CHUNK), ""):
                     copy.write(chunk.encode())
-            copy.flush()
-            self.in_utf8 = copy
-        return pa.input_stream(self.in_utf8.name, compression=None)
+            part.rename(to)
+        except UnicodeDecodeError as error:
+            raise self.undecodable() from error
+        except OSError as error:
+            raise UsageError(
+                f"{self.name} can't be copied in UTF-8 to {self.scratch}: {error}",
+                key=self.name,
+                hint="TMPDIR names another folder for such copies; nothing was committed",
+            ) from error
 
     def undecodable(self) -> UsageError:
         """The error that names the first line with bytes that are not of the encoding."""
@@ -170,11 +185,12 @@ def open_sources(names: Sequence[str], form: str | None, encoding: str) -> Itera
     if len(piped) > 1:
         raise UsageError("stdin can be read once", hint=f"Name one of {', '.join(piped)} only")
     with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lakelog-"))
         sources = []
         for name, found in zip(names, formats, strict=True):
             path = stack.enter_context(_seekable(_path(name)))
             shown = "stdin" if name == STDIN else name
-            sources.append(Source(shown, found, path, encoding, _stamp(Path(path))))
+            sources.append(Source(shown, found, path, encoding, _stamp(Path(path)), scratch))
         yield sources
 
 

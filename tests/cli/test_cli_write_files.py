@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -277,3 +279,38 @@ def test_parquet_with_a_column_twice(cli):
     pq.write_table(table, "a.parquet")
     result = cli("write", "cat", "db", "t", "a.parquet", "--writer", "W")
     assert (result.code, "a.parquet has two columns named 'a'" in result.err) == (2, True)
+
+
+def test_many_files_of_another_encoding_hold_no_descriptors(cli, monkeypatch):
+    """And what is copied of them is gone at the end."""
+    resource = pytest.importorskip("resource")
+    held = len(os.listdir("/dev/fd"))
+    files = {f"{n:03}.csv": "id,town\n1,K\u00f8ge\n".encode("latin-1") for n in range(120)}
+    monkeypatch.setattr(tempfile, "tempdir", os.getcwd())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held + 90, hard))
+    try:
+        result = wrote(cli, files, "--encoding", "latin-1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result.code == 0, result.err
+    assert read()["town"].to_pylist() == ["K\u00f8ge"] * 120
+    assert not list(Path().glob("lakelog-*"))
+
+
+def test_no_room_for_a_copy_is_told_as_that(cli, monkeypatch):
+    from lakelog.cli.inputs import sources
+
+    opened = sources.Path.open
+
+    def full(self, *given, **named):
+        if self.suffix == ".part":
+            raise OSError(28, "No space left on device")
+        return opened(self, *given, **named)
+
+    monkeypatch.setattr(sources.Path, "open", full)
+    text = "id,town\n1,K\u00f8ge\n".encode("latin-1")
+    result = wrote(cli, {"a.csv": text}, "--encoding", "latin-1")
+    assert result.code == 2
+    assert "can't be copied in UTF-8" in result.err
+    assert "TMPDIR" in result.err

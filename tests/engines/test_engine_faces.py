@@ -170,6 +170,15 @@ def test_columns_that_differ_in_case_only_are_told_of(catalog, schema):
     assert found.fetchall() == [(-2, 8)]
 
 
+def test_such_columns_beside_a_schema_of_the_same_name(catalog):
+    connection = duckdb.connect()
+    connection.execute("create schema june")
+    snapshot = write(catalog, {"temp": [1], "Temp": [2]})
+    with pytest.warns(ViewsWarning, match="Temp_1"):
+        snapshot.to_duckdb(connection, schema="june")
+    assert connection.sql('select "Temp_1" from june.main.t').fetchall() == [(2,)]
+
+
 def test_half_floats_are_floats_to_duckdb(catalog):
     half = pa.array([1.5, None, float("nan"), 9.0], pa.float16())
     snapshot = write(catalog, {"h": half, "i": [1, 2, 3, 4]})

@@ -79,3 +79,19 @@ def _silent(body) -> list[str]:
         if isinstance(node, ast.ClassDef):
             found += [f"{node.name}.{name}" for name in _silent(node.body)]
     return found
+
+
+def test_nothing_is_left_of_a_merge(root):
+    marks = re.compile(r"^(<{7} |>{7} )", re.M)
+    kinds = {".md", ".py", ".toml", ".txt", ".proto", ".go", ""}
+    skipped = {".git", ".venv", ".mypy_cache", ".ruff_cache", "demo-lake", "build", "fixtures"}
+    read = 0
+    for top in sorted(root.iterdir()):
+        if top.name in skipped:
+            continue
+        for path in [top] if top.is_file() else top.rglob("*"):
+            if path.suffix in kinds and path.is_file():
+                text = path.read_text(encoding="utf-8", errors="replace")
+                assert not marks.search(text), path
+                read += 1
+    assert read > 800

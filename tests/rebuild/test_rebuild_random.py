@@ -273,7 +273,7 @@ def check_rebuild(world: World) -> None:
     assert rows == info.rows
 
 
-@pytest.mark.slow("20 whole histories, each rebuilt")
+@pytest.mark.slow("some whole histories, each rebuilt")
 @settings(
     max_examples=examples(12),
     deadline=None,

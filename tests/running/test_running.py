@@ -123,6 +123,7 @@ def test_the_command_that_repeats_a_failure():
 
 
 def test_a_third_of_what_takes_turns_runs_with_each_commit(monkeypatch):
+    monkeypatch.delenv("LAKELOG_TURNS", raising=False)
     every, seen = taking_turns(), set()
     assert {Path(name.partition("::")[0]).name for name in every}.isdisjoint(EACH_TIME)
     for seed in range(40):
@@ -141,6 +142,7 @@ def test_names_of_what_takes_turns_are_there():
 
 
 def test_what_waits_is_not_run_by_make_test(monkeypatch):
+    monkeypatch.delenv("LAKELOG_TURNS", raising=False)
     page, runs = "tests/docs/test_notebook.py", {}
     for seed in range(40):
         monkeypatch.setenv(NAME, str(seed))

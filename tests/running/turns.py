@@ -48,6 +48,8 @@ def waiting() -> tuple[str, ...]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     others = waiting()
     for item in items:
+        if item.nodeid.startswith("tests/spark/"):
+            item.add_marker(pytest.mark.spark)
         if item.nodeid.startswith(others):
             item.add_marker(pytest.mark.long)
 

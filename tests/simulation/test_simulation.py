@@ -1,6 +1,6 @@
 """Random histories hold every invariant, and the simulator can fail: planted bugs are caught.
 
-3,000 histories run with each change, others with each commit; a million in `make soak`. A planted
+1,500 histories run with each change, others with each commit; a million in `make soak`. A planted
 bug is looked for in up to 6,000, from seed 0 on (`make planted`): most show in the first 300, and
 one takes more than 3,000.
 """
