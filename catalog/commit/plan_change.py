@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from ...errors import FileNotLive, TableNotFound, UsageError, WriterNotFound, some_names
+from ...errors import (
+    FileNotLive,
+    PlanOutdated,
+    TableNotFound,
+    UsageError,
+    WriterNotFound,
+    some_names,
+)
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
@@ -65,6 +72,7 @@ def plan_restore(
         table: The only one; None: all.
     Raises:
         UsageError: The cut is of another life of the log.
+        PlanOutdated: The cut is later than what was read of the log.
         CorruptError: The files of one of the states can't be told.
         ObjectNotFound, CorruptObject, SchemaConflict: See `restored_rows`.
     Requests: those of `restored_rows`.
@@ -80,7 +88,7 @@ def plan_restore(
         )
     target = back_to or empty_state(head.writer, head.database)
     if target.revision > head.revision:
-        raise UsageError(
+        raise PlanOutdated(  # the log was read before the cut
             f"The cut is of revision {target.revision} of {head.writer}/{head.database}, which is "
             f"later than its newest, {head.revision}",
             key=f"{head.writer}/{head.database}",

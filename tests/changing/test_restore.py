@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from changing_cases import World, rows_of
 from hooked import HookedStore
+from lakelog.catalog.commit.plan_change import plan_restore
 from lakelog.errors import (
     FileNotLive,
     ObjectNotFound,
@@ -322,3 +323,13 @@ def test_a_time_before_everything_and_no_time_at_all(world):
     long_ago = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
     plan = restore(world, long_ago, writers=["oslo"])
     assert (plan.files_removed, world.rows()) == (1, [])
+
+
+def test_a_cut_that_was_read_after_the_log_is_an_outdated_plan(world):
+    """Another committed between the two readings."""
+    world.write(1)
+    (earlier,) = world.catalog.snapshot("weather")._states
+    world.write(2)
+    (later,) = world.catalog.snapshot("weather")._states
+    with pytest.raises(PlanOutdated, match=r"later than its newest.*Look again"):
+        plan_restore(world.store, earlier, later, None, None)
