@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import some_names
 from . import output
+from .opening import cut_fields, print_cut, snapshot_after
 from .output import Column
 from .streams import tell
 from .text import many
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..catalog.catalog import Catalog
     from ..catalog.commit.change_plan import ChangePlan, WriterChange
 
 FILES: Final = (
@@ -58,17 +60,21 @@ def add_writers(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--writer", metavar="WRITER", action="append", help=text)
 
 
-def print_plan(plan: ChangePlan, form: str) -> None:
+def print_plan(catalog: Catalog, plan: ChangePlan, form: str) -> None:
     """Print a plan, and what became of it."""
+    after = snapshot_after(catalog, plan.database) if plan.is_done else None
     files = [row for change in plan.changes for row in file_records(change.files)]
     if form == "json":
         deletes = [row for change in plan.changes for row in file_records(change.deletes)]
-        output.json_object({**_head(plan), "files": files, "deletes": deletes})
+        cut = cut_fields(after)
+        output.json_object({**_head(plan), **cut, "files": files, "deletes": deletes})
         return
     if form != "text":
         output.rows(form, FILES, files)
         return
     _print_text(plan, files)
+    if after is not None:
+        print_cut(after)
     if not plan.is_done and not plan.is_empty:
         sys.stdout.flush()
         tell("\nDRY RUN: nothing was committed; add --execute\n")

@@ -136,6 +136,8 @@ def print_cut(snapshot: Snapshot) -> None:
     )
 
 
-def cut_fields(snapshot: Snapshot) -> dict[str, Any]:
-    """The cut as part of a JSON object."""
+def cut_fields(snapshot: Snapshot | None) -> dict[str, Any]:
+    """The cut as part of a JSON object; nulls where there is none."""
+    if snapshot is None:
+        return {"as_of": None, "token": None}
     return {"as_of": snapshot.cut.revisions, "token": snapshot.token}

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     record, found = _add(catalog, args, files)
     committed = record["revision"] is not None
     after = snapshot_after(catalog, args.database) if committed else None
-    record |= {"as_of": None, "token": None} if after is None else cut_fields(after)
+    record |= cut_fields(after)
 
     def show() -> None:
         _print(record, found, args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import options, output
-from ..opening import existing_log, open_catalog
+from ..opening import cut_fields, existing_log, open_catalog, print_cut, snapshot_after
 from ..output import Column
 from ..text import many
 
@@ -52,6 +52,7 @@ _COLUMNS: Final = (
     Column("files_touched", number=True),
     Column("tombstones", number=True),
     Column("rows", number=True),
+    Column("token"),
 )
 
 
@@ -92,7 +93,16 @@ def run(args: argparse.Namespace) -> int:
         record = _deleted(catalog, args, cut)
     else:
         record = _planned(catalog, args) if cut is None else _planned_of(catalog, args, cut)
-    output.one(args.output, _COLUMNS, record, lambda: _print(record))
+    committed = record["revision"] is not None
+    after = snapshot_after(catalog, args.database) if committed else None
+    record |= cut_fields(after)
+
+    def show() -> None:
+        _print(record)
+        if after is not None:
+            print_cut(after)
+
+    output.one(args.output, _COLUMNS, record, show)
     return 0
 
 

@@ -35,8 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and commit if asked."""
-    plan = open_catalog(args).drop(
-        args.database, args.table, writers=args.writer, execute=args.execute
-    )
-    print_plan(plan, args.output)
+    catalog = open_catalog(args)
+    plan = catalog.drop(args.database, args.table, writers=args.writer, execute=args.execute)
+    print_plan(catalog, plan, args.output)
     return 0

@@ -40,9 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and commit if asked."""
-    plan = open_catalog(args).remove(
+    catalog = open_catalog(args)
+    plan = catalog.remove(
         args.database, args.table, writer=args.writer,
         paths=args.paths, partition=args.partition, execute=args.execute,
     )  # fmt: skip
-    print_plan(plan, args.output)
+    print_plan(catalog, plan, args.output)
     return 0

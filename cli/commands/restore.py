@@ -55,8 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and commit if asked."""
-    plan = open_catalog(args).restore(
+    catalog = open_catalog(args)
+    plan = catalog.restore(
         args.database, args.table, to=args.to, writers=args.writer, execute=args.execute
     )
-    print_plan(plan, args.output)
+    print_plan(catalog, plan, args.output)
     return 0

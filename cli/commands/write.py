@@ -281,7 +281,7 @@ def _report(
         "size_bytes": total,
         "files": [] if skipped else paths,
         **({} if done is None else figures(done)),
-        **({"as_of": None, "token": None} if snapshot is None else cut_fields(snapshot)),
+        **cut_fields(snapshot),
     }
     if args.output == "json":
         output.json_object(record)

@@ -101,6 +101,7 @@ def test_restore_shows_its_plan_and_writes_nothing(cli, own_weather):
     assert "DRY RUN: nothing was committed; add --execute" in done.err
     assert cli("log", own_weather, "weather", "--output", "json").json == before
     plan = cli("restore", own_weather, "weather", "--to", "EWR=2,JFK=1", "-o", "json").json
+    assert (plan["as_of"], plan["token"]) == (None, None)
     assert plan["dry_run"] is True
     assert [(c["writer"], c["files_removed"], c["files_added"]) for c in plan["changes"]] == [
         ("EWR", 1, 1),
@@ -121,6 +122,8 @@ def test_restore_goes_back_and_forth(cli, own_weather):
     paths = [{file["path"] for file in told.json["files"]} for told in (files, then)]
     assert paths[0] == paths[1]
     back = cli("restore", own_weather, "weather", "--to", token, "--execute", "-o", "json").json
+    after = cli("tables", own_weather, "weather", "--output", "json").json
+    assert (back["as_of"], back["token"]) == (after["as_of"], after["token"])
     assert [change["revision"] for change in back["changes"]] == [5, 4]
     told = cli("diff", own_weather, "weather", token, "now")
     assert lines(told.out)[0] == "nothing differs"

@@ -71,7 +71,10 @@ def test_of_all_writers(cli, lake) -> None:
 
 def test_of_a_cut(cli, lake) -> None:
     words = ("delete", lake, "db", "t", "--writer", "a", "--where", "n = 2", "--cut", "b=0")
-    assert cli(*words, "--execute", "--output", "json").json["files_touched"] == 1
+    plan, done = (cli(*words, *more, "-o", "json").json for more in ((), ("--execute",)))
+    assert done["files_touched"] == 1
+    assert plan["token"] is None
+    assert done["token"] == cli("tables", lake, "db", "-o", "json").json["token"]
     assert rows(lake) == ["a1", "a2", "a3", "b1", "b3"]
 
 
