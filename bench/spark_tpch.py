@@ -168,15 +168,18 @@ def measure(spark: Any, found: dict[str, Road], rounds: int) -> dict[str, dict[i
     """Times of each road and query."""
     times: dict[str, dict[int, list]] = {road: {q: [] for q in QUERIES} for road in found}
     for turn in range(rounds + 1):
+        sums = dict.fromkeys(found, 0.0)
         for number, query in QUERIES.items():
             answers = set()
             for name, road in found.items():
                 taken, busy, rows = run(spark, road, query)
                 answers.add(rows)
+                sums[name] += taken
                 if turn:
                     times[name][number].append((taken, busy))
             assert len(answers) == 1, (number, answers)
-        print(f"round {turn} of {rounds}", file=sys.stderr, flush=True)
+        each = ", ".join(f"{name} {taken:.1f} s" for name, taken in sums.items())
+        print(f"round {turn} of {rounds}: {each}", file=sys.stderr, flush=True)
     return times
 
 
