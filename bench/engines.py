@@ -16,7 +16,6 @@ import argparse
 import datetime as dt
 import json
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,20 +87,6 @@ connection.register("t", deltalake.DeltaTable(job["peer"]).to_pyarrow_dataset())
 found["rows"] = len(connection.sql("from t where " + job["where"]).fetchall())
 """,
 }
-# What the kernel was asked to read: the second time, when nothing is imported any more.
-TIMED = """
-def read():
-    try:
-        lines = open("/proc/self/io").read().split()
-    except OSError:
-        return 0, 0
-    return int(lines[1]), int(lines[5])
-for name in ("s", "again_s"):
-    before, start = read(), time.perf_counter()
-    ask()
-    found[name] = time.perf_counter() - start
-    found["bytes"], found["reads"] = (now - then for now, then in zip(read(), before))
-"""
 
 
 def rows(number: int, count: int) -> pa.Table:
@@ -159,10 +144,7 @@ def shown(value: object) -> object:
 
 def show(what: str, scripts: dict[str, str], job: dict, times: int, wanted: int) -> None:
     for name, script in scripts.items():
-        imports, _, body = script.strip().partition("\n")
-        function = "\ndef ask():\n" + textwrap.indent(body, "    ")
-        runs = tables.fresh(imports + function + TIMED, job, times)
-        found = runs[len(runs) // 2]
+        found = tables.asked_twice(script, job, times)
         assert found["rows"] == wanted, (name, found)
         first, again = (f"{found[key] * 1e3:.0f} ms" for key in ("s", "again_s"))
         read = f"{found['bytes'] / 1e6:,.2f} MB", f"{found['reads']:,}"

@@ -73,8 +73,7 @@ def print_plan(catalog: Catalog, plan: ChangePlan, form: str) -> None:
         output.rows(form, FILES, files)
         return
     _print_text(plan, files)
-    if after is not None:
-        print_cut(after)
+    print_cut(after)
     if not plan.is_done and not plan.is_empty:
         sys.stdout.flush()
         tell("\nDRY RUN: nothing was committed; add --execute\n")

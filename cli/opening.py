@@ -122,8 +122,11 @@ def snapshot_after(catalog: Catalog, database: str) -> Snapshot | None:
         return None
 
 
-def print_cut(snapshot: Snapshot) -> None:
-    """Print which cut a text result is of, and its token; both can be given to `--as-of`."""
+def print_cut(snapshot: Snapshot | None) -> None:
+    """Print which cut a text result is of, and its token; both can be given to `--as-of`. Nothing
+    where there is none."""
+    if snapshot is None:
+        return
     revisions = snapshot.cut.revisions
     cut = ",".join(f"{writer}={revision}" for writer, revision in revisions.items())
     output.line()

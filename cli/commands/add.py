@@ -100,8 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
     def show() -> None:
         _print(record, found, args)
-        if after is not None:
-            print_cut(after)
+        print_cut(after)
 
     output.one(args.output, _COLUMNS, record, show, more=_names(found))
     return 0

@@ -99,8 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
     def show() -> None:
         _print(record)
-        if after is not None:
-            print_cut(after)
+        print_cut(after)
 
     output.one(args.output, _COLUMNS, record, show)
     return 0

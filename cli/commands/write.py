@@ -291,8 +291,7 @@ def _report(
         _print(record, args)
         if done is not None and record["revision"] is not None:
             show_done(done)
-        if snapshot is not None:
-            print_cut(snapshot)
+        print_cut(snapshot)
 
 
 def _sums(snapshot: Snapshot, args: argparse.Namespace, paths: list[str]) -> tuple[int, int]:
