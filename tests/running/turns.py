@@ -1,8 +1,7 @@
-"""Tests of Spark that take turns: a third of their files runs with each commit, another third with
-another one, and all of them by `make soak`. A plugin of pytest.
+"""Tests of Spark that take turns: a third of their files, drawn by the run's seed, runs with each
+commit, and all of them by `make soak`. A plugin of pytest, which marks all tests of Spark as such.
 
-What Spark is used for most runs each time; so does every test that is asked for by its name, and
-with LAKELOG_TURNS=every all of them.
+What Spark is used for most runs each time; with LAKELOG_TURNS=every all of them do.
 """
 
 from __future__ import annotations

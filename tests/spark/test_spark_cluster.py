@@ -53,7 +53,6 @@ def archive(wheel, tmp_path):
     return tmp_path / "site.tar.gz"
 
 
-@pytest.mark.spark
 @pytest.mark.slow("a master, a worker, a driver and an executor, each a JVM: some 20 s alone")
 def test_executors_have_lakelog_by_an_archive(processes, python, archive, tmp_path):
     env = os.environ | {"PYTHONPATH": ""}

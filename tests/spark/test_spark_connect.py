@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytestmark = pytest.mark.spark
 for module in ("grpc_status", "google.rpc", "zstandard", "pandas"):
     pytest.importorskip(
         module, reason=f"Spark Connect needs {module}: pip install pyspark[connect]"

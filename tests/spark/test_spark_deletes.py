@@ -10,8 +10,6 @@ import pytest
 from lakelog.spark.read import read
 from lakelog.spark.selection import selection
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory) -> lakelog.Catalog:

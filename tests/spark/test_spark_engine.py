@@ -23,8 +23,6 @@ from lakelog.spark import SparkEngine, Stages, engine
 from lakelog.store import WideStore
 from lakelog.store.memory import MemoryStore
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.slow("Spark's Python workers start, and readers of footers in each of them")
 @pytest.mark.parametrize("state", ["whole", "lost"])

@@ -11,14 +11,11 @@ from pathlib import Path
 
 import lakelog
 import pyarrow as pa
-import pytest
 from lakelog.catalog.parallel import Embedded
 from lakelog.replication import replicate
 from lakelog.spark.engine import _openings, _Sizes, _wave
 from lakelog.spark.engine_task import answer
 from lakelog.spark.parcels import pack, unpack
-
-pytestmark = pytest.mark.spark
 
 
 class Twice:

@@ -22,7 +22,6 @@ from lakelog.spark.arrow_batches import as_spark
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
 D = decimal.Decimal
 ROWS = 8
 TICKS = [-1, -999, -1000, -1001, 1001, 1_700_000_000_000_000_999]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
 INT, TEXT = pa.int32(), pa.string()
 
 

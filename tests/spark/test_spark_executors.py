@@ -21,7 +21,6 @@ from lakelog.catalog.parallel import Embedded
 from lakelog.replication import replicate
 
 pytestmark = [
-    pytest.mark.spark,
     pytest.mark.slow("starts a Spark whose executors are processes, and kills two of them"),
     pytest.mark.timeout(600),
 ]

@@ -16,7 +16,6 @@ from lakelog.spark.known_files import KnownFile, known_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = pytest.mark.spark
 MISSING = "ObjectNotFound: .* is gone"
 SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
 

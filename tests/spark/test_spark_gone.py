@@ -14,7 +14,6 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
-pytestmark = pytest.mark.spark
 FILES = 6
 NONE = Margins(0.0, 0.0)
 SAYS = r"ObjectNotFound.*\.parquet.*gone.*table 't' of 'db' at w=5.*lakelog prune --keep-days"

@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
 
-pytestmark = pytest.mark.spark
-
 WANT = [0, 1, 2, 100]
 
 

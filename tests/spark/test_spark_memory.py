@@ -9,8 +9,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.spark
-
 SCRIPT = """
 import sys, warnings
 import pyarrow as pa

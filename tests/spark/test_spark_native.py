@@ -18,7 +18,6 @@ from pyspark.sql.types import LongType
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = pytest.mark.spark
 TARGET = pa.schema({"id": pa.int64(), "name": pa.string(), "value": pa.float64()})
 
 

@@ -17,7 +17,6 @@ from lakelog.errors import UsageError
 from lakelog.spark import partition_columns
 from lakelog.spark.source import LakelogDataSource
 
-pytestmark = pytest.mark.spark
 DAY = "date_add(date '2026-11-01', int(id))"
 DAYS = [dt.date(2026, 11, number) for number in (1, 2, 3)]
 SITES = ["oslo", "a/b=c%20d", None, "", "__HIVE_DEFAULT_PARTITION__", "ünï 日本"]

@@ -14,8 +14,6 @@ import pytest
 from lakelog.catalog.data.partitioned import texts_of
 from lakelog.catalog.format.partition_names import partition_name
 
-pytestmark = pytest.mark.spark
-
 SUMMER = dt.datetime(2026, 7, 1, 6, tzinfo=dt.UTC)
 VALUES = {
     "i": pa.array([2026, None, -1], pa.int16()),

@@ -32,7 +32,6 @@ def set_back(progress: Path, batches: int) -> None:
                 path.unlink()
 
 
-@pytest.mark.spark
 @pytest.mark.slow("starts a Spark with executors in processes of their own twice: some 40 s alone")
 def test_all_counts_agree_whatever_is_killed(processes, tmp_path):
     url, copy = str(tmp_path / "lake"), str(tmp_path / "copy")

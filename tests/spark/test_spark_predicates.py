@@ -48,7 +48,6 @@ PREDICATES = [
 
 
 @pytest.mark.slow("Spark's session")
-@pytest.mark.spark
 def test_spark_agrees_with_pyarrow(spark, tmp_path, settings):
     settings("spark.sql.session.timeZone", "America/New_York")
     pq.write_table(TABLE, tmp_path / "t.parquet")

@@ -29,7 +29,6 @@ from lakelog.spark.source_options import SourceAccess, json_text
 if TYPE_CHECKING:
     from lakelog.testing.servers import S3Server
 
-pytestmark = pytest.mark.spark
 POINTS = {
     "now": None,
     "time": dt.datetime(2013, 7, 1, 1, tzinfo=dt.UTC),

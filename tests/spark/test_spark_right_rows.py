@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.spark import native
 
-pytestmark = pytest.mark.spark
 NAN_CONDITIONS = ("{} > 5", "{} >= 5", "{} = double('NaN')", "not ({} <= 2)")
 
 

@@ -12,7 +12,6 @@ import pytest
 from lakelog.errors import UsageError
 from lakelog.spark.packages import EXCLUDES, PACKAGES, hadoop_version, package_settings
 
-pytestmark = pytest.mark.spark
 HERE = Path(__file__).resolve().parent
 IVY = HERE.parents[1] / ".venv" / "ivy"  # `make setup` fetches the jars there
 NEEDED = f"org.apache.hadoop_hadoop-aws-{hadoop_version()}.jar"

@@ -26,7 +26,6 @@ from duck import by_name, of_arrow
 from lakelog.spark import native
 from seeds import base_seed
 
-pytestmark = pytest.mark.spark
 LAKES = 2
 LONG_LAKES = 50
 DAMAGES = 2

@@ -15,8 +15,6 @@ from lakelog.spark.urls import hadoop_scheme, supports_url
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
-
 
 def run(code: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -29,7 +29,6 @@ from lakelog.spark import native
 from lakes import KINDS, build, predicate
 from seeds import base_seed
 
-pytestmark = pytest.mark.spark
 CASES, PARTS = 100, 2
 RUN_EACH = 10  # of the cases: these are run, the others only planned
 # What lakelog's predicates can't say, or say otherwise. `{}` is a number.

@@ -20,7 +20,6 @@ from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.known_files import known_files
 from lakelog.spark.skipping import FileSkipper
 
-pytestmark = pytest.mark.spark
 FILES = 12
 SKIPS = {
     "n > 100": 3,

@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def lake(tmp_path) -> str:

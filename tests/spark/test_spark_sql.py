@@ -17,8 +17,6 @@ from lakelog.errors import InvalidName, LakelogError, UsageError
 from lakelog.spark import sql_catalog
 from lakes import build
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def lake(spark, tmp_path):

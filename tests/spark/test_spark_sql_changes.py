@@ -28,8 +28,6 @@ from changed_lake import (
 from lakelog.spark import sql_catalog, sql_changes
 from sample import sampled
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def lake(spark, tmp_path, settings):

@@ -18,7 +18,6 @@ from lakelog.spark import sql_changes
 from lakes import KINDS, build, predicate
 from seeds import base_seed
 
-pytestmark = pytest.mark.spark
 LAKES, CASES = 2, 7
 
 
@@ -39,7 +38,7 @@ def test_what_goes_is_what_spark_selects(spark, tmp_path, settings, monkeypatch,
     left = [row.row for row in spark.table("copy").select("row").collect()]
     lakelog.spark.attach(spark, "drawn", catalog.url, writer=draw.choice(["w0", "sql"]))
     tried = refused = 0
-    while tried < CASES:
+    while left and tried < CASES:  # an empty table is listed no more
         text = as_spark(predicate(draw))
         # A column is gone once the files that had it are.
         if not names_in(text) <= set(spark.table(f"drawn.{database}.t").columns):
@@ -60,13 +59,21 @@ def test_what_goes_is_what_spark_selects(spark, tmp_path, settings, monkeypatch,
             refused += 1
             unchanged = catalog.snapshot(database).token == before
         assert unchanged, text
-        there = catalog.snapshot(database).to_arrow("t", ["row"])["row"].to_pylist()
+        there = rows_there(catalog.snapshot(database))
         assert sorted(there) == sorted(left), (text, known[-1], len(gone))
-    by_spark = [row.row for row in spark.table(f"drawn.{database}.t").select("row").collect()]
-    assert sorted(by_spark) == sorted(left)
+    if left:
+        by_spark = spark.table(f"drawn.{database}.t").select("row").collect()
+        assert sorted(row.row for row in by_spark) == sorted(left)
     lakelog.spark.detach(spark, "drawn")
     assert refused == 0, "each row has a number of its own"
     assert any(text is not None for text in known)
+
+
+def rows_there(snapshot) -> list[int]:
+    """Numbers of the rows; a table whose last file went is listed no more."""
+    if "t" not in snapshot.tables():
+        return []
+    return snapshot.to_arrow("t", ["row"])["row"].to_pylist()
 
 
 def as_spark(text: str) -> str:

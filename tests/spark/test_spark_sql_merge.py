@@ -26,8 +26,6 @@ from changed_lake import (
 from lakelog.spark import sql_changes
 from sample import sampled
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def lake(spark, tmp_path, settings):

@@ -8,8 +8,6 @@ import lakelog
 import lakelog.spark
 import pytest
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.slow("three streams of some batches in Spark")
 def test_batches_are_committed_once(spark, tmp_path):

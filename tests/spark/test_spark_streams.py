@@ -19,7 +19,6 @@ from pyspark.errors import StreamingQueryException
 from sample import sampled
 from stream_cases import put
 
-pytestmark = pytest.mark.spark
 LIMIT_S = 240.0  # only a test that fails waits so long, or a machine that does much else
 
 

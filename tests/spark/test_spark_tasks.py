@@ -15,8 +15,6 @@ from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader
 from lakelog.spark.source_options import SourceAccess
 
-pytestmark = pytest.mark.spark
-
 
 def field(name, kind, number=0):
     return pa.field(name, kind, metadata={GENERATION: str(number)} if number else None)

@@ -19,7 +19,6 @@ from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.native import read_files
 
-pytestmark = pytest.mark.spark
 D = decimal.Decimal
 DAY = dt.date(2024, 2, 29)
 TIMES = [dt.datetime(2024, 2, 29, 12, 30, 1, 123000), dt.datetime(1969, 12, 31, 23, 59, 59, 1000)]

@@ -14,7 +14,6 @@ import lakelog
 import pyarrow as pa
 import pytest
 
-pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
 
 # Sessions of lakelog's one after the other, and then one of Spark's own, all in one JVM.

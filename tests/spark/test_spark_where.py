@@ -16,7 +16,6 @@ from lakelog.errors import InvalidPredicate, UsageError, WriterNotFound
 from lakes import build, predicate
 from seeds import base_seed
 
-pytestmark = pytest.mark.spark
 CASES = 12
 
 

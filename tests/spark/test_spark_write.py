@@ -24,8 +24,6 @@ from lakelog.spark.row_batches import (
 )
 from lakelog.spark.write_source import LakelogWriter
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def url(tmp_path):

@@ -21,12 +21,9 @@ from lakelog.catalog.data.parquet import ROW_GROUP_ROWS
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from sample import sampled
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow(
-        "each starts a Spark of its own, to be killed; one with executors in processes"
-    ),
-]
+pytestmark = pytest.mark.slow(
+    "each starts a Spark of its own, to be killed; one with executors in processes"
+)
 LIMIT_S = 280.0  # only a test that fails waits so long, or a machine that does much else
 BEGIN = """
     import os, signal, sys, time

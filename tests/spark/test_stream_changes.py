@@ -11,8 +11,6 @@ import pytest
 from lakelog.errors import UsageError
 from stream_cases import put, stream
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def catalog(tmp_path):

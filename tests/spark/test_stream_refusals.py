@@ -15,8 +15,6 @@ from lakelog.rebuild import execute_rebuild, plan_rebuild
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from stream_cases import late, ns, put, stream
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def catalog(tmp_path):

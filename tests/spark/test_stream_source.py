@@ -17,8 +17,6 @@ from lakelog.errors import UsageError
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from stream_cases import late, ns, put, stream
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def catalog(tmp_path):
