@@ -12,6 +12,7 @@ from lakelog.catalog.catalog import Catalog, open_catalog
 from lakelog.catalog.data.footers.read import read_footer
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import LogReader
+from lakelog.errors import SchemaConflict
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US
 from lakelog.testing.keys import log_keys
@@ -247,6 +248,16 @@ def test_what_no_footer_tells_costs_a_put_more(counting, filled, fake):
         pass
     with Spent(counting), writer.transaction(app_id="x", app_version=1):
         pass
+
+
+def test_a_write_that_is_refused_looks_once_at_what_others_committed(counting, filled, fake):
+    writer = Catalog(counting, ambient=fake.ambient).writer("A", "db")
+    with writer.transaction() as tx:
+        tx.evolve("t", add={"b": pa.int64()}, drop=["a"])
+    tx = writer.transaction()
+    with Spent(counting, list=1), pytest.raises(SchemaConflict, match="was dropped"):
+        tx.write("t", ROWS)
+    tx.discard()
 
 
 def test_many_files_in_one_commit_cost_one_put_more(counting, filled, fake):

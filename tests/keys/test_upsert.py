@@ -61,6 +61,16 @@ def test_a_writer_for_other_operations_writes_nothing_for_an_upsert(catalog, tmp
     assert sorted(tmp_path.rglob("*.*")) == before
 
 
+def test_who_goes_on_after_a_refused_upsert_commits_what_is_asked_for_then(catalog):
+    write(catalog.writer("u", "db"), rows([1, 2], ["a", "b"]))
+    writer = catalog.writer("u", "db", operations={"append", "delete"}, shared=True)
+    with writer.transaction() as tx:
+        with pytest.raises(OperationNotAllowed):
+            tx.upsert("t", rows([1], ["b"]), key=["id"])
+        tx.delete("t", "id = 2")
+    assert catalog.history("db", "u")["operation"].to_pylist()[-1] == "delete"
+
+
 def test_a_key_of_several_columns(catalog):
     writer = catalog.writer("u", "db")
     write(writer, rows([1, 1, 2, 2], ["a", "b", "a", "b"], n=[0, 0, 0, 0]))
