@@ -1,22 +1,14 @@
 """A test that takes long says why, with `@pytest.mark.slow("the reason")`: a plugin of pytest.
 
-In CI a run fails of a very slow test without the mark: how fast the machine is must not decide it.
+A run names those that don't, and passes: how fast the machine is must not decide that.
 """
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 # Worth a reason is what takes 10 s alone. In a run other tests compete for the cores.
 LIMIT_S = 20.0
-FAILS_S = 60.0
-
-
-def limit_s(usual_s: float, load: float, cores: int) -> float:
-    """The limit, longer where a core has more than the run's own two processes to serve."""
-    return usual_s * max(1.0, load / cores / 2)
 
 
 class Watch:
@@ -24,19 +16,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.found: list[str] = []
-        self.fails = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         marked = {"slow", "long"} & set(report.keywords)
-        limit = limit_s(LIMIT_S, os.getloadavg()[0], os.cpu_count() or 1)
-        if report.when == "call" and report.duration > limit and not marked:
+        if report.when == "call" and report.duration > LIMIT_S and not marked:
             self.found.append(f"{report.nodeid}: {report.duration:.0f} s")
-            self.fails |= report.duration > limit * FAILS_S / LIMIT_S
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.fails and os.environ.get("CI"):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.found:

@@ -11,7 +11,6 @@ import pytest
 from order import FIRST, GROUPS, group_of, rank
 from repeat import repeats
 from seeds import NAME, ROOT, base_seed
-from slow import limit_s
 from turns import EACH_TIME, taking_turns, waiting
 
 HERE = Path(__file__).parent
@@ -32,12 +31,10 @@ def test_unmarked():
 """
 
 CONFTEST = f"""
-import os
 import sys
 sys.path.append({str(HERE)!r})
 import slow
-slow.limit_s = lambda *_: 0.2
-slow.FAILS_S = slow.LIMIT_S * float(os.environ["FAILS_AT"])
+slow.LIMIT_S = 0.2
 pytest_plugins = ["order", "slow"]
 """
 
@@ -49,13 +46,13 @@ def run(tmp_path):
     marks = "[pytest]\nmarkers =\n    slow\n"
     (tmp_path / "pytest.ini").write_text(marks)
 
-    def run(*options, ci="true", fails_at="1"):
+    def run(*options):
         command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *options]
         env = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
         return subprocess.run(
             command,
             cwd=tmp_path,
-            env=env | {"CI": ci, "FAILS_AT": fails_at},
+            env=env,
             capture_output=True,
             text=True,
             check=False,
@@ -64,31 +61,17 @@ def run(tmp_path):
     return run
 
 
-def test_a_slow_test_without_a_reason_fails_the_run_in_ci(run):
+def test_a_run_names_slow_tests_without_a_reason_and_passes(run):
     done = run("-n", "1")
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == 0, done.stdout
     assert "test_unmarked: 0 s" in done.stdout
     assert "test_slow: 0 s" not in done.stdout
 
 
-def test_one_that_is_slow_by_a_little_is_told_and_fails_nothing(run):
-    done = run(fails_at="30")
-    assert done.returncode == 0, done.stdout
-    assert "test_unmarked: 0 s" in done.stdout
-
-
-def test_elsewhere_it_fails_nothing_and_slow_tests_come_before_quick_ones(run):
-    done = run(ci="")
-    assert done.returncode == 0
-    assert "test_unmarked: 0 s" in done.stdout
-    lines = [line for line in done.stdout.splitlines() if "PASSED" in line]
+def test_slow_tests_come_before_quick_ones(run):
+    lines = [line for line in run().stdout.splitlines() if "PASSED" in line]
     names = [line.split("::")[1].split()[0] for line in lines]
     assert names == ["test_slow", "test_quick", "test_unmarked"]
-
-
-def test_the_limit_grows_with_what_else_the_machine_does():
-    assert limit_s(20.0, load=4.0, cores=2) == 20.0
-    assert limit_s(20.0, load=12.0, cores=2) == 60.0
 
 
 def test_groups_come_first_and_name_what_is_there():
