@@ -30,7 +30,7 @@ def run(tests: list[str], planted: str = "") -> tuple[int, str]:
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "plants", "-p", "no:cacheprovider",
          "-m", "not long", *tests],
         cwd=HERE.parent.parent,
-        env={**os.environ, "COLUMNS": "300", "LAKELOG_PLANTED": planted,
+        env={**os.environ, "COLUMNS": "300", "LAKELOG_PLANTED": planted, "LAKELOG_TURNS": "every",
              "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip

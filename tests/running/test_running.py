@@ -11,7 +11,7 @@ import pytest
 from order import FIRST, GROUPS, group_of, rank
 from repeat import repeats
 from seeds import NAME, ROOT, base_seed
-from turns import EACH_TIME, taking_turns, waiting
+from turns import EACH_TIME, IN_THIRDS, taking_turns, third, waiting
 
 HERE = Path(__file__).parent
 
@@ -107,20 +107,25 @@ def test_the_command_that_repeats_a_failure():
 
 def test_a_third_of_what_takes_turns_runs_with_each_commit(monkeypatch):
     monkeypatch.delenv("LAKELOG_TURNS", raising=False)
-    every, seen = taking_turns(), set()
-    assert {Path(name.partition("::")[0]).name for name in every}.isdisjoint(EACH_TIME)
-    for seed in range(40):
+    spark, single = taking_turns(), [f"{IN_THIRDS[0]}::test_{number}" for number in range(30)]
+    assert {Path(name.partition("::")[0]).name for name in spark}.isdisjoint(EACH_TIME)
+    always = ["tests/spark/test_spark_reads.py::test_x", "tests/store/test_retry.py::test_x"]
+    every, seen = {*spark, *single, *always}, set()
+    for seed in range(60):
         monkeypatch.setenv(NAME, str(seed))
-        running = set(every) - set(waiting())
-        assert len(running) == len(every) // 3
+        running = every - waiting(sorted(every))
+        assert len(running.intersection(spark)) == -(-len(spark) // 3)
+        assert len(running.intersection(single)) == 10
+        assert running.issuperset(always)
+        assert third("one", ["alone"]) == {"alone"}
         seen |= running
-    assert seen == set(every)
+    assert seen == every
     monkeypatch.setenv("LAKELOG_TURNS", "every")
-    assert waiting() == ()
+    assert waiting(sorted(every)) == set()
 
 
 def test_names_of_what_takes_turns_are_there():
-    for name in [*(f"tests/spark/{name}" for name in EACH_TIME), *taking_turns()]:
+    for name in [*(f"tests/spark/{name}" for name in EACH_TIME), *taking_turns(), *IN_THIRDS]:
         assert (ROOT / name.partition("::")[0]).is_file(), name
 
 
@@ -129,7 +134,7 @@ def test_what_waits_is_not_run_by_make_test(monkeypatch):
     page, runs = "tests/docs/test_notebook.py", {}
     for seed in range(40):
         monkeypatch.setenv(NAME, str(seed))
-        runs.setdefault(page not in waiting(), seed)
+        runs.setdefault(page in third("turns", taking_turns()), seed)
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "not long", page]
     for its_turn, seed in runs.items():
         env = os.environ | {NAME: str(seed)}

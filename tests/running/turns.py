@@ -1,7 +1,9 @@
-"""Tests of Spark that take turns: a third of their files, drawn by the run's seed, runs with each
-commit, and all of them by `make soak`. A plugin of pytest, which marks all tests of Spark as such.
+"""Tests that take turns: a third of them, drawn by the run's seed, runs with each commit, and all
+of them by `make soak` or with LAKELOG_TURNS=every. A plugin of pytest, which marks all tests of
+Spark as such.
 
-What Spark is used for most runs each time; with LAKELOG_TURNS=every all of them do.
+Those are files of tests of Spark, whole, for what a file sets up is dear; and single tests of the
+files that take longest.
 """
 
 from __future__ import annotations
@@ -12,47 +14,95 @@ import pytest
 from sample import some
 from seeds import ROOT
 
-# Reads, writes, SQL, a stream, S3A, and the pipeline of all of them.
+# What Spark is used for most.
 EACH_TIME = {
-    "test_spark_engines_agree.py",
-    "test_spark_pipeline.py",
     "test_spark_reads.py",
-    "test_spark_right_rows.py",
-    "test_spark_s3a.py",
     "test_spark_session.py",
     "test_spark_sql.py",
     "test_spark_versions.py",
     "test_spark_write.py",
-    "test_stream_source.py",
 }
 PAGES = ("tests/docs/test_notebook.py", "tests/docs/test_docs.py::test_examples_run[spark.md]")
 
+# Each takes 10 s or more, most of them hold one rule on many stores, histories or places to fail.
+IN_THIRDS = (
+    "tests/changing/test_whole.py",
+    "tests/cli/test_cli_process.py",
+    "tests/engines/test_bare_files.py",
+    "tests/engines/test_same_rows.py",
+    "tests/faults/test_crash_points.py",
+    "tests/faults/test_http_faults.py",
+    "tests/faults/test_interrupts.py",
+    "tests/faults/test_plain_store.py",
+    "tests/faults/test_split_brain.py",
+    "tests/gc/test_gc_crash.py",
+    "tests/gc/test_gc_prune.py",
+    "tests/gc/test_gc_races.py",
+    "tests/golden/test_both_readers.py",
+    "tests/golden/test_independent_reader.py",
+    "tests/golden/test_readers_of_histories.py",
+    "tests/hostile/test_bombs.py",
+    "tests/hostile/test_damage.py",
+    "tests/hostile/test_damage_in_store.py",
+    "tests/hostile/test_fuzz.py",
+    "tests/hostile/test_references_in_store.py",
+    "tests/hostile/test_signed_in_store.py",
+    "tests/keys/test_keys.py",
+    "tests/model/test_model.py",
+    "tests/rebuild/test_footer_pool.py",
+    "tests/rebuild/test_rebuild_crash.py",
+    "tests/rebuild/test_rebuild_maintained.py",
+    "tests/replication/test_replicate_broken_off.py",
+    "tests/simulation/test_simulation.py",
+    "tests/store/test_conformance.py",
+    "tests/store/test_conformance_listing.py",
+    "tests/store/test_lazy_list.py",
+    "tests/store/test_nested_catalog.py",
+    "tests/store/test_s3_listing.py",
+    "tests/store/test_s3_servers.py",
+    "tests/store/test_s3_store.py",
+    "tests/where/test_blooms.py",
+    "tests/where/test_skipping_store.py",
+    "tests/where/test_where_parse.py",
+)
+
 
 def taking_turns() -> list[str]:
-    """What tests begin with that take turns: files, and pages of docs/."""
+    """What the names of tests begin with that take turns together: files of Spark's, and pages."""
     found = sorted((ROOT / "tests" / "spark").glob("test_*.py"))
     return [f"tests/spark/{path.name}" for path in found if path.name not in EACH_TIME] + [*PAGES]
 
 
-def waiting() -> tuple[str, ...]:
-    """Those whose turn it isn't, by the run's seed."""
+def third(name: str, items: list[str]) -> set[str]:
+    """Those whose turn it is, by the run's seed; at least one."""
     if os.environ.get("LAKELOG_TURNS") == "every":
-        return ()
-    names = taking_turns()
-    running = set(some("turns", names, len(names) // 3))
-    return tuple(name for name in names if name not in running)
+        return set(items)
+    return set(some(name, items, -(-len(items) // 3)))
+
+
+def waiting(names: list[str]) -> set[str]:
+    """Of the names of all tests, those whose turn it isn't."""
+    together = taking_turns()
+    running = tuple(third("turns", together))
+    left = {
+        name for name in names if name.startswith(tuple(together)) and not name.startswith(running)
+    }
+    for file in IN_THIRDS:
+        own = [name for name in names if name.startswith(file)]
+        left |= set(own) - third(file, own)
+    return left
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not long"` looks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    others = waiting()
+    others = waiting([item.nodeid for item in items if "long" not in item.keywords])
     for item in items:
         if item.nodeid.startswith("tests/spark/"):
             item.add_marker(pytest.mark.spark)
-        if item.nodeid.startswith(others):
+        if item.nodeid in others:
             item.add_marker(pytest.mark.long)
 
 
 def pytest_report_header() -> str:
-    names = sorted(set(taking_turns()) - set(waiting()))
-    return "of the tests that take turns: " + ", ".join(name.rpartition("/")[2] for name in names)
+    names = sorted(third("turns", taking_turns()))
+    return "of Spark's tests that take turns: " + ", ".join(n.rpartition("/")[2] for n in names)
