@@ -54,6 +54,8 @@ class RowAnnals:
         """One more object; what it does to the rows though nobody asked for it."""
         message = found.message
         before = self.shown.get(message.previous_digest)
+        if not message.revision:
+            self._at.clear()  # the log before it was lost, and what is begun anew is another one
         self._at.setdefault((found.log.incarnation, message.revision), []).append(found.digest)
         kinds = [(action, action.WhichOneof("kind") or "") for action in message.actions]
         tables = {getattr(getattr(action, kind), "table", "") for action, kind in kinds}
