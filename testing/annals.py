@@ -30,7 +30,7 @@ from ..catalog.format.seals import read_seal
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import LakelogError
-from .shown_rows import added_files
+from .shown_rows import changed_files
 from .truth import hold
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Annals:
             return  # its very bytes once more: a late put on a plain store
         before = self.entries.get(message.previous_digest)
         live = (before.live if before else None) if message.revision else frozenset[str]()
-        adds, removes = _changes(found)
+        adds, removes = changed_files(found)
         if live is not None:
             live = (live - removes) | adds
         entry = Entry(
@@ -396,17 +396,3 @@ class Annals:
             hold(self.acknowledged <= there, "P2 what was acknowledged isn't in the log")
         lost = sorted(self.owed.keys() - live - self.undecided)
         hold(not lost, f"U3 {lost} are live no more: {[self.owed[path] for path in lost]}")
-
-
-def _changes(found: DecodedTransaction) -> tuple[frozenset[str], frozenset[str]]:
-    """Paths that a transaction adds and removes, in the end."""
-    adds: set[str] = set()
-    removes: set[str] = set()
-    for number, action in enumerate(found.message.actions):
-        paths = {path for _, path, _ in added_files(found, number)}
-        adds |= paths
-        removes -= paths
-        if action.WhichOneof("kind") == "remove":
-            removes.add(action.remove.path)
-            adds.discard(action.remove.path)
-    return frozenset(adds), frozenset(removes)
