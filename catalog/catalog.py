@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -116,16 +116,26 @@ class Catalog(EvolvesTables, Changing):
         order = [("committed_at", "ascending"), ("writer", "ascending"), ("revision", "ascending")]
         return table.sort_by(order)
 
-    def snapshot(self, database: str, as_of: AsOf = None) -> Snapshot:
+    def snapshot(
+        self,
+        database: str,
+        as_of: AsOf = None,
+        *,
+        on_conflict: Literal["raise", "skip"] = "raise",
+    ) -> Snapshot:
         """The state of a database over all its writers, at one cut.
 
         Args:
             as_of: None for the newest; an aware datetime (each writer's newest revision committed
                 at or before it); a token of `Snapshot.token`; or a mapping of writer to revision,
                 which is then the whole cut.
+            on_conflict: Whether a read of files whose types of a column have no common type raises
+                `SchemaConflict`, or leaves some out and warns which
+                (`Snapshot.without_conflicts`).
         Raises:
             DatabaseNotFound, WriterNotFound, RevisionNotFound, TimeBeforeFirstCommit,
                 SnapshotPruned: Not there.
+            UsageError: Another word for `on_conflict`.
             NaiveTime, InvalidToken: Not a point in time.
             ForkError, CorruptError, UnsupportedFeature: A log that can't be read there.
         Warns:
@@ -144,8 +154,14 @@ class Catalog(EvolvesTables, Changing):
         from .snapshot import Snapshot
 
         database = value_of(database)
+        if on_conflict not in ("raise", "skip"):
+            raise UsageError(
+                f"on_conflict can't be {on_conflict!r:.60}",
+                hint="Give 'raise' (the default) or 'skip'",
+            )
         states = self._states(database, as_of)
-        return Snapshot(self.wide, database, states, self.ambient)
+        found = Snapshot(self.wide, database, states, self.ambient)
+        return found.without_conflicts() if on_conflict == "skip" else found
 
     def writer(
         self,

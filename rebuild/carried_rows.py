@@ -6,7 +6,7 @@ Source: docs/format.md, sections 5.7, 8.1 and 10.6.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..catalog.format.names import parse_data_file
 from ..catalog.wire import lakelog_transaction_pb2 as wire
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .placed import Placed
     from .values import FileName
 
-_NAMED: Final = 3
+_Name = tuple[str, str, int]  # of row deletes: the file, their object, and where in it
 
 
 class _Found(NamedTuple):
@@ -46,6 +46,9 @@ class RowsPlaced:
         self._moments = moments
         self._placed = placed
         self._doubted: dict[str, None] = {}
+        known = moments.known
+        self._held = {_name(item): item for item in self._of_log()}
+        self._is_whole = known is not None and known.is_whole
 
     def place(self) -> None:
         """Do it."""
@@ -58,11 +61,11 @@ class RowsPlaced:
                 begins = any(start == at for start, _ in lives)
                 found = _Found(item, at, moment, begins and not item.covers_below)
                 by_file.setdefault(name, []).append(found)
-        done: set[tuple[str, str, int]] = set()
+        done: set[_Name] = set()
         for name, some in by_file.items():
             done |= self._place(name, some)
-        for item in self._of_log():
-            if (item.path, item.object, item.offset) not in done:
+        for held, item in self._held.items():
+            if held not in done:
                 self._placed.rest.append(_action(item))
         for path in self._doubted:
             self._placed.doubts.append(
@@ -70,15 +73,17 @@ class RowsPlaced:
                 "tells: they are not deleted"
             )
 
-    def _place(self, name: FileName, found: list[_Found]) -> set[tuple[str, str, int]]:
+    def _place(self, name: FileName, found: list[_Found]) -> set[_Name]:
         """Those of one file, each in the life of the file that it is of."""
-        done = set()
+        done: set[_Name] = set()
         lives = self._moments.result.lives.get(name, ())
         for start, end in lives:
             placed: list[_Found] = []
             for one in found:
                 is_within = start == one.at if one.is_of_own_add else start < one.at
                 if not is_within or (end is not None and one.at >= end):
+                    continue
+                if end is None and self._is_denied(name, one, found):
                     continue
                 if self._is_of(name, start, one, is_last=end is None):
                     item = wire.RowDeletes()
@@ -88,7 +93,7 @@ class RowsPlaced:
                     self._placed.at[one.at].append(_action(item))
                     placed.append(one)
                     if end is None:
-                        done.add((item.path, item.object, item.offset))
+                        done.add(_name(item))
         return done
 
     def _is_of(self, name: FileName, start: int, one: _Found, *, is_last: bool) -> bool:
@@ -108,6 +113,22 @@ class RowsPlaced:
             self._doubted[name[1]] = None
         return bool(first)
 
+    def _is_denied(self, name: FileName, one: _Found, found: list[_Found]) -> bool:
+        """Whether a log that is read to its end has a file, and knows nothing of these deletes: a
+        copy of a process may have written them under the id of a transaction that did no such
+        thing. Not those of which a later bitmap has all rows: they were true before it.
+
+        Args:
+            found: All that are said of the file.
+        """
+        known = self._moments.known
+        if not (self._is_whole and known is not None and name in known.live):
+            return False
+        held = [other for other in found if _name(other.item) in self._held]
+        return one not in held and not any(
+            other.item.covers_below and other.at > one.at for other in held
+        )
+
     def _id_of(self, revision: int) -> bytes:
         return self._moments.ordered[revision].transaction_id
 
@@ -121,10 +142,8 @@ class RowsPlaced:
                 begun = self._moments.of_live((table, path)) if (table, path) in live else None
                 for entry in entries:
                     # Where a removal and an add are lost the log doesn't know of the later life.
-                    if (
-                        begun is None
-                        or is_before(begun, self._moments.in_log(entry.revision)) is False
-                    ):
+                    moment = self._moments.in_log(entry.revision)
+                    if begun is None or (begun != moment and is_before(begun, moment) is False):
                         continue
                     yield wire.RowDeletes(
                         table=table,
@@ -145,6 +164,10 @@ def _covers_all(one: _Found, before: list[_Found]) -> bool:
         and other.moment.revision < one.item.covers_below
         for other in before
     )
+
+
+def _name(item: wire.RowDeletes) -> _Name:
+    return item.path, item.object, item.offset
 
 
 def _action(item: wire.RowDeletes) -> bytes:

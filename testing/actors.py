@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from ..store.base import Store
     from .changes import Changes
     from .simulation import SimulatedStore, World
+    from .undoing import Undoing
 
 TABLE = "t"
 PLANNED = ("gc", "gc", "prune", "rebuild")
 ROWS = pa.table({"n": [1]})
 LONG_S = 3 * MARGINS.gc_grace_s
+GOES_BACK = 50  # of 256 changes of the table beside: told by their ids, without a draw
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class Actors:
         plans: Of gc, prune and rebuild, to be executed by somebody, some time.
         removed: Paths that were taken out, and may be added again.
         changes: What transactions change of a table beside, if they do.
+        undoing: What takes that table back, if somebody does.
     """
 
     world: World
@@ -59,6 +62,7 @@ class Actors:
     plans: list[tuple[Callable[..., Any], Any]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     changes: Changes | None = None
+    undoing: Undoing | None = None
 
     def rest(self) -> None:
         """Do nothing for a while; others go on."""
@@ -131,6 +135,10 @@ class Actors:
     def change(self, writer: Writer, changes: Changes) -> None:
         """One transaction that changes rows and columns of the table beside."""
         tx = writer.transaction()
+        if self.undoing is not None and tx._intent.transaction_id[0] < GOES_BACK:
+            tx.discard()
+            self.undoing.act(writer._session.store)
+            return
         base = tx._base[:2]
         asked = changes.change(tx)
         if asked is None or self.annals.rows is None:
@@ -142,7 +150,7 @@ class Actors:
         if self.world.chance(0.15):
             tx.discard()
             return  # its files are left over
-        self.annals.rows.asked.setdefault(tx._intent.transaction_id, []).append(asked)
+        self.annals.rows.asks(tx._intent.transaction_id, asked)
         self._commit(tx, Meant(frozenset(asked.writes), frozenset(asked.drops), asked))
 
     def shown(self, tx: Any) -> Shown:

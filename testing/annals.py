@@ -30,6 +30,7 @@ from ..catalog.format.seals import read_seal
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import LakelogError
+from .shown_rows import changed_files
 from .truth import hold
 
 if TYPE_CHECKING:
@@ -185,9 +186,9 @@ class Annals:
             return  # its very bytes once more: a late put on a plain store
         before = self.entries.get(message.previous_digest)
         live = (before.live if before else None) if message.revision else frozenset[str]()
-        adds, removes = _changes(found)
+        adds, removes = changed_files(found)
         if live is not None:
-            live = None if found.batches else (live - removes) | adds
+            live = (live - removes) | adds
         entry = Entry(
             incarnation,
             message.revision,
@@ -364,6 +365,20 @@ class Annals:
         if before is not None and before.log is not None and not self.is_lossy:
             hold(here >= (before.log.incarnation, before.revision), "U4 a reader's head went back")
 
+    def head(self) -> int:
+        """The newest revision of the log that counts; -1 for none."""
+        at = [revision for incarnation, revision in self._standing if incarnation == self.current]
+        return max(at, default=-1)
+
+    def head_digest(self) -> bytes:
+        """What stands there."""
+        return self._standing.get((self.current, self.head()), b"")
+
+    def ids_at(self, revision: int) -> frozenset[bytes]:
+        """The transactions that stand, or stood, at a revision."""
+        found = [entry.ids for entry in self.entries.values() if entry.revision == revision]
+        return frozenset[bytes]().union(*found)
+
     def live_at(self, digest: bytes) -> list[str]:
         """Live paths after a transaction, sorted."""
         entry = self.entries.get(digest)
@@ -381,18 +396,3 @@ class Annals:
             hold(self.acknowledged <= there, "P2 what was acknowledged isn't in the log")
         lost = sorted(self.owed.keys() - live - self.undecided)
         hold(not lost, f"U3 {lost} are live no more: {[self.owed[path] for path in lost]}")
-
-
-def _changes(found: DecodedTransaction) -> tuple[frozenset[str], frozenset[str]]:
-    """Paths that a transaction adds and removes, in the end."""
-    adds: set[str] = set()
-    removes: set[str] = set()
-    for action in found.message.actions:
-        kind = action.WhichOneof("kind")
-        if kind == "add":
-            adds.add(action.add.path)
-            removes.discard(action.add.path)
-        elif kind == "remove":
-            removes.add(action.remove.path)
-            adds.discard(action.remove.path)
-    return frozenset(adds), frozenset(removes)

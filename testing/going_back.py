@@ -23,6 +23,8 @@ from .shown_rows import Asked
 from .truth import DATABASE, TABLE, WRITER, hold
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..catalog.commit.change_plan import ChangePlan, WriterChange
     from ..catalog.margins import Margins
     from ..store.base import Store
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from .truth import Truth
 
 # What may come between; an argument that is refused (`UsageError`) is a finding.
-_LET_BE = (CommitOutcomeUnknown, ConflictError, CorruptError, NotFoundError, StorageError)
+LET_BE = (CommitOutcomeUnknown, ConflictError, CorruptError, NotFoundError, StorageError)
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class GoingBack:
             what(store)
         except UnknownSchema:  # no definition of its own is lacking
             raise
-        except _LET_BE as error:
+        except LET_BE as error:
             self.world.note(f"doesn't {what.__name__}: {error!r}")
 
     def restore(self, store: Store) -> None:
@@ -90,16 +92,11 @@ class GoingBack:
 
     def _catalog(self, store: Store, asked: Asked) -> tuple[Catalog, set[bytes]]:
         """A catalog of whose transactions it is known what they are for, and their ids."""
-        ambient, drawn = self.world.ambient(), set[bytes]()
 
-        def new_id() -> bytes:
-            name = ambient.new_id()
-            drawn.add(name)
+        def note(name: bytes) -> None:
             self.rows.asked[name] = asked
-            return name
 
-        own = replace(ambient, new_id=new_id)
-        return Catalog(store, ambient=own, margins=self.margins), drawn
+        return catalog_of(self.world, store, self.margins, note)
 
     def _told(self, done: ChangePlan, drawn: set[bytes]) -> tuple[WriterChange, ...]:
         """Hold what is told to be committed against the truth."""
@@ -109,3 +106,18 @@ class GoingBack:
                 own = slot is not None and not drawn.isdisjoint(slot.ids)
                 hold(own, f"I3 {done.kind} is told to stand at {change.commit.revision}")
         return done.changes
+
+
+def catalog_of(
+    world: World, store: Store, margins: Margins, note: Callable[[bytes], None]
+) -> tuple[Catalog, set[bytes]]:
+    """A catalog that tells of each id which it draws; and all of them."""
+    ambient, drawn = world.ambient(), set[bytes]()
+
+    def new_id() -> bytes:
+        name = ambient.new_id()
+        drawn.add(name)
+        note(name)
+        return name
+
+    return Catalog(store, ambient=replace(ambient, new_id=new_id), margins=margins), drawn

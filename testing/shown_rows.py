@@ -247,6 +247,20 @@ def added_files(found: DecodedTransaction, number: int) -> list[tuple[str, str, 
     ]
 
 
+def changed_files(found: DecodedTransaction) -> tuple[frozenset[str], frozenset[str]]:
+    """Paths that a transaction adds and removes, in the end."""
+    adds: set[str] = set()
+    removes: set[str] = set()
+    for number, action in enumerate(found.message.actions):
+        paths = {path for _, path, _ in added_files(found, number)}
+        adds |= paths
+        removes -= paths
+        if action.WhichOneof("kind") == "remove":
+            removes.add(action.remove.path)
+            adds.discard(action.remove.path)
+    return frozenset(adds), frozenset(removes)
+
+
 def _last_hidden(tombstone: wire.Tombstone, revision: int) -> int:
     """The last revision of whose files a tombstone of a revision holds."""
     return tombstone.logs[0].revision if tombstone.logs else revision - 1

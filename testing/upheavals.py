@@ -6,6 +6,9 @@ First owners, guests, readers, keepers and rebuilders run side by side, as in `h
 many histories somebody deletes objects of the log. Then, one after the other and without faults,
 whatever can still happen: old plans are executed, old handles commit and write checkpoints, gc and
 prune run long afterwards. At the end the log is rebuilt if it can't be read, and all must be there.
+
+In some of them rows and columns of a table change beside (`changes.py`), which is also taken back,
+and out (`undoing.py`).
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from .doubles import FoldingStore
 from .row_annals import CHANGED, RowAnnals
 from .simulation import QUIET, Faults
 from .truth import Violation, hold
+from .undoing import Undoing
 
 if TYPE_CHECKING:
     from ..store.base import Store
@@ -230,5 +234,7 @@ def begin_upheaval(world: World, *, changes: bool) -> Upheaval:
         rows = annals.rows = RowAnnals()
         upheaval.changes = Changes(world, CHANGED, upheaval.shown, rows.kinds, rows.numbers)
         upheaval.changes.choose_kinds()
+        if not world.plain:  # restores commit as guests, and there are none
+            upheaval.undoing = Undoing(world, annals, rows, MARGINS)
     upheaval.spawn()
     return upheaval

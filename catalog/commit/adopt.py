@@ -18,12 +18,13 @@ from ..parallel import AT_ONCE, each_in_parallel
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from ..data.footers.parse import ParsedFooter
     from ..format.schema import EncodedSchema
+    from .columns import Columns
     from .own_schemas import OwnSchemas
     from .session import Session
     from .spots import Spot
@@ -34,13 +35,15 @@ class Taken:
     """What the footers of files say.
 
     Attributes:
-        files: Each with its facts, but for table and clocks.
-        schemas: Theirs, by fingerprint.
+        files: Each with its facts, but for table, clocks and what its columns tell.
+        brought: The schema of each: whether it is of another origin, and the fingerprint.
+        schemas: These.
         bad: Names of files that can't be used, and why.
     """
 
     files: list[tuple[Spot, wire.Add]] = field(default_factory=list)
-    schemas: dict[bytes, EncodedSchema] = field(default_factory=dict)
+    brought: list[tuple[bool, bytes]] = field(default_factory=list)
+    schemas: dict[tuple[bool, bytes], EncodedSchema] = field(default_factory=dict)
     bad: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -60,17 +63,11 @@ class Taken:
 
 
 def take(
-    session: Session,
-    spots: Sequence[Spot],
-    fit: Callable[[pa.Schema], pa.Schema],
-    *,
-    skip_bad: bool,
-    step: Callable[[], None],
+    session: Session, spots: Sequence[Spot], *, skip_bad: bool, step: Callable[[], None]
 ) -> Taken:
     """Read the footers of files.
 
     Args:
-        fit: The columns of a file of another origin as those that the table has.
         skip_bad: Whether those that can't be used are left out, or the first is an error.
         step: Called for each.
     Raises:
@@ -79,7 +76,7 @@ def take(
         ObjectNotFound, StorageError: A file isn't there, or can't be read.
     Requests: those of `read_spots`.
     """
-    from ..data.partition_values import tell_values, with_partition
+    from ..data.partition_values import with_partition
 
     found = Taken()
     for spot, parsed in zip(spots, read_spots(session, spots), strict=True):
@@ -87,18 +84,51 @@ def take(
         if not isinstance(parsed, InvalidParquet):
             add, file = parsed.facts, spot.file
             encoded = with_partition(parsed.schema, file.partition, file.partition_by)
-            if parsed.meta is None:
-                encoded = _fitted(encoded, fit)
-            found.schemas.setdefault(encoded.fingerprint, encoded)
+            brought = (parsed.meta is None, encoded.fingerprint)
+            found.schemas.setdefault(brought, encoded)
+            found.brought.append(brought)
             add.path, add.partition = spot.path, file.partition
-            add.schema_fingerprint = encoded.fingerprint
-            tell_values(add, decode_schema(encoded.message))
             found.files.append((spot, add))
         elif skip_bad:
             found.bad.append((spot.file.name, str(parsed.__cause__ or parsed.message)))
         else:
             raise parsed
     return found
+
+
+def adopted(
+    columns: Columns, own: OwnSchemas, table: str, taken: Taken, *, refuses: bool
+) -> tuple[dict[bytes, EncodedSchema], OwnSchemas]:
+    """The columns of files as those that a table has, which others may just have changed or
+    dropped. Of the files it is told then what their columns tell.
+
+    Args:
+        refuses: Refuse types that the table's don't hold, or that make it unreadable.
+    Returns:
+        Their schemas, by fingerprint; and what the transaction has written to its tables with them.
+    Raises:
+        SchemaConflict: There are some, and it names the files; or columns were dropped, or renamed.
+    """
+    from ..data.partition_values import tell_values
+
+    def asked() -> tuple[dict[tuple[bool, bytes], EncodedSchema], OwnSchemas]:
+        fit, with_these = partial(columns.fit, table, checked=refuses), own.copy()
+        found = {
+            brought: _fitted(encoded, fit) if brought[0] else encoded
+            for brought, encoded in taken.schemas.items()
+        }
+        if refuses:
+            _refuse_conflicts(with_these, table, taken, found)
+        for encoded in found.values():
+            with_these.learn(table, encoded)
+        return found, with_these
+
+    found, with_these = columns.unless_changed(table, asked)
+    shown = {brought: decode_schema(encoded.message) for brought, encoded in found.items()}
+    for (_, add), brought in zip(taken.files, taken.brought, strict=True):
+        add.schema_fingerprint = found[brought].fingerprint
+        tell_values(add, shown[brought])
+    return {encoded.fingerprint: encoded for encoded in found.values()}, with_these
 
 
 def _fitted(encoded: EncodedSchema, fit: Callable[[pa.Schema], pa.Schema]) -> EncodedSchema:
@@ -161,26 +191,28 @@ def name_locations(
     return actions
 
 
-def refuse_conflicts(own: OwnSchemas, table: str, taken: Taken) -> None:
+def _refuse_conflicts(
+    own: OwnSchemas, table: str, taken: Taken, found: Mapping[tuple[bool, bytes], EncodedSchema]
+) -> None:
     """Refuse files whose schemas make their table unreadable, one with the others.
 
     Args:
         own: Learns them.
+        found: Their schemas as the table has them, by those that they brought.
     Raises:
         SchemaConflict: Names the files.
     """
-    found: SchemaConflict | None = None
+    first: SchemaConflict | None = None
     names: list[str] = []
-    for fingerprint, encoded in taken.schemas.items():
+    for brought, encoded in found.items():
         try:
             own.refuse_conflict(table, encoded)
             own.learn(table, encoded)
         except SchemaConflict as error:
-            found = found or error
-            names += (
-                s.file.name for s, add in taken.files if add.schema_fingerprint == fingerprint
-            )
-    if found is not None:
-        found.message = f"{some_names(names)} can't be added: {found.message}"
-        found.key = names[0]
-        raise found
+            first = first or error
+            pairs = zip(taken.files, taken.brought, strict=True)
+            names += (spot.file.name for (spot, _), own_one in pairs if own_one == brought)
+    if first is not None:
+        first.message = f"{some_names(names)} can't be added: {first.message}"
+        first.key = names[0]
+        raise first

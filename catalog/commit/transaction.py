@@ -16,7 +16,7 @@ from ..format.names import base_folder, escape_name
 from ..log.build import schema_actions
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .adopt import name_locations, refuse_conflicts, take
+from .adopt import adopted, name_locations, take
 from .arguments import check_clock
 from .columns import Columns
 from .data_file import put_data
@@ -240,17 +240,12 @@ class Transaction(Evolving, Upserting, Operations):
             self._session, self._intent, table, files, found,
             added=self._added, removed=removed, skip_live=skip_live,
         )  # fmt: skip
-        fit = partial(self._columns.fit, table, checked=refuses)
-        taken = take(self._session, spots, fit, skip_bad=skip_bad, step=step)
-        own = self._own.copy()
-        if refuses:
-            refuse_conflicts(own, table, taken)
+        taken = take(self._session, spots, skip_bad=skip_bad, step=step)
+        schemas, own = adopted(self._columns, self._own, table, taken, refuses=refuses)
         named = name_locations(self._session, taken.locations, self._locations)
-        new = [one for schema in taken.schemas.values() for one in self._unknown(table, schema)]
+        new = [one for schema in schemas.values() for one in self._unknown(table, schema)]
         self._room.check([*named, *new])
         self._learn(new)
-        for encoded in taken.schemas.values():
-            own.learn(table, encoded)
         self._own = own
         self._room.take(named)
         self._intent.actions.extend(named)

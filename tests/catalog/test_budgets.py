@@ -260,6 +260,26 @@ def test_a_write_that_is_refused_looks_once_at_what_others_committed(counting, f
     tx.discard()
 
 
+def test_files_that_are_refused_are_read_once(counting, filled, fake):
+    writer = Catalog(counting, ambient=fake.ambient).writer("A", "db")
+    with writer.transaction() as tx:
+        tx.evolve("t", add={"b": pa.int64()}, drop=["a"])
+    body = pa.BufferOutputStream()
+    pq.write_table(ROWS, body)
+    counting.put("A/db/data/in/old.parquet", body.getvalue().to_pybytes())
+    for _ in range(2):  # the first finds out whether the store folds names
+        counting.reset()
+        tx = writer.transaction()
+        with pytest.raises(SchemaConflict, match="was dropped"):
+            tx.add("t", "data/in/old.parquet")
+        tx.discard()
+    assert {verb: n for verb, n in counting.reset().items() if n} == {
+        "head": 1,
+        "get": 1,
+        "list": 1,
+    }
+
+
 def test_many_files_in_one_commit_cost_one_put_more(counting, filled, fake):
     writer = Catalog(counting, ambient=fake.ambient).writer("A", "db")
     with Spent(counting, put=300 + 1), writer.transaction() as tx:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
@@ -173,3 +174,32 @@ def test_an_open_writer_goes_by_no_types_of_a_table_that_others_dropped(catalog)
             with pytest.raises(SchemaConflict):  # what is there, is
                 tx.write("t", pa.table({"a": [1]}))
     assert catalog.snapshot("db").to_arrow("t").to_pylist() == [{"a": "a text now"}]
+
+
+def test_an_open_writer_adds_files_by_no_types_of_a_table_that_others_dropped(tmp_path):
+    """One file that is refused at first is read once, and all of the others with it."""
+    catalog = Catalog(open_store(str(tmp_path / "lake")))
+    pq.write_table(pa.table({"a": ["a text now"]}), tmp_path / "text.parquet")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "number.parquet")
+    with catalog.writer("w", "db") as writer:
+        put(writer, "t", 1)
+        catalog.drop("db", "t", execute=True)
+        with writer.transaction() as tx:
+            tx.add("t", tmp_path / "text.parquet")
+            with pytest.raises(SchemaConflict, match=r"number\.parquet"):  # what is there, is
+                tx.add("t", tmp_path / "number.parquet")
+    assert catalog.snapshot("db").to_arrow("t").to_pylist() == [{"a": "a text now"}]
+
+
+def test_an_open_writer_adds_files_by_the_columns_that_others_have_made(tmp_path):
+    catalog = Catalog(open_store(str(tmp_path / "lake")))
+    pq.write_table(pa.table({"a": [1 << 40], "old": [5]}), tmp_path / "wide.parquet")
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": pa.array([1], pa.int32()), "old": pa.array([4])}))
+            tx.evolve("t", drop=["old"])
+        catalog.evolve("db", "t", widen={"a": pa.int64()}, add={"old": pa.int64()})
+        with writer.transaction() as tx:
+            tx.add("t", tmp_path / "wide.parquet")
+    rows = catalog.snapshot("db").to_arrow("t").to_pylist()
+    assert rows == [{"a": 1, "old": None}, {"a": 1 << 40, "old": 5}]

@@ -236,6 +236,25 @@ def test_a_rebuild_after_a_restore_gives_the_same_rows(world):
     assert world.rows() == [1]
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["whole", "lost"])
+@pytest.mark.parametrize("mode", ["predicate", "rows"])
+def test_a_rebuild_keeps_the_deletes_of_what_came_back_after_long(world, mode, lost):
+    """A commit between names the files; what is said of the deletes is of one base all the same."""
+    first = world.write(1, 2, 3)
+    with world.writer() as writer, writer.transaction() as tx:
+        tx.delete("hourly", "n = 2", mode=mode)
+    before = world.token
+    world.take_out(first)
+    world.clock.now_s += 86_400
+    restore(world, before)
+    world.write(9)
+    assert world.rows() == [1, 3, 9]
+    if lost:
+        world.store.delete([info.key for info in world.store.list("oslo/weather/transactions/")])
+    execute_rebuild(world.catalog, plan_rebuild(world.catalog, "oslo", "weather"))
+    assert world.rows() == [1, 3, 9]
+
+
 def test_a_sealed_log_takes_no_restore(world):
     from lakelog.testing.rebuilt import seal
 

@@ -107,3 +107,7 @@ def test_files_whose_types_conflict_can_be_left_out(lake: Lake) -> None:
         assert agreeing.dataset("t").count_rows() == 2
         assert agreeing.to_arrow("t", columns=["a"]).num_rows == 2
     assert lake.now.to_arrow("t", columns=["a"]).num_rows == 3
+    with pytest.warns(ConflictWarning, match="left out are 1 rows"):
+        assert lake.catalog.snapshot("db", on_conflict="skip").to_arrow("t").to_pylist() == found
+    with pytest.raises(UsageError, match="can't be 'allow'"):
+        lake.catalog.snapshot("db", on_conflict="allow")

@@ -1,29 +1,44 @@
-"""A log with definitions requires a feature: who doesn't know it refuses by its name, and reads
-what came before."""
+"""A log with definitions, keys or deletes requires a feature: who doesn't know it refuses by its
+name, and reads what came before."""
 
 from __future__ import annotations
 
 import pytest
 from evolution_cases import INT, TEXT, Lake, evolve, write
+from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format import objects
-from lakelog.catalog.format.definitions import FEATURE
+from lakelog.catalog.format.definitions import FEATURE as DEFINITIONS
+from lakelog.catalog.format.deletes import ROW_DELETES, TOMBSTONES
 from lakelog.errors import UnsupportedFeature
 
 
+def of_other_files(tx) -> None:
+    tx.delete("t", "a = 'x'", cut=Catalog(tx._session.store).snapshot("db"))
+
+
+REQUIRED = {
+    "definition": (evolve(drop=["b"]), DEFINITIONS),
+    "key": (evolve(key=["b"]), DEFINITIONS),
+    "tombstone": (lambda tx: tx.delete("t", "b = 1", mode="predicate"), TOMBSTONES),
+    "tombstone of a cut": (of_other_files, TOMBSTONES),
+    "row deletes": (lambda tx: tx.delete("t", "b = 1", mode="rows"), ROW_DELETES),
+}
+
+
 @pytest.mark.parametrize("checkpoint", [True, False])
+@pytest.mark.parametrize(("change", "feature"), REQUIRED.values(), ids=REQUIRED)
 def test_a_reader_without_the_feature_refuses_and_reads_the_revisions_before(
-    monkeypatch: pytest.MonkeyPatch, checkpoint: bool
+    monkeypatch: pytest.MonkeyPatch, change, feature: str, checkpoint: bool
 ) -> None:
     lake = Lake()
-    lake.do(write(a=(TEXT, ["x"]), b=(INT, [1])))
-    lake.do(evolve(drop=["b"]), checkpoint=checkpoint)
-    assert lake.now._states[0].reader_features == lake.now._states[0].writer_features == {FEATURE}
-    older = objects.READER_FEATURES - {FEATURE}
-    monkeypatch.setattr(objects, "READER_FEATURES", older)
-    with pytest.raises(UnsupportedFeature, match="requires definitions"):
+    lake.do(write(a=(TEXT, ["x", "y"]), b=(INT, [1, 2])))
+    lake.do(change, checkpoint=checkpoint)
+    assert lake.now._states[0].reader_features == lake.now._states[0].writer_features == {feature}
+    monkeypatch.setattr(objects, "READER_FEATURES", objects.READER_FEATURES - {feature})
+    with pytest.raises(UnsupportedFeature, match=f"requires {feature}"):
         lake.rows()
     before = lake.catalog.snapshot("db", {"w": 0})
-    assert before.to_arrow("t").to_pylist() == [{"a": "x", "b": 1}]
+    assert before.to_arrow("t").to_pylist() == [{"a": "x", "b": 1}, {"a": "y", "b": 2}]
 
 
 def test_a_log_without_definitions_requires_nothing() -> None:

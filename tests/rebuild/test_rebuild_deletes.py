@@ -8,6 +8,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.gc import execute_gc, plan_gc
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
+from lakelog.testing.doubles import FakeAmbient
 
 NO_GRACE = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
 
@@ -72,3 +73,35 @@ def test_gc_keeps_the_bitmaps_of_a_rebuilt_log(history) -> None:
     plan = plan_gc(history, "w", "db", margins=NO_GRACE)
     execute_gc(history, plan, margins=NO_GRACE)
     assert rows(history) == LEFT
+
+
+def test_what_a_copy_of_a_process_would_have_deleted_is_not(catalog: Catalog) -> None:
+    """Both have one transaction: one deletes rows and is given up, the other adds some."""
+    with catalog.writer("w", "db") as writer:
+        commit(writer, lambda tx: tx.write("t", pa.table({"n": [1, 2, 3]})))
+    copies = [
+        Catalog(catalog.store, ambient=FakeAmbient(5).ambient).writer("w", "db", shared=True)
+        for _ in range(2)
+    ]
+    one, other = (copy.transaction() for copy in copies)
+    assert one.transaction_id == other.transaction_id
+    one.delete("t", "n = 2", mode="rows")
+    assert [info for info in catalog.store.list("w/db/data/") if info.key.endswith(".deletes")]
+    one.discard()
+    other.write("t", pa.table({"n": [4]}))
+    other.commit()
+    with catalog.writer("w", "db") as writer:
+        commit(writer, lambda tx: tx.write("t", pa.table({"n": [5]})))
+    rebuild(catalog)
+    assert rows(catalog) == [1, 2, 3, 4, 5]
+
+
+def test_the_past_of_a_rebuilt_log_has_the_deletes_of_then(catalog: Catalog) -> None:
+    """A bitmap of which a later one has all rows counts until that came."""
+    with catalog.writer("w", "db") as writer:
+        commit(writer, lambda tx: tx.write("t", pa.table({"n": [1, 2, 3, 4]})))
+        for value in (2, 3):
+            commit(writer, lambda tx, n=value: tx.delete("t", f"n = {n}", mode="rows"))
+    rebuild(catalog)
+    past = [catalog.snapshot("db", {"w": revision}).to_arrow("t") for revision in range(3)]
+    assert [sorted(one["n"].to_pylist()) for one in past] == [[1, 2, 3, 4], [1, 3, 4], [1, 4]]

@@ -337,6 +337,7 @@ LAST_CAUGHT = {
     "rebuild_seals_nothing": 775,
     "rebuild_spells_as_shown": 35,
     "restore_deletes_nothing": 171,
+    "restore_forgets_a_file": 1995,
     "restore_leaves_columns": 192,
     "restore_leaves_deletes": 171,
     "tombstones_hold_of_their_own_files": 147,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from lakelog.catalog.commit import plan_change
+from lakelog.catalog.commit import execute_change, plan_change
 from lakelog.catalog.commit.change_plan import DELETE_CHANGES
 from lakelog.catalog.commit.execute_change import Execution
 from lakelog.catalog.commit.restored_rows import RestoredRows
@@ -118,6 +118,16 @@ def restore_leaves_deletes() -> Any:
     return mock.patch.object(plan_change, "restored_rows", return_value=none)
 
 
+def restore_forgets_a_file() -> Any:
+    """A restore brings one file less back, in a log that is rebuilt and loses objects."""
+    real = execute_change.rows_again
+
+    def rows_again(state: Any, files: Any, wanted: Any) -> Any:
+        return real(state, files, {table: paths[1:] for table, paths in wanted.items()})
+
+    return mock.patch.object(execute_change, "rows_again", rows_again)
+
+
 def restore_deletes_nothing() -> Any:
     """A restore brings back rows that were deleted at its point in time too."""
     return mock.patch.object(Execution, "_delete_rows", return_value=None)
@@ -150,6 +160,7 @@ CHANGED_UPHEAVALS: dict[str, Callable[[], Any]] = {
     for function in (
         rebuild_drops_definitions,
         rebuild_drops_deletes,
+        restore_forgets_a_file,
     )
 }
 CHANGES: dict[str, Callable[[], Any]] = {

@@ -1,0 +1,91 @@
+"""Restores, drops and removals in a history of an upheaval whose processes change data
+(`upheavals.py`): of the table beside, by somebody who holds no writer, and goes by what the store
+says now.
+
+To which revision a restore goes is held against where it lands: in that incarnation of the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import UnknownSchema
+from .annals import DATABASE, WRITER, Annals
+from .going_back import LET_BE, catalog_of
+from .row_annals import CHANGED
+from .shown_rows import Asked
+from .truth import hold
+
+if TYPE_CHECKING:
+    from ..catalog.commit.change_plan import ChangePlan
+    from ..catalog.margins import Margins
+    from ..store.base import Store
+    from .row_annals import RowAnnals
+    from .simulation import World
+
+
+@dataclass(slots=True)
+class Undoing:
+    """What takes the table beside back.
+
+    Attributes:
+        rows: What it shows.
+    """
+
+    world: World
+    annals: Annals
+    rows: RowAnnals
+    margins: Margins
+
+    def act(self, store: Store) -> None:
+        """Do one of these."""
+        what = self.world.random.choice((self.restore, self.restore, self.drop, self.remove))
+        try:
+            what(store)
+        except UnknownSchema:  # no definition of its own is lacking
+            raise
+        except LET_BE as error:
+            self.world.note(f"doesn't {what.__name__}: {error!r}")
+
+    def restore(self, store: Store) -> None:
+        """Go back to a revision, which may be pruned."""
+        to = self.world.random.randint(0, max(0, self.annals.head()))
+        if not self.rows.knows(self.annals.current, to):
+            return
+
+        def note(name: bytes) -> None:
+            self.rows.back[name] = to
+
+        catalog, drawn = catalog_of(self.world, store, self.margins, note)
+        self._told(catalog.restore(DATABASE, CHANGED, to={WRITER: to}, execute=True), drawn)
+
+    def drop(self, store: Store) -> None:
+        """Take the table out, and forget it."""
+        asked = Asked(empties=True)
+        catalog, drawn = catalog_of(
+            self.world, store, self.margins, lambda name: self.rows.asks(name, asked)
+        )
+        self._told(catalog.drop(DATABASE, CHANGED, execute=True), drawn)
+
+    def remove(self, store: Store) -> None:
+        """Take a file out."""
+        files = self.annals.live_at(self.annals.head_digest())
+        own = [path for path in files if f"/{CHANGED}/" in path]
+        if not own:
+            return
+        path = self.world.random.choice(own)
+        asked = Asked(drops={path})
+        catalog, drawn = catalog_of(
+            self.world, store, self.margins, lambda name: self.rows.asks(name, asked)
+        )
+        plan = catalog.remove(DATABASE, CHANGED, writer=WRITER, paths=[path], execute=True)
+        self._told(plan, drawn)
+
+    def _told(self, done: ChangePlan, drawn: set[bytes]) -> None:
+        """Hold what is told to be committed against the truth."""
+        for change in done.changes:
+            if change.commit is not None:
+                own = self.annals.ids_at(change.commit.revision) & drawn
+                hold(bool(own), f"U5 {done.kind} is told to stand at {change.commit.revision}")
+                self.annals.acknowledged.update(own)
