@@ -6,8 +6,10 @@ very same files.
 Local disk. The tables are made by tpchgen and written by lakelog, each in several files. The three
 take turns, each run in a fresh process: `first` is the first query of that process (opening the
 snapshot and all imports are told apart), `again` the same query once more. In brackets processor
-time, which other work on the machine disturbs less than it does the clock. `lakelog query` is a
-whole process; what such a process needs without a query is told in a row of its own.
+time, which other work on the machine disturbs less than it does the clock. The last three columns
+are whole processes, as a user's first call is one: `python -c "import duckdb; ..."` over the bare
+files, the same by `to_duckdb`, and `lakelog query`. What they need for `select 1`, without a table,
+is told in a row of its own.
 """
 
 from __future__ import annotations
@@ -96,9 +98,40 @@ def plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema(list(zip(schema.names, kinds)))
 
 
+WHOLE_OURS = """
+import lakelog
+connection = lakelog.open_catalog({url!r}).snapshot("db").to_duckdb(tables={named!r})
+"""
+WHOLE_THEIRS = """
+import duckdb
+connection = duckdb.connect()
+for table, names in {files!r}.items():
+    connection.execute(f"create view {{table}} as from read_parquet({{names!r}})")
+"""
+WHOLE_ASK = """
+import json
+connection.execute("set enable_progress_bar = false")
+rows = connection.sql({query!r}).fetchall()
+print(json.dumps({{"rows": rows}}, default=str))
+"""
+
+
+def by_code(begin: str, query: str, job: dict) -> dict:
+    """One run of `python -c`, as a whole; of the tables that the query names."""
+    named = [table for table in NAMES if table in query]
+    files = {table: job["files"][table] for table in named}
+    code = (begin + WHOLE_ASK).format(url=job["url"], files=files, named=named, query=query)
+    return as_a_whole([sys.executable, "-c", code])
+
+
 def by_command(url: str, query: str) -> dict:
     """One run of `lakelog query`, as a whole."""
     argv = [sys.executable, "-m", "lakelog", "query", url, "db", query, "--output", "json"]
+    return as_a_whole(argv)
+
+
+def as_a_whole(argv: list[str]) -> dict:
+    """One run of a process that prints rows as JSON."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     taken, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -114,10 +147,13 @@ def told(runs: list[dict], name: str) -> str:
 
 def measure(query: str, job: dict, times: int) -> dict[str, list[dict]]:
     """Runs of all three, in turn."""
-    runs: dict[str, list[dict]] = {"to_duckdb": [], "duckdb": [], "query": []}
+    names = ("to_duckdb", "duckdb", "their process", "our process", "query")
+    runs: dict[str, list[dict]] = {name: [] for name in names}
     for _ in range(times):
         runs["duckdb"] += tables.fresh(THEIRS + ASK, job | {"query": query}, 1)
         runs["to_duckdb"] += tables.fresh(OURS + ASK, job | {"query": query}, 1)
+        runs["their process"].append(by_code(WHOLE_THEIRS, query, job))
+        runs["our process"].append(by_code(WHOLE_OURS, query, job))
         runs["query"].append(by_command(job["url"], query))
     answers = {run["rows"] for name in ("to_duckdb", "duckdb") for run in runs[name]}
     assert len(answers) == 1, answers
@@ -138,7 +174,7 @@ def main() -> None:
         print(f"\n## TPC-H, scale {args.scale}, {args.files} files a table")
         tables.head(
             "query", "duckdb first", "to_duckdb first", "duckdb again", "to_duckdb again",
-            "again, of processor time", "lakelog query",
+            "again, of processor time", "a process: duckdb", "to_duckdb", "lakelog query",
         )  # fmt: skip
         for number, query in QUERIES.items():
             runs = measure(query, {"url": url, "files": files}, args.times)
@@ -149,10 +185,16 @@ def main() -> None:
             tables.row(
                 number, told(runs["duckdb"], "first"), told(runs["to_duckdb"], "first"),
                 told(runs["duckdb"], "again"), told(runs["to_duckdb"], "again"),
-                f"{ours / theirs:.2f}x", told(runs["query"], "first"),
+                f"{ours / theirs:.2f}x", told(runs["their process"], "first"),
+                told(runs["our process"], "first"), told(runs["query"], "first"),
             )  # fmt: skip
-        nothing = [by_command(url, "select 1") for _ in range(args.times)]
-        tables.row("none", "", "", "", "", "", told(nothing, "first"))
+        job = {"url": url, "files": files}
+        wholes = [
+            [by_code(begin, "select 1", job) for _ in range(args.times)]
+            for begin in (WHOLE_THEIRS, WHOLE_OURS)
+        ]
+        wholes.append([by_command(url, "select 1") for _ in range(args.times)])
+        tables.row("none", "", "", "", "", "", *(told(runs, "first") for runs in wholes))
 
 
 if __name__ == "__main__":

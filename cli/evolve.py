@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UsageError
 from . import output
-from .opening import each_writer, open_catalog
+from .opening import (
+    cut_fields,
+    cut_of_history,
+    each_writer,
+    open_catalog,
+    print_cut,
+    snapshot_after,
+)
 from .output import Column
 from .show_definition import definition_form
 from .streams import tell
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..catalog.commit.evolve_all import Evolved
     from ..catalog.read.column_history import ColumnsAt
+    from ..catalog.snapshot import Snapshot
 
 _CHANGES: Final = ("add", "drop", "rename", "widen", "order", "key", "no_key")
 _PLAN: Final = (
@@ -116,27 +124,51 @@ def run(args: argparse.Namespace) -> int:
     done = catalog.evolve(
         args.database, args.table, writers=writers, execute=args.execute, **change
     )
-    rows = [_planned(item) for item in done]
-    output.rows(args.output, _PLAN, rows)
+    committed = any(item.revision is not None for item in done)
+    after = snapshot_after(catalog, args.database) if committed else None
+    _print_plan(args, [_planned(item) for item in done], after)
     if not args.execute and any(item.changes for item in done):
         sys.stdout.flush()
         tell("\nDRY RUN: nothing was changed; add --execute\n")
     return 0
 
 
+def _print_plan(
+    args: argparse.Namespace, rows: list[dict[str, Any]], after: Snapshot | None
+) -> None:
+    """Print what becomes of each log, and the cut that came of it."""
+    cut = cut_fields(after)
+    if args.output == "json":
+        head = {"table": args.table, "dry_run": not args.execute, **cut}
+        output.rows("json", _PLAN, rows, head=head, name="logs")
+        return
+    with_token = [{**row, "token": cut["token"]} for row in rows]
+    output.rows(args.output, (*_PLAN, Column("token", shown=False)), with_token)
+    if args.output == "text":
+        print_cut(after)
+
+
 def run_history(args: argparse.Namespace) -> int:
     """Print each schema and definition with the revision that first said it."""
     from ..catalog.read.column_history import column_history
 
+    if args.as_of is not None:
+        raise UsageError(
+            "--history tells all that is left of it, and takes no --as-of", hint="Leave one out"
+        )
     catalog = open_catalog(args)
+    cut = cut_of_history(args, catalog)
+    newest = None if cut is None else cut.cut.revisions
     rows = [
         _told(writer, item)
         for writer in each_writer(catalog, args.database, args.writer)
         for item in column_history(catalog.store, writer, args.database, args.table)
+        if newest is None or item.revision <= newest.get(writer, -1)
     ]
     if not rows:
         catalog.snapshot(args.database).column_names(args.table)  # says that there is none
-    output.rows(args.output, _HISTORY, rows)
+    head = {"table": args.table, **cut_fields(cut)}
+    output.rows(args.output, _HISTORY, rows, head=head, name="history")
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import LakelogError, UsageError, WriterNotFound
+from ..errors import CorruptError, LakelogError, UsageError, WriterNotFound
 from . import output
 from .errors import CommandWarning
 from .options import location_options
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import argparse
 
     from ..catalog.catalog import Catalog
+    from ..catalog.changing import AsOf
+    from ..catalog.format.cut import Cut
+    from ..catalog.format.frame import LogIdentity
     from ..catalog.log.listing import Listing
     from ..catalog.read.log_reader import LogReader
     from ..catalog.snapshot import Snapshot
@@ -41,22 +44,39 @@ def open_snapshot(args: argparse.Namespace) -> Snapshot:
     Requests: as `Catalog.snapshot`; with a writer, that writer's only, and a point in time is
         resolved first.
     """
-    catalog = open_catalog(args)
-    writer, as_of = args.writer, args.as_of
+    return _snapshot(open_catalog(args), args.database, args.writer, args.as_of)
+
+
+def _snapshot(catalog: Catalog, database: str, writer: str | None, as_of: AsOf) -> Snapshot:
     if writer is None:
-        return catalog.snapshot(args.database, as_of)
+        return catalog.snapshot(database, as_of)
     if as_of is None:
-        _, listing = existing_log(catalog, writer, args.database)
-        return catalog.snapshot(args.database, {writer: listing.head})
+        _, listing = existing_log(catalog, writer, database)
+        return catalog.snapshot(database, {writer: listing.head})
     if not isinstance(as_of, dict):
-        as_of = catalog.snapshot(args.database, as_of).cut.revisions
+        as_of = catalog.snapshot(database, as_of).cut.revisions
     if writer not in as_of:
         raise WriterNotFound(
             f"Writer {writer!r} has nothing at that point in time",
             key=writer,
             hint=f"It holds: {', '.join(sorted(as_of))}",
         )
-    return catalog.snapshot(args.database, {writer: as_of[writer]})
+    return catalog.snapshot(database, {writer: as_of[writer]})
+
+
+def cut_of_history(args: argparse.Namespace, catalog: Catalog) -> Snapshot | None:
+    """The newest cut, which json names beside what the commits up to it have done; of `--writer`
+    alone if it is given. None for the other forms. None too for a database that is broken: its
+    history is told as far as it can be.
+
+    Raises, Requests: as `open_snapshot`.
+    """
+    if args.output != "json":
+        return None
+    try:
+        return _snapshot(catalog, args.database, args.writer, None)
+    except CorruptError:
+        return None
 
 
 def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[LogReader, Listing]:
@@ -111,12 +131,12 @@ def each_writer(
     return [writer]
 
 
-def snapshot_after(catalog: Catalog, database: str) -> Snapshot | None:
-    """The database after a commit. That it can't be read (another writer's log is broken) undoes
-    nothing: it is warned of.
+def snapshot_after(catalog: Catalog, database: str, at: AsOf = None) -> Snapshot | None:
+    """The database after a commit, or another state that was made. That it can't be read (another
+    writer's log is broken) undoes nothing: it is warned of.
     """
     try:
-        return catalog.snapshot(database)
+        return catalog.snapshot(database, at)
     except LakelogError as error:
         warnings.warn(f"no token: {error.message}", CommandWarning, stacklevel=2)
         return None
@@ -141,6 +161,25 @@ def print_cut(snapshot: Snapshot | None) -> None:
 
 def cut_fields(snapshot: Snapshot | None) -> dict[str, Any]:
     """The cut as part of a JSON object; nulls where there is none."""
-    if snapshot is None:
+    return _fields(None if snapshot is None else snapshot.cut)
+
+
+def revision_fields(
+    log: LogReader, identity: LogIdentity, revision: int, digest: bytes
+) -> dict[str, Any]:
+    """The cut that is one revision of one log, as part of a JSON object.
+
+    Args:
+        identity: Which log, in which incarnation.
+        digest: Of the revision's transaction.
+    """
+    from ..catalog.format.cut import TOKEN_DIGEST_BYTES, Cut, Position
+
+    at = Position(revision, digest[:TOKEN_DIGEST_BYTES], identity)
+    return _fields(Cut(log.database, {log.writer: at}))
+
+
+def _fields(cut: Cut | None) -> dict[str, Any]:
+    if cut is None:
         return {"as_of": None, "token": None}
-    return {"as_of": snapshot.cut.revisions, "token": snapshot.token}
+    return {"as_of": cut.revisions, "token": cut.token}

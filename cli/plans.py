@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import LakelogError, ObjectNotFound, UsageError
 from . import options, output
 from .errors import note_error
-from .opening import each_writer, open_catalog
+from .opening import cut_fields, each_writer, open_catalog, snapshot_after
 from .output import Column
 from .progress import Progress
 from .streams import tell
@@ -43,6 +43,7 @@ class Step:
         execute: Does what a plan says; returns the report, a dataclass.
         show: Prints the report of a plan.
         planning: What shows how far the making of a plan is, from what is to be shown.
+        makes_state: Whether readers see another state once it is done: then json has its token.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Step:
     execute: Callable[[Catalog, Any, Told], Any]
     show: Callable[[Any, Any], None]
     planning: Callable[[str], Progress] = Progress
+    makes_state: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, one_writer: bool = False) -> None:
@@ -98,7 +100,7 @@ def run(args: argparse.Namespace, step: Step) -> int:
     if args.plan_out and found:
         _save(args.plan_out, [plan for plan, _ in found])
     if found or not failed:
-        _print(args, step, found)
+        _print(args, step, catalog, found)
     if failed:
         raise failed[0]
     if args.execute is None and any(plan.effect.number for plan, _ in found):
@@ -176,10 +178,16 @@ def _save(name: str, plans: Sequence[MaintenancePlan]) -> None:
 
 
 def _print(
-    args: argparse.Namespace, step: Step, found: Sequence[tuple[MaintenancePlan, Any]]
+    args: argparse.Namespace,
+    step: Step,
+    catalog: Catalog,
+    found: Sequence[tuple[MaintenancePlan, Any]],
 ) -> None:
     if args.output == "json":
-        records = [_fields(plan, report) for plan, report in found]
+        records = [
+            {**_fields(plan, report), **_state_made(step, catalog, plan, report)}
+            for plan, report in found
+        ]
         if args.writer is None:
             output.json_array(records)
         else:
@@ -217,6 +225,13 @@ def _fields(plan: MaintenancePlan, report: Any) -> dict[str, Any]:
         "notes": list(plan.notes),
         "report": None if report is None else dataclasses.asdict(report),
     }
+
+
+def _state_made(step: Step, catalog: Catalog, plan: MaintenancePlan, report: Any) -> dict[str, Any]:
+    """The cut after a step that makes another state of the log, as part of a JSON object."""
+    if not step.makes_state:
+        return {}
+    return cut_fields(None if report is None else snapshot_after(catalog, plan.database))
 
 
 def _plain_rows(group: Group) -> list[dict[str, Any]]:

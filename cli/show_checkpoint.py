@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from . import output
+from .opening import revision_fields
 from .output import Column
 from .text import many, size
 
@@ -63,6 +64,7 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
         "digest": message.digest.hex(),
         "successor_uuid": message.successor_uuid.hex(),
         "transaction_id": message.transaction_id.hex(),
+        **revision_fields(log, decoded.log, message.revision, message.digest),
         "required_reader_features": list(message.required_reader_features),
         "required_writer_features": list(message.required_writer_features),
         "locations": list(message.locations),

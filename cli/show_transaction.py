@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import CorruptError, LakelogError
 from . import output
+from .opening import revision_fields
 from .output import Column
 from .show_definition import definition_form, print_definition
 from .show_deletes import row_deletes_form, tombstone_form
@@ -68,6 +69,7 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
         "previous_digest": message.previous_digest.hex() or None,
         "successor_uuid": message.commit.successor_uuid.hex(),
         "slot_seed": message.commit.slot_seed.hex(),
+        **revision_fields(log, found.log, message.revision, found.digest),
         "members": [_member(member) for member in message.commit.members],
         "actions": [
             record

@@ -276,7 +276,7 @@ class Transaction(Evolving, Upserting, Operations):
                 of files that lakelog wrote fit.
         """
         self._check_open("delete")
-        path = path_of(self._session, path)
+        given, path = path, path_of(self._session, path)
         added_to = self._added.get(path)
         tables = (
             [added_to]
@@ -288,7 +288,7 @@ class Transaction(Evolving, Upserting, Operations):
             ]
         )
         if not tables:
-            raise not_live(self._session, path)
+            raise not_live(self._session, f"{given}")
         self._take_out([(table, path) for table in tables])
 
     def _take_out(self, files: Sequence[tuple[str, str]]) -> None:

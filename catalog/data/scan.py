@@ -20,6 +20,7 @@ from .file_checks import check_columns, check_size, known_footer, reading, wante
 from .hidden import Bitmaps, Hidden, Hiding, Places, row_places, with_superseded
 from .partition_values import filled, told_by_partition
 from .unify import conform
+from .until_exit import UntilExit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,7 +74,7 @@ def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> p
         SchemaConflict: A value doesn't fit the unified type (a time beyond nanoseconds).
     """
     batches = (batch for _, batch in scan_each(store, parts, target))
-    return pa.RecordBatchReader.from_batches(target.given, batches)
+    return pa.RecordBatchReader.from_batches(target.given, UntilExit(batches))
 
 
 def scan_each(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...errors import DuplicateFile, FileNotLive, UnknownSchema, UsageError
+from ...errors import CorruptObject, DuplicateFile, FileNotLive, UnknownSchema, UsageError
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.folding import fold, folded_among
-from ..format.locations import MAX_LOCATIONS, is_in_place
+from ..format.locations import MAX_LOCATIONS, Places, is_in_place
 from ..format.names import parse_data_file
 from .lookup import files_with, live_in, schemas_with
 from .part import Part, batch_parts
@@ -74,19 +74,16 @@ def validate(
                     "a table",
                 )
             if paths.get(add.path, add.path in live_paths):
-                raise DuplicateFile(
-                    f"{add.path} is in the log already",
-                    key=add.path,
-                    hint="Give the file another name",
-                )
+                raise _doubled(_told(state, actions, add.path), add.path, live, fate)
             fate[add.table, add.path] = paths[add.path] = True
         elif kind == "remove":
             file = (action.remove.table, action.remove.path)
             if not fate.get(file, file in live):
+                told = _told(state, actions, file[1])
                 raise FileNotLive(
-                    f"{file[1]} is not live in table {file[0]!r} of {state.writer}/"
+                    f"{told} is not live in table {file[0]!r} of {state.writer}/"
                     f"{state.database} at revision {state.revision}",
-                    key=file[1],
+                    key=told,
                     hint="List the live files with `lakelog files`; it may have been removed "
                     "meanwhile",
                 )
@@ -97,6 +94,35 @@ def validate(
             _check_names(state, action, fate, schemas)
     if folds_names:
         _refuse_twins(state, [path for path, live in paths.items() if live], paths, own)
+
+
+def _told(state: State, actions: Sequence[wire.Action], path: str) -> str:
+    """A path as users name the file: one that lies elsewhere by its URL."""
+    if not is_in_place(path):
+        return path
+    where = f"{state.writer}/{state.database}"
+    try:
+        return Places(state.locations | locations_of(actions), where).url(path)
+    except CorruptObject:
+        return path
+
+
+def _doubled(
+    told: str, path: str, live: Collection[_File], fate: Mapping[_File, bool]
+) -> DuplicateFile:
+    """The error of a file that is added, and is live in a table.
+
+    Args:
+        told: Its path as users name it.
+    """
+    holders = {file: True for file in live} | dict(fate)
+    table = min(name for (name, each), there in holders.items() if there and each == path)
+    return DuplicateFile(
+        f"{told} is in the log already, in table {table!r}",
+        key=told,
+        hint="A file is of one table, once: leave it out, or remove it first. Another file needs "
+        "another name",
+    )
 
 
 def _check_names(

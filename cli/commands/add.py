@@ -26,7 +26,8 @@ that begin with . or _), or a pattern with *, ** or ?; on this machine or in an 
 are committed in one transaction, after every footer was read: readers see all of them or none.
 
 Folders like year=2026/month=11 right above a file are its partition, under that name, and columns
-of the table that the file itself lacks: integers or dates where all folders say such, else text.
+of the table that the file itself lacks: integers (without leading zeros: month=01 is text) or dates
+where all folders say such, else text.
 (The log then needs readers that know the feature "partition_columns".) Files that are live already
 are left out, so that running the command again adds nothing but what is new. A file that isn't
 sound Parquet, or whose columns don't fit the table, is an error that names it, and nothing is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import options, output
-from ..opening import existing_log, open_catalog
+from ..opening import cut_fields, existing_log, open_catalog, print_cut, snapshot_after
 from ..output import Column
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _COLUMNS: Final = tuple(
     Column(name)
     for name in (
         *("writer", "database", "named_writer", "named_database", "log_id", "incarnation"),
-        *("revision", "foreign", "twin", "adopted"),
+        *("revision", "foreign", "twin", "adopted", "token"),
     )
 )
 
@@ -64,7 +64,14 @@ def run(args: argparse.Namespace) -> int:
         with catalog.writer(args.writer, args.database, checkpoint_every=0) as writer:
             writer.adopt_name()
             found |= {"adopted": True, "revision": writer.revision}
-    output.one(args.output, _COLUMNS, found, lambda: _print(found))
+    after = snapshot_after(catalog, args.database) if found["adopted"] else None
+    found |= cut_fields(after)
+
+    def show() -> None:
+        _print(found)
+        print_cut(after)
+
+    output.one(args.output, _COLUMNS, found, show)
     return 0
 
 

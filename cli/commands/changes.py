@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...catalog.points import point_in_time
+from ...errors import TimeBeforeFirstCommit
 from .. import options
 from ..batches import print_batches
-from ..opening import open_catalog
+from ..opening import cut_fields, open_catalog
 
 if TYPE_CHECKING:
     import argparse
+
+    from ...catalog.catalog import Catalog
+    from ...catalog.snapshot import Snapshot
 
 DESCRIPTION: Final = """\
 Print the rows that were inserted into a table, and deleted from it, between two points in time, as
@@ -21,6 +25,10 @@ for what each commit did. Columns are those of the later point in time.
 
 Of a table with a key, rows that newer ones of their keys take the place of are deleted; which
 commit did that is told only by --every-commit, which takes longer there.
+
+json is one object with the tokens of both points in time, the later one's as `token`: the --since
+of the next call. jsonl and csv are the rows alone: ask for the token first (`lakelog log --limit 0
+--output json` gives it), and give it to --until.
 
 All commits between must still be there: what was pruned can't be told row by row. `lakelog diff`
 compares any two points in time by their files."""
@@ -60,9 +68,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the rows."""
-    reader = open_catalog(args).changes(
-        args.database, args.table, args.since, args.until, args.columns, net=not args.every_commit
+    catalog = open_catalog(args)
+    until, head = args.until, None
+    if args.output == "json":
+        later = catalog.snapshot(args.database, until)
+        until, head = later.token, _head(catalog, args, later)
+    reader = catalog.changes(
+        args.database, args.table, args.since, until, args.columns, net=not args.every_commit
     )
     with reader:
-        print_batches(args.output, reader, limit=args.limit)
+        print_batches(args.output, reader, limit=args.limit, head=head)
     return 0
+
+
+def _head(catalog: Catalog, args: argparse.Namespace, later: Snapshot) -> dict[str, Any]:
+    """Both cuts; null for the earlier one where nobody had committed anything by then."""
+    since = args.since
+    if not isinstance(since, str):
+        try:
+            since = catalog.snapshot(args.database, since).token
+        except TimeBeforeFirstCommit:
+            since = None
+    return {"since": since, **cut_fields(later)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import LakelogError
 from .. import options, output
 from ..errors import note_error
-from ..opening import each_writer, open_catalog
+from ..opening import cut_fields, each_writer, open_catalog, snapshot_after
 from ..output import Column
 from ..text import many, size
 
@@ -27,7 +27,10 @@ lakelog checkpoint ./catalog weather --writer EWR --output json
 """
 _COLUMNS: Final = tuple(
     Column(name)
-    for name in ("writer", "database", "revision", "key", "size_bytes", "segments", "written")
+    for name in (
+        *("writer", "database", "revision", "key", "size_bytes", "segments", "written"),
+        "token",
+    )
 )
 
 
@@ -71,6 +74,7 @@ def _write(catalog: Catalog, writer_id: str, database: str) -> dict[str, Any]:
     with catalog.writer(writer_id, database) as writer:
         info = writer.checkpoint()
     assert info is not None  # the log is not empty
+    at = snapshot_after(catalog, database, {writer_id: info.revision})
     return {
         "writer": writer_id,
         "database": database,
@@ -79,6 +83,7 @@ def _write(catalog: Catalog, writer_id: str, database: str) -> dict[str, Any]:
         "size_bytes": info.size_bytes,
         "segments": info.segments,
         "written": info.written,
+        **cut_fields(at),
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import CorruptError
 from .. import options, output
 from ..errors import as_far_as_told
-from ..opening import open_catalog
+from ..opening import cut_fields, cut_of_history, open_catalog
 from ..output import Column
 from ..text import cell, count
 from ..values import plain
@@ -18,15 +18,21 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...catalog.snapshot import Snapshot
+
 DESCRIPTION: Final = """\
 Show the commits of a database, newest first: when, by which writer, what was done, to which
 tables, how many files and rows came and went. A time shown here can be given to `--as-of` and
 means the state just after that commit (by that writer's clock). Where a log can't be read to its
-end, the commits that can be are shown, and the command ends with 5."""
+end, the commits that can be are shown, and the command ends with 5.
+
+json also gives the token of the state after the newest of them: with `--as-of TOKEN` every command
+reads exactly that again."""
 EXAMPLES: Final = """
 lakelog log s3://lake/catalog weather
 lakelog log ./catalog weather --writer EWR --limit 10
 lakelog log ./catalog weather --reverse --output csv
+lakelog log ./catalog weather --limit 0 --output json
 """
 _COLUMNS: Final = (
     Column("revision", number=True),
@@ -66,9 +72,12 @@ def run(args: argparse.Namespace) -> int:
     from ...catalog.read.history_table import HistoryWarning
 
     catalog = open_catalog(args)
+    cut = cut_of_history(args, catalog)
     history, is_whole = as_far_as_told(
         lambda: catalog.history(args.database, args.writer), HistoryWarning
     )
+    if cut is not None:
+        history = _up_to(history, cut)
     total = history.num_rows
     kept = total if args.limit is None else min(args.limit, total)
     records = _records(history.slice(total - kept))
@@ -77,8 +86,19 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "text":
         _print(records, total)
     else:
-        output.rows(args.output, _COLUMNS, records)
+        output.rows(args.output, _COLUMNS, records, head=cut_fields(cut), name="commits")
     return 0 if is_whole else CorruptError.exit_code
+
+
+def _up_to(history: pa.Table, cut: Snapshot) -> pa.Table:
+    """Without the commits that came after the cut was looked up."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    writers = list(cut.cut.revisions)
+    at = pc.index_in(history.column("writer"), pa.array(writers, pa.string()))
+    newest = pa.array(cut.cut.revisions.values(), pa.int64()).take(at.combine_chunks())
+    return history.filter(pc.less_equal(history.column("revision"), newest))
 
 
 def _records(history: pa.Table) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return progress
 
     done = "nothing was written"
-    step = plans.Step("rebuild", done, make, _load, _execute, _show, planning)
+    step = plans.Step("rebuild", done, make, _load, _execute, _show, planning, makes_state=True)
     try:
         return plans.run(args, step)
     finally:

@@ -15,6 +15,7 @@ from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     CorruptObject,
     DuplicateFile,
+    FileNotLive,
     InvalidParquet,
     InvalidPath,
     InvalidUrl,
@@ -203,3 +204,26 @@ def test_a_place_that_no_log_names_is_damage_to_who_asks_where(tmp_path: Path) -
     for ask in (snapshot.files, snapshot.file_parts):
         with pytest.raises(CorruptObject, match="where that is"):
             ask("t")
+
+
+def test_a_file_of_another_table_is_refused_by_its_url_and_that_table(
+    in_place: Catalog, out: Path
+) -> None:
+    url = f"file://{out / 'x0.parquet'}"
+    with in_place.writer("w", "db") as writer:
+        tx = writer.transaction()
+        tx.add("u", str(out / "x0.parquet"))
+        with pytest.raises(DuplicateFile) as caught:
+            tx.commit()
+        assert caught.value.message == f"{url} is in the log already, in table 't'"
+        assert caught.value.key == url
+        with pytest.raises(FileNotLive) as gone:
+            writer.transaction().remove(str(out / "none.parquet"))
+        assert gone.value.key == str(out / "none.parquet")
+        first, second = writer.transaction(), writer.transaction()
+        for tx in (first, second):
+            tx.remove(f"file://{out / 'x1.parquet'}")
+        first.commit()
+        with pytest.raises(FileNotLive) as gone:
+            second.commit()
+        assert gone.value.key == f"file://{out / 'x1.parquet'}"

@@ -47,7 +47,7 @@ def test_a_renamed_log_is_read_not_written_until_its_name_is_adopted(cli, rename
     assert "lakelog adopt-name URL weather --writer LGA --execute" in refused.err
     done = cli("adopt-name", renamed, "weather", "--writer", "LGA", "--execute")
     assert done.code == 0
-    assert done.out.endswith("\nfrom revision 4 on it says that it is LGA/weather\n")
+    assert "\nfrom revision 4 on it says that it is LGA/weather\n\nas of  JFK=2,LGA=4\n" in done.out
     newest = cli("show", renamed, "weather", "--writer", "LGA", "-o", "json").json
     assert [action["kind"] for action in newest["actions"]] == ["identity"]
     assert newest["actions"][0]["fields"] == {"writer": "LGA", "database": "weather"}
@@ -79,10 +79,13 @@ def test_a_copy_beside_the_original_is_told(cli, own_weather):
         "foreign": True,
         "twin": True,
         "adopted": False,
+        "as_of": None,
+        "token": None,
     }
     done = cli(*args, "--execute", "-o", "json").json
-    assert done == {**found, "revision": 4, "adopted": True}
-    assert cli(*args, "-o", "csv").out.splitlines()[0] == ",".join(found)
+    assert done == {**found, "revision": 4, "adopted": True}  # and no cut: the two can't be read
+    names = [name for name in found if name != "as_of"]
+    assert cli(*args, "-o", "csv").out.splitlines()[0] == ",".join(names)
     refused = cli("tables", own_weather, "weather")
     assert refused.code == 4
     assert "its rows would count twice" in refused.err

@@ -128,7 +128,7 @@ def test_restore_goes_back_and_forth(cli, own_weather):
     told = cli("diff", own_weather, "weather", token, "now")
     assert lines(told.out)[0] == "nothing differs"
     log = cli("log", own_weather, "weather", "--limit", "1", "-o", "json").json
-    assert log[0]["summary"]["lakelog.restore"].startswith("ll1-")
+    assert log["commits"][0]["summary"]["lakelog.restore"].startswith("ll1-")
 
 
 def test_restore_of_one_writer_and_table(cli, own_weather):
@@ -185,7 +185,7 @@ def test_restore_and_changes_across_deletes_and_columns(cli, own_weather):
     columns = ("schema", own_weather, "weather", "hourly", "--evolve", "--rename", "temp=celsius")
     assert cli(*columns, "--execute").code == 0
     changes = ("changes", own_weather, "weather", "hourly", "--since", good, "--output", "json")
-    gone = cli(*changes).json
+    gone = cli(*changes).json["rows"]
     assert gone
     assert {row["_change"] for row in gone} == {"delete"}
     assert all("celsius" in row and "temp" not in row for row in gone)
@@ -198,4 +198,4 @@ def test_restore_and_changes_across_deletes_and_columns(cli, own_weather):
     assert f"{len(gone)} deleted rows would come back; columns and keys of hourly would go" in shown
     assert "ADDED AGAIN" in shown
     assert "came back" in cli(*restore, "--execute").text
-    assert cli(*changes).json == []
+    assert cli(*changes).json["rows"] == []

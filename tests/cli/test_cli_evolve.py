@@ -19,8 +19,9 @@ def test_a_plan_first_then_the_commits(cli, own_weather):
     assert "note string, airport string" in result.out
     assert objects(own_weather) == before
     done = cli("schema", own_weather, "weather", "hourly", *CHANGE, "--execute", "-o", "json").json
+    assert done["token"] == open_catalog(own_weather).snapshot("weather").token
     revisions = open_catalog(own_weather).snapshot("weather").cut.revisions
-    assert {row["writer"]: row["revision"] for row in done} == revisions
+    assert {row["writer"]: row["revision"] for row in done["logs"]} == revisions == done["as_of"]
     lines = body(cli("schema", own_weather, "weather", "hourly"))
     assert [line.split()[0] for line in lines[1:4]] == ["note", "airport", "time_hour"]
     rows = cli("scan", own_weather, "weather", "hourly", "-o", "json").json["rows"]
@@ -30,7 +31,7 @@ def test_a_plan_first_then_the_commits(cli, own_weather):
 
 def test_only_one_writer_s(cli, own_weather):
     asked = ("--evolve", "--drop", "temp", "--writer", "JFK", "--execute", "-o", "json")
-    (done,) = cli("schema", own_weather, "weather", "hourly", *asked).json
+    (done,) = cli("schema", own_weather, "weather", "hourly", *asked).json["logs"]
     assert done["writer"] == "JFK"
     assert "temp" in open_catalog(own_weather).snapshot("weather").schema("hourly").names
 
@@ -40,12 +41,13 @@ def test_the_history_tells_each_schema_and_definition(cli, own_weather):
     cli(*asked, "--evolve", "--rename", "temp=degrees", "--writer", "JFK", "--execute")
     cli(*asked, "--evolve", "--drop", "degrees", "--writer", "JFK", "--execute")
     found = cli(*asked, "--history", "--writer", "JFK", "-o", "json").json
-    defined = [row for row in found if row["kind"] == "definition"]
-    assert [row["revision"] for row in found] == sorted(row["revision"] for row in found)
+    told = found["history"]
+    defined = [row for row in told if row["kind"] == "definition"]
+    assert [row["revision"] for row in told] == sorted(row["revision"] for row in told)
     assert "degrees double (once temp)" in defined[0]["columns"]
     assert "degrees" not in defined[1]["columns"]
     assert defined[1]["dropped"] == "degrees, temp"
-    assert all(row["committed_at"] for row in found)
+    assert all(row["committed_at"] for row in told)
     catalog = open_catalog(own_weather)
     with catalog.writer("JFK", "weather") as writer:
         writer.checkpoint()
@@ -65,6 +67,7 @@ def test_what_can_t_be_is_refused(cli, own_weather):
         (("--evolve", "--drop", "nope"), 2, "no column 'nope'"),
         (("--evolve", "--add", "temp int64"), 4, "has a column 'temp'"),
         (("--evolve", "--drop", "temp", "--as-of", "EWR=1"), 2, "takes no --as-of"),
+        (("--history", "--as-of", "EWR=1"), 2, "takes no --as-of"),
     ):
         result = cli(*asked, *more)
         assert (result.code, said in result.err) == (code, True), (more, result.err)

@@ -20,7 +20,7 @@ def lake(tmp_path):
 
 def test_a_key_is_given_shown_explained_and_taken_away(cli, lake):
     asked = ("schema", lake, "db", "t")
-    planned = cli(*asked, "--evolve", "--key", "id", "-o", "json").json
+    planned = cli(*asked, "--evolve", "--key", "id", "-o", "json").json["logs"]
     assert [(row["writer"], row["key"], row["changes"]) for row in planned] == [
         ("u", "id", True), ("v", "id", True)
     ]  # fmt: skip
@@ -35,7 +35,7 @@ def test_a_key_is_given_shown_explained_and_taken_away(cli, lake):
     assert "keys of 1 file are resolved, of one among up to 2 files" in result.out
     rows = cli("explain", lake, "db", "t", "--where", "x = 'old'", "-o", "json").json["files"]
     assert {row["writer"]: row["key_files"] for row in rows} == {"u": 2, "v": 0}
-    defined = [row for row in cli(*asked, "--history", "-o", "json").json if row["key"]]
+    defined = [row for row in cli(*asked, "--history", "-o", "json").json["history"] if row["key"]]
     assert {(row["writer"], row["key"]) for row in defined} == {("u", "id"), ("v", "id")}
     assert cli(*asked, "--evolve", "--no-key", "--execute").code == 0
     assert "key:" not in cli(*asked).out

@@ -144,7 +144,7 @@ def test_log_with_a_limit_says_so(cli, weather):
 
 
 def test_log_as_json_and_csv(cli, weather):
-    newest, *_ = cli("log", weather, "weather", "-o", "json").json
+    newest, *_ = cli("log", weather, "weather", "-o", "json").json["commits"]
     assert list(newest) == [
         "revision", "committed_at", "writer", "operation", "files_added", "files_removed",
         "rows_added", "rows_removed", "bytes_added", "tables", "table_count", "epoch", "guest",
@@ -158,7 +158,7 @@ def test_log_as_json_and_csv(cli, weather):
 
 
 def test_a_time_from_the_log_is_the_state_after_that_commit(cli, weather):
-    for row in cli("log", weather, "weather", "--writer", "EWR", "-o", "json").json:
+    for row in cli("log", weather, "weather", "--writer", "EWR", "-o", "json").json["commits"]:
         at = row["committed_at"]
         files = cli("files", weather, "weather", "hourly", "--as-of", at, "-o", "json").json[
             "files"

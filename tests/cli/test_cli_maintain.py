@@ -38,10 +38,13 @@ def test_checkpoint(cli, own_weather):
     first, key = result.text.splitlines()
     assert first == "wrote the checkpoint of revision 3, SIZE"
     size = (Path(own_weather) / key).stat().st_size
-    assert cli(*args, "-o", "json").json == {
+    found = cli(*args, "-o", "json").json
+    assert found.pop("token").startswith("ll1-")
+    assert found == {
         "writer": "EWR",
         "database": "weather",
         "revision": 3,
+        "as_of": {"EWR": 3},
         "key": key,
         "size_bytes": size,
         "segments": 0,

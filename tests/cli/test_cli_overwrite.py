@@ -46,7 +46,7 @@ def test_executed_it_replaces(cli, day):
     assert "committed revision 2" in done.out
     assert "1 file taken out: 2 rows replaced, 0 rows written anew" in done.out
     assert days(cli, day) == [1, 2, 3]
-    (last,) = json.loads(cli("log", day[1], "db", "--limit", "1", "-o", "json").out)
+    (last,) = json.loads(cli("log", day[1], "db", "--limit", "1", "-o", "json").out)["commits"]
     assert (last["operation"], last["replaced_where"]) == ("overwrite", "day = 3")
     assert " where: day = 3" in cli("log", day[1], "db").out
     record = json.loads(cli(*day, "--execute", "-o", "json").out)

@@ -1,0 +1,76 @@
+"""Streams of batches that end when Python does.
+
+Arrow reads ahead in threads of its own, and these call our streams: who asks DuckDB for the first
+row (`LIMIT 1`) and ends the program leaves such a thread at work. One that calls Python while it
+shuts down, or is in a call then, aborts the whole process, though all that was asked for was given.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import weakref
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+_PAUSE_S: Final = 0.03
+_QUIET_ROUNDS: Final = 4  # a thread of a busy machine may get its turn late
+_ROUNDS: Final = 300  # 9 s: who reads from a store that hangs must not hang as well
+_live: Final[weakref.WeakSet[UntilExit]] = weakref.WeakSet()
+_exiting: Final = threading.Event()
+
+
+class UntilExit:
+    """The same batches, and none any more once Python shuts down.
+
+    Attributes:
+        calls: How many were asked for.
+    """
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._asked = threading.Lock()
+        self.calls = 0
+        _live.add(self)
+
+    def __iter__(self) -> UntilExit:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        with self._asked:
+            self.calls += 1
+            if _exiting.is_set():
+                raise StopIteration
+            return next(self._batches)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a call is under way."""
+        return self._asked.locked()
+
+
+def _end_all() -> None:
+    """Let every stream end, and wait until no other thread has to do with one: until all are gone,
+    or nothing is asked of those that are left, whose readers have read ahead enough."""
+    _exiting.set()
+    pause = threading.Event()
+    quiet, before = 0, _seen()
+    for _ in range(_ROUNDS):
+        if not before or quiet == _QUIET_ROUNDS:
+            return
+        pause.wait(_PAUSE_S)
+        now = _seen()
+        quiet = quiet + 1 if now == before and not any(asked for *_, asked in now) else 0
+        before = now
+
+
+def _seen() -> list[tuple[int, int, bool]]:
+    """How far each stream is. None of them is held: the last who does may be another thread."""
+    return sorted((id(stream), stream.calls, stream.is_asked) for stream in _live)
+
+
+atexit.register(_end_all)

@@ -1,0 +1,55 @@
+"""A program that ends while an engine's threads still read ahead ends well."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import lakelog
+import pyarrow as pa
+import pytest
+
+# Every file takes a moment, so that Arrow's thread is in a call of the stream when Python ends.
+SLOWLY = """
+import sys, time
+import lakelog
+from lakelog.catalog.data import scan
+def slowly(*args, read=scan._read, **options):
+    time.sleep(0.02)
+    yield from read(*args, **options)
+scan._read = slowly
+snapshot = lakelog.open_catalog(sys.argv[1]).snapshot("db")
+"""
+ASKED = {
+    "duckdb": 'print(snapshot.to_duckdb().sql("SELECT 1 FROM t LIMIT 1").fetchall())',
+    "held": 'r = snapshot.to_duckdb().execute("SELECT 1 FROM t")\nprint(r.fetchmany(1))',
+    "pyarrow": 'r = snapshot.dataset("t").scanner().to_reader()\nprint(len(r.read_next_batch()))',
+    "scan": 'r = snapshot.scan("t")\nprint(len(r.read_next_batch()))',
+    "command": """
+from lakelog.cli.main import main
+sys.argv = ["lakelog", "query", sys.argv[1], "db", "SELECT 1 FROM t LIMIT 1"]
+sys.exit(main())""",
+}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory) -> str:
+    url = str(tmp_path_factory.mktemp("exit") / "lake")
+    with lakelog.open_catalog(url).writer("w", "db") as writer:
+        for number in range(60):
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"a": [number]}))
+    return url
+
+
+@pytest.mark.parametrize("how", ASKED)
+def test_a_program_that_asked_for_the_first_row_ends_well(lake, how):
+    done = subprocess.run(
+        [sys.executable, "-c", SLOWLY + ASKED[how], lake],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1" in done.stdout
