@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from lakelog.catalog.format.cut import parse_token
 from lakelog.errors import OperationConflict
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ class History:
     def step_over_logs(self) -> None:
         """A delete in the files of all writers, or going back."""
         if self.chance.random() < 0.15:
-            to = self.chance.choice(self.points)
+            names = parse_token(self.points[-1]).writers.keys()
+            points = [each for each in self.points if parse_token(each).writers.keys() == names]
+            to = self.chance.choice(points)
             self.catalog.restore("db", "t", to=to, execute=True)
             self.done["restore"] += 1
             return
