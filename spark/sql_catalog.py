@@ -24,6 +24,7 @@ from ..errors import (
 )
 from .access import Access
 from .filters_java import FILTERS
+from .insert_partitions import insert_partitions
 from .janino import compile_texts, first_line, new_instance
 from .read import frame_of
 from .selection import selection
@@ -33,6 +34,7 @@ from .sql_changes import Statement, change
 from .sql_rule_java import INSTALLER, INSTALLER_CLASS, RULE, SWAP
 from .sql_table_java import ASK, TABLE, WRITE
 from .write import write
+from .write_types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -244,17 +246,31 @@ class _Answers:
     def _insert(self, frame: Any, mode: Any, database: str, table: str, by: str) -> tuple[Any, ...]:
         from pyspark.sql import DataFrame
 
-        assert self._writer is not None
-        write(
-            DataFrame(frame, self._spark),
-            self._catalog.url,
-            database,
-            table,
-            writer=self._writer,
-            mode=mode,
-            partition_by=by.split("\n") if by else None,
-            storage_options=self._access.storage_options,
-        )
+        rows, own = DataFrame(frame, self._spark), self._writer
+        assert own is not None
+        columns = by.split("\n")
+        if not by:
+            schema = arrow_schema(rows.schema)
+            columns = insert_partitions(self._catalog, database, table, own, schema)
+
+        def put(partition_by: list[str] | None) -> None:
+            write(
+                rows,
+                self._catalog.url,
+                database,
+                table,
+                writer=own,
+                mode=mode,
+                partition_by=partition_by,
+                storage_options=self._access.storage_options,
+            )
+
+        try:
+            put(columns or None)
+        except UsageError:
+            if by or not columns:
+                raise
+            put(None)  # values that make no names, or too many: nobody asked for partitions
         return ("done",)
 
     def _change(self, query: Any, *words: str) -> tuple[Any, ...]:

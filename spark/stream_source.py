@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from ..catalog.format.columns import numbers
 from ..catalog.format.cut import Cut
 from ..catalog.read.appended import Commit, takes_out_error
+from ..catalog.read.commit_order import cut_after
 from ..catalog.read.step_rows import ABOUT
 from ..errors import MissingDependency, SnapshotPruned
 from .followed import COMMITS_AT_ONCE, FollowedTable
@@ -162,9 +163,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end, commits = self._followed.commits(start, until, all_of_them=all_of_them)
         chosen = self._chosen(commits, all_of_them=all_of_them)
         if len(chosen) < len(commits):
-            found = dict(start.writers)
-            found |= {each.writer: each.position for each in chosen}  # the last of each counts
-            end = Cut(until.database, dict(sorted(found.items())))
+            end = cut_after(start, chosen)
         few = end == until and _commits_between(since, end) < COMMITS_AT_ONCE
         if few and all(each.is_idle for each in chosen):
             first_us = chosen[0].committed_at_us if idle is None else idle.first_us

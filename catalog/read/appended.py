@@ -19,9 +19,13 @@ from .scopes import Scopes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+
     from ..log.state import State
     from .commits_between import Between, Found
     from .step_rows import RowStep
+
+    _Work = Mapping[tuple[str, int], tuple[int, int]]
 
 
 class Commit(NamedTuple):
@@ -30,7 +34,8 @@ class Commit(NamedTuple):
     Attributes:
         committed_at_us: By its writer's clock.
         writer, position: Where it stands.
-        files, size_bytes: Of the files that it put in, took out, or deleted rows of.
+        files, size_bytes: Of the files that it put in, took out, or deleted rows of, whoever's they
+            are.
         takes_out: Whether it did one of the last two, says a delete, or goes back.
         is_joined: Whether several transactions were committed together.
         is_idle: Whether it did nothing to the table.
@@ -58,38 +63,47 @@ class Commit(NamedTuple):
 def commits_of(logs: Sequence[Between]) -> list[Commit]:
     """The commits of some logs, by time; those of one log in their order. Of those that did nothing
     to the table, too."""
-    found = [commit for log in logs for commit in _commits(log)]
+    steps = [log.steps.rows(net=False) for log in logs]
+    work = _work(logs, steps)
+    found = [commit for log, rows in zip(logs, steps, strict=True)
+             for commit in _commits(log, rows, work)]  # fmt: skip
     return sorted(found, key=lambda each: (each.committed_at_us, each.writer))  # stable
 
 
-def _commits(log: Between) -> Iterator[Commit]:
-    rows = log.steps.rows(net=False)
+def _work(logs: Sequence[Between], steps: Sequence[pa.Table]) -> _Work:
+    """By writer and revision how many files a commit did something to, and their bytes."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for log, rows in zip(logs, steps, strict=True):
+        names = ("teller", "file", "size_bytes")
+        teller, file, sizes = (numbers(rows.column(name)).astype(np.int64) for name in names)
+        # Of a file that stays there are two steps, and it is read once.
+        order = np.lexsort((file, teller))
+        new = np.diff(teller[order], prepend=-1) != 0
+        first = order[new | (np.diff(file[order], prepend=-1) != 0)]
+        files = np.bincount(teller[first], minlength=len(log.steps.tellers))
+        size_bytes = np.zeros(len(files), np.int64)
+        np.add.at(size_bytes, teller[first], sizes[first])
+        for told, *more in zip(log.steps.tellers, files.tolist(), size_bytes.tolist()):
+            known = found.get(told, (0, 0))
+            found[told] = (known[0] + more[0], known[1] + more[1])
+    return found
+
+
+def _commits(log: Between, rows: pa.Table, work: _Work) -> Iterator[Commit]:
     tellers = np.array([writer == log.writer for writer, _ in log.steps.tellers], np.bool_)
     rows = rows.filter(array(tellers[numbers(rows.column("teller"))]))
-    names = ("revision", "file", "size_bytes", "sign")
-    columns = (numbers(rows.column(name)).astype(np.int64) for name in names)
-    revision, file, sizes_bytes, sign = columns
+    revision, sign = (numbers(rows.column(name)) for name in ("revision", "sign"))
     restored = log.steps.restoring & set(revision.tolist())
     out = set(revision[sign == DELETE].tolist()) | log.steps.deleting | restored
-    # Of a file that stays there are two steps, and it is read once.
-    order = np.lexsort((file, revision))
-    again = (np.diff(revision[order], prepend=-1) == 0) & (np.diff(file[order], prepend=-1) == 0)
-    first = order[~again]
-    revisions, at = np.unique(revision[first], return_inverse=True)
-    files = np.bincount(at, minlength=len(revisions))
-    sizes = np.zeros(len(revisions), np.int64)
-    np.add.at(sizes, at, sizes_bytes[first])
-    known = dict(zip(revisions.tolist(), zip(files.tolist(), sizes.tolist(), strict=True)))
-    busy = {*known, *out, *(entry.revision for entry in log.steps.definitions)}
+    busy = {*revision.tolist(), *out, *(entry.revision for entry in log.steps.definitions)}
     for number in range(log.before.revision + 1, log.after.revision + 1):
         digest = log.steps.digests[number][:TOKEN_DIGEST_BYTES]
         position = Position(number, digest, log.after.log)
-        at_us = log.steps.times[number]
-        count, size_bytes = known.get(number, (0, 0))
-        is_idle = number not in busy
+        files, size_bytes = work.get((log.writer, number), (0, 0))
         yield Commit(
-            at_us, log.writer, position, count, size_bytes, takes_out=number in out,
-            is_joined=number in log.steps.joined, is_idle=is_idle,
+            log.steps.times[number], log.writer, position, files, size_bytes,
+            takes_out=number in out, is_joined=number in log.steps.joined,
+            is_idle=number not in busy,
         )  # fmt: skip
 
 
@@ -104,7 +118,7 @@ def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:
     """
     out: dict[str, set[int]] = {}
     for log in logs:
-        for commit in _commits(log):
+        for commit in _commits(log, log.steps.rows(net=False), {}):
             if commit.ends(skip=skip):
                 raise takes_out_error(log.after.database, commit)
             if commit.takes_out:
@@ -167,6 +181,7 @@ def _elsewhere_error(where: str, table: str) -> NotAppended:
         f"{where} has deleted rows of other writers' files of table {table!r}, which this "
         "stream gives, or has given, as they were",
         key=where,
-        hint="Begin anew, with a new checkpointLocation and without since: the rows that are "
-        "there come first, without those that were deleted. lakelog.spark.changes tells them",
+        hint="Read the changes (readChangeFeed=true, with a new checkpointLocation), which tell "
+        "such deletes. Or begin anew, with a new checkpointLocation and without since: the rows "
+        "that are there come first, without those that were deleted",
     )

@@ -104,6 +104,7 @@ def logs_between(
     *,
     told_by: CutTables,
     table: str,
+    only: Collection[str] | None = None,
 ) -> list[Between]:
     """What was committed to each log between two cuts.
 
@@ -111,15 +112,39 @@ def logs_between(
         since, until: Cuts that follow each other.
         told_by: The tables of the cut by whose columns rows are told: the later one, or one after
             it.
+        only: The logs of these writers; None: all.
     Raises, Requests: As for `table_changes`.
     """
     earlier = {state.writer: state for state in since}
     scopes = (Scopes(since), Scopes(until))
     logs = []
     for state in until:
-        before = earlier.get(state.writer) or empty_state(state.writer, state.database)
-        logs.append(between(store, ambient, (before, state), scopes, told_by, table=table))
+        if only is None or state.writer in only:
+            before = earlier.get(state.writer) or empty_state(state.writer, state.database)
+            logs.append(between(store, ambient, (before, state), scopes, told_by, table=table))
     return logs
+
+
+def touched_logs(since: Sequence[State], until: Sequence[State], table: str) -> set[str]:
+    """The writers to whose logs something was committed between two cuts, or of whose files of a
+    table rows were deleted by another log. (By keys rows of yet others may come and go.)
+
+    Args:
+        since, until: Cuts that follow each other.
+    Raises:
+        CorruptError: Deletes of a log can't be read.
+    """
+    earlier = {state.writer: state.revision for state in since}
+    new = {s.writer for s in until if s.revision > earlier.get(s.writer, -1)}
+    named = {
+        at.log_id
+        for state in until
+        if state.writer in new
+        for item in state.deletes.of_table(table)
+        if item.revision > earlier.get(state.writer, -1)
+        for at in item.logs
+    }
+    return new | {s.writer for s in until if s.log is not None and s.log.log_id in named}
 
 
 def steps_of(

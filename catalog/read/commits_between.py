@@ -221,14 +221,40 @@ class Known:
     def told(self) -> list[Told]:
         """The tombstones that name the log and were told between the two cuts, each with its place
         among the commits: its own log's where that told it; of others the last of which it holds,
-        for they have no order among each other but that they have seen it."""
+        for they have no order among each other but that they have seen it. At one place that of
+        its own log, which others have seen, comes first, and these by time."""
         found = []
         for holding in filter(self._is_new, self._named()):
             revision = holding.tombstone.revision
             at = min(max(holding.below - 1, self.before.revision), self.after.revision)
             own = holding.teller == self.after.writer
             found.append(Told(holding, revision, revision if own else at))
+        if len({each.holding.teller for each in found}) > 1:
+            times = self._times(found)
+            found.sort(
+                key=lambda each: (
+                    each.holding.teller != self.after.writer,
+                    times.get((each.holding.teller, each.revision), 0),
+                    each.holding.teller,
+                )
+            )
         return found
+
+    def _times(self, told: Sequence[Told]) -> dict[tuple[str, int], int]:
+        """By writer and revision when commits were that told something, µs; those of others, too.
+
+        Requests: 1 GET for each piece of the history of their logs that these are in.
+        """
+        first: dict[str, int] = {}
+        for each in told:
+            teller = each.holding.teller
+            first[teller] = min(each.revision, first.get(teller, each.revision))
+        return {
+            (state.writer, row["revision"]): row["committed_at"]
+            for state in self._scopes[1].states
+            if state.writer in first
+            for row in state.history.after(first[state.writer] - 1)
+        }
 
     def _named(self) -> list[Holding]:
         """Those of the later cut that name the log."""

@@ -247,6 +247,34 @@ def test_a_table_is_made_of_a_query(spark, lake):
     assert "broken" not in lake.snapshot("weather").tables()
 
 
+def test_rows_are_inserted_into_partitions(spark, lake):
+    """`test_insert_partitions` says into which."""
+    lakelog.spark.attach(spark, "lake", lake.url, writer="sql")
+
+    def partitions():
+        files = lake.snapshot("weather").files("sales", writer="sql")
+        return sorted(files["partition"].to_pylist())
+
+    days = pa.table({"day": ["mon", "tue"], "shop": [1, 2], "sold": [1.0, 2.0]})
+    with lake.writer("till", "weather") as writer, writer.transaction() as tx:
+        tx.write("sales", days, partition_by=["day"])
+    some = "('mon', 3, 3.0), ('wed/thu', 4, 4.0), (null, 5, 5.0)"
+    spark.sql(f"INSERT INTO lake.weather.sales VALUES {some}")
+    wanted = ["day=__HIVE_DEFAULT_PARTITION__", "day=mon", "day=wed%2Fthu"]
+    assert partitions() == wanted
+    mondays = lake.snapshot("weather").to_arrow("sales", partition="day=mon")
+    assert sorted(mondays["shop"].to_pylist()) == [1, 3]
+    monday = spark.sql("SELECT shop FROM lake.weather.sales WHERE day = 'mon'")
+    assert lakelog.spark.files_read(monday).read == 2
+    spark.sql("INSERT INTO lake.weather.sales SELECT repeat('x', 300), 6, 6.0")  # makes no name
+    assert partitions() == ["", *wanted]
+    spark.sql("INSERT OVERWRITE lake.weather.sales (shop, day) VALUES (7, 'fri')")
+    assert partitions() == ["day=fri"]
+    assert rows_of(spark, "SELECT day, sold FROM lake.weather.sales WHERE shop = 7") == [
+        ("fri", None)
+    ]
+
+
 def test_views_at_one_cut(spark, lake):
     token = lakelog.spark.create_views(spark, lake.url, "weather", prefix="now_")
     assert token == lake.snapshot("weather").token

@@ -126,6 +126,11 @@ def test_changes_as_a_frame_and_as_a_stream(spark, catalog, tmp_path):
         tx.write("t", pa.table({"n": [5], "wind": [0.5]}))
     with catalog.writer("v", "db") as writer, writer.transaction() as tx:
         tx.delete("t", "n = 4", mode="rows")
+    lakelog.spark.attach(spark, "feed", catalog.url, writer="sql")
+    spark.sql("UPDATE feed.db.t SET n = 50 WHERE n + 0 = 5")  # of v
+    spark.sql("DELETE FROM feed.db.t WHERE n = 3")  # of w
+    lakelog.spark.detach(spark, "feed")
+    ends = {"w": 2, "v": 2, "sql": 1}
 
     def counted(rows):
         return Counter(tuple(row) for row in rows)
@@ -148,15 +153,15 @@ def test_changes_as_a_frame_and_as_a_stream(spark, catalog, tmp_path):
     assert kept.count() == count
     source = spark.read.format("lakelog").option("database", "db").option("table", "t")
     source = source.option("readChangeFeed", "true").option("since", since)
-    assert source.load(catalog.url).where("_change = 'delete'").count() == 1
-    assert lakelog.spark.changes(spark, catalog.url, "db", "t", {"w": 2, "v": 2}).count() == 0
+    assert source.load(catalog.url).where("_change = 'delete'").count() == 2
+    assert lakelog.spark.changes(spark, catalog.url, "db", "t", ends).count() == 0
 
     rows = reads(spark, catalog, readChangeFeed="true", since=since, maxFilesPerTrigger=1)
     writes(rows, catalog, tmp_path / "progress")
     found = catalog.snapshot("db").to_arrow("out").to_pylist()
-    assert counted(row.values() for row in found) == wanted(
-        since=since, until=dict.fromkeys("wv", 2), net=False
-    )
+    assert counted(row.values() for row in found) == wanted(since=since, until=ends, net=False)
+    gone = {(row["_writer"], row["n"]) for row in found if row["_change"] == "delete"}
+    assert gone == {("w", 2), ("v", 4), ("sql", 5), ("sql", 3)}
 
 
 DYING = """
