@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..data.file_part import FilePart
     from ..data.unify import FileSchema
+    from .bare_deletes import LeftRows
 
 MOST_FILES: Final = 256  # each is opened for every query, whatever it asks for
 MOST_BYTES: Final = 1 << 29  # of which all pages may have to be read once
@@ -60,15 +61,24 @@ class BareFiles:
 
     Attributes:
         paths: In the order of the rows.
+        left: Which of their rows deletes leave.
         wanted: Columns that a query asks for; None: not known, so all.
     """
 
-    def __init__(self, store: Store, parts: Sequence[FilePart], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        store: Store,
+        parts: Sequence[FilePart],
+        paths: Sequence[str],
+        schema: pa.Schema,
+        left: LeftRows,
+    ) -> None:
         self._store = store
         self._parts = parts
         self._schema = schema
         self._seen: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
-        self.paths = [_path(store, part) for part in parts]
+        self.paths = list(paths)
+        self.left = left
         self.wanted: frozenset[str] | None = None
         self._tell: Callable[[LakelogError], None] = lambda _: None
 
@@ -96,6 +106,7 @@ class BareFiles:
             ObjectNotFound, CorruptObject, AccessDenied.
         """
         wanted = frozenset(self._schema.names) if self.wanted is None else self.wanted
+        wanted |= self.left.columns
         new = [
             (part, path)
             for part, path in zip(self._parts, self.paths, strict=True)
@@ -108,6 +119,14 @@ class BareFiles:
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 list(pool.map(lambda each: self._check(each[0], each[1], wanted), new))
+        except LakelogError as error:
+            self._tell(error)
+            raise
+
+    def bits(self, chunk: int) -> bytes:
+        """As `LeftRows.bits`."""
+        try:
+            return self.left.bits(chunk)
         except LakelogError as error:
             self._tell(error)
             raise
@@ -140,7 +159,7 @@ def bare_files(
     held: Callable[[], Sequence[pa.Table]],
     parts: Callable[[], Sequence[FilePart]],
 ) -> BareFiles | None:
-    """The files of a table, if DuckDB may read them itself: not if rows of one were deleted.
+    """The files of a table, if DuckDB may read them itself.
 
     Args:
         schemas: That the files have.
@@ -151,9 +170,13 @@ def bare_files(
     if not _are_alike(store, schemas, schema) or not _fit(held()):
         return None
     found = parts()
-    if not all(_known(store, part) and part.hidden is None for part in found):
+    if not all(_known(store, part) for part in found):
         return None
-    return BareFiles(store, found, schema)
+    from .bare_deletes import left_rows
+
+    paths = [_path(store, part) for part in found]
+    left = left_rows(store, found, paths, schema, _named)
+    return None if left is None else BareFiles(store, found, paths, schema, left)
 
 
 def _fit(files: Sequence[pa.Table]) -> bool:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ...errors import CorruptError, LakelogError, SchemaConflict, UsageError
+from .bare_deletes import OPTIONS
 from .dataset import TableDataset
 from .source import package
 
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
 
 _MAIN: Final = "memory"  # what DuckDB calls the database of a connection that has no file
 HIDDEN: Final = " (lakelog)"  # at the end of a view's name that another view stands on
-_OPTIONS: Final = "can_have_nan = true, hive_partitioning = false, union_by_name = false"
+_OPTIONS: Final = (
+    "can_have_nan = true, hive_partitioning = false, union_by_name = false,"
+    " binary_as_string = false"
+)
 _FILES: Final = "lakelog_files_"
+_LEFT: Final = f"left by deletes{HIDDEN}"  # so an EXPLAIN calls the condition, which can be long
 _numbers: Final = itertools.count(1)
 
 
@@ -176,16 +181,36 @@ def _stands_on_files(connection: Any, source: Source, schema: str | None) -> boo
     function, view = f"{_FILES}{next(_numbers)}", quoted(source.name)
     create = f"CREATE OR REPLACE VIEW {quoted(schema)}.main.{view}" if schema else ""
     create = create or f"CREATE TEMP VIEW {view}"
-    columns = ", ".join(f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in bare.columns)
-    rows = f"SELECT {columns} FROM read_parquet({function}(), {_OPTIONS})"
     try:
         connection.create_function(function, files, [], "VARCHAR[]")
         _remove_at_exit(connection, function)
-        connection.execute(f"{create} AS {rows}")
+        if not bare.left.are_all:
+            named = connection.execute(f"SELECT file FROM glob({function}())").fetchall()
+            if [name for (name,) in named] != bare.paths:
+                return False  # by their names it is told which rows are left
+            connection.create_function(f"{function}_bits", bare.bits, ["BIGINT"], "BLOB")
+            _remove_at_exit(connection, f"{function}_bits")
+        connection.execute(f"{create} AS {_rows(bare, function)}")
     except duckdb.Error:  # it may read no files; or can't read the first: so says the other view
         return False
     is_made = True
     return True
+
+
+def _rows(bare: BareFiles, function: str) -> str:
+    """The rows of files as SQL.
+
+    Args:
+        function: Gives their names; with `_bits` behind its name, which rows of them are gone.
+    """
+    columns = ", ".join(f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in bare.columns)
+    where = f" WHERE {bare.left.everywhere}" if bare.left.everywhere else ""
+    some = bare.left.somewhere(f"{function}_bits")
+    if not some:
+        return f"SELECT {columns} FROM read_parquet({function}(), {_OPTIONS}){where}"
+    names, left = ", ".join(quoted(name) for name, _ in bare.columns), quoted(_LEFT)
+    files = f"FROM read_parquet({function}(), {_OPTIONS}, {OPTIONS}){where}"
+    return f"SELECT {names} FROM (SELECT {columns}, {some} AS {left} {files}) WHERE {left}"
 
 
 def _drop_own(connection: Any, name: str) -> None:

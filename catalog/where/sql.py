@@ -56,6 +56,8 @@ class _Translation:
             return f"({name} IS NULL)"
         if isinstance(predicate, StartsWith):
             return f"{self._engine.starts_with}({name}, {self._engine.text(predicate.prefix)})"
+        if family(predicate.column.kind) == "text":
+            name = self._engine.by_bytes(name)
         if isinstance(predicate, In):
             return self._in(name, predicate)
         return self._compare(name, predicate)

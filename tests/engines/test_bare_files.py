@@ -308,22 +308,6 @@ def test_any_bit_of_any_page_counts(catalog):
             assert check_pages(snapshot._store, part, others)
 
 
-@pytest.mark.parametrize("mode", ["predicate", "rows"])
-def test_not_where_rows_were_deleted(catalog, mode):
-    """DuckDB's own reader knows of no deletes; points in time before them are read by it."""
-    before = write(catalog, {"n": [1, 2, 3]}, {"n": [11]})
-    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        tx.delete("t", "n = 2", mode=mode)
-    after = catalog.snapshot("db")
-    for snapshot, wanted in ((before, [1, 2, 3, 11]), (after, [1, 3, 11])):
-        with duckdb.connect() as connection:
-            snapshot.to_duckdb(connection)
-            assert is_bare(connection) == (snapshot is before)
-            assert sorted(connection.sql("select n from t").fetchall()) == [(n,) for n in wanted]
-            counted = connection.sql("select count(*), min(n), max(n) from t").fetchall()
-            assert counted == [(len(wanted), 1, 11)]
-
-
 def test_pages_longer_than_what_is_read_at_a_time(catalog, monkeypatch):
     monkeypatch.setattr(pages, "_BLOCK_BYTES", 64 << 10)
     random_ = random.Random(8)
