@@ -83,7 +83,7 @@ def test_a_stream_whose_files_go(lake, begun):
     places = [json.loads(text) for text in (query._start(0), query.ends[0])]
     (task,) = query.reader.partitions(*places)
     take_all(lake)
-    with pytest.raises(ObjectNotFound, match="gone.*stream of table 't' of 'db'") as caught:
+    with pytest.raises(ObjectNotFound, match=r"gone.*stream of table 't' of 'db'") as caught:
         list(query.reader.read(task))
     since = "w=1" if begun else "its beginning"
     assert f"from {since} to w=5. Give the query a new checkpointLocation" in str(caught.value)

@@ -44,6 +44,7 @@ def test_work_of_another_kind_waits_and_lets_none_that_comes_later_go_first():
 def test_rows_are_weighed_whatever_another_thread_has_spark_do(spark):
     """A write of large rows beside one whose batches nobody weighs, in one session."""
     begun = threading.Event()
+
     def slow(batches):
         for _ in batches:
             time.sleep(3)
