@@ -246,7 +246,7 @@ def test_a_table_is_made_of_a_query(spark, lake):
         spark.sql(f"CREATE OR REPLACE TABLE {made} {query}")
     with pytest.raises(Exception, match="partitioned by columns"):
         spark.sql("CREATE TABLE lake.weather.b PARTITIONED BY (bucket(2, a)) AS SELECT 1 AS a")
-    for elsewhere in ("LOCATION '/tmp/x'", "USING parquet OPTIONS (path '/tmp/x')"):
+    for elsewhere in (f"LOCATION '{lake.url}/x'", f"USING parquet OPTIONS (path '{lake.url}/x')"):
         with pytest.raises(Exception, match="lie below its writer's prefix"):
             spark.sql(f"CREATE TABLE lake.weather.b {elsewhere} AS SELECT 1 AS a")
     with pytest.raises(Exception, match="leave LOCATION, EXTERNAL"):
