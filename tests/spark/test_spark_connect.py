@@ -54,11 +54,15 @@ import lakelog, lakelog.spark
 from lakelog.errors import InvalidSchema
 from lakelog.rebuild import plan_rebuild
 from lakelog.testing.doubles import FakeAmbient
+CANARY = "canary-in-all-requests"
+secret = json.dumps({"nested": {"secret": CANARY}})  # which a folder doesn't ask for
+options = {"storage_options": json.loads(secret)}
 told = []
 rows = spark.range(0, 100, 1, 4)
 for _ in range(2):
     done = lakelog.spark.write(
-        rows, url, "db", "t", writer="w", app_id="job", app_version=1, progress=told.append
+        rows, url, "db", "t", writer="w", app_id="job", app_version=1, progress=told.append,
+        **options,
     )
     print(done.skipped, done.rows, len(done.files))
 print(told[-1].tasks, told[-1].tasks_done)
@@ -88,8 +92,6 @@ plans = [
 print(plans[0] == plans[1], len(plans[0].live))
 
 from pathlib import Path
-CANARY = "canary-in-all-requests"
-secret = json.dumps({"nested": {"secret": CANARY}})  # which a folder doesn't ask for
 with catalog.writer("other", "db") as writer, writer.transaction() as tx:
     tx.write("t", pa.table({"id": [2000]}))
 since = catalog.snapshot("db").token
@@ -103,7 +105,6 @@ out = out.option("checkpointLocation", url + "-out").option("storageOptions", se
 query = out.trigger(availableNow=True).start(url)
 query.awaitTermination()
 print(catalog.snapshot("db").to_arrow("out", ["_change", "id"]).to_pylist(), query.exception())
-options = {"storage_options": json.loads(secret)}
 found = lakelog.spark.changes(spark, url, "db", "t", since, **options)
 print([(row._change, row.id) for row in found.collect()])
 target.option("table", "u").option("where", "id < 5000").option("storageOptions", secret).save(url)
