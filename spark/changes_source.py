@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
+from ..catalog.format.cut import parse_token
 from ..catalog.points import point_in_time
 from ..errors import UsageError
-from .step_tasks import read_task, step_tasks
+from .step_tasks import cut_words, read_task, step_tasks, told_whose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +48,16 @@ class LakelogChangesReader(DataSourceReader):
         Requests: Those of `Catalog.changes`, but for reading rows.
         """
         found = self._found()
-        return step_tasks(found.found, found.projection)
+        return told_whose(step_tasks(found.found, found.projection), self._whose())
+
+    def _whose(self) -> str:
+        """Which changes these are, and what to do where a file of them is gone."""
+        since, until = (_words(text or "") for text in (self._asked.since, self._until))
+        return (
+            f"The changes of table {self._asked.table!r} of {self._asked.database!r} from {since} "
+            f"to {until} are read. Ask for those since a later cut, and keep history for longer "
+            "than changes are asked for (lakelog prune --keep-days)"
+        )
 
     def _found(self) -> Changes:
         asked = self._asked
@@ -58,5 +68,14 @@ class LakelogChangesReader(DataSourceReader):
         return catalog._changes(asked.database, asked.table, since, until, columns, net=asked.net)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """The rows of one task.
+
+        Raises, Requests: As `read_task`.
+        """
         return read_task(self._asked.access, partition, self._schema, about=True)
+
+
+def _words(point: str) -> str:
+    """A point in time; of a token its revisions."""
+    found = point_in_time(point) if point else None
+    return cut_words(parse_token(found)) if isinstance(found, str) else point or "now"

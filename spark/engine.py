@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..catalog.ambient import SYSTEM
 from ..catalog.parallel import SHARE
-from ..errors import MissingDependency, UsageError
+from ..errors import MissingDependency
+from .engine_openings import Openings
 from .engine_task import Answer, Wave, answers
 from .parcels import pack, unpack
 from .stages import Watch
@@ -71,10 +72,11 @@ class SparkEngine:
 
         Raises:
             UsageError: A store that other processes can't see, or can't open.
+            AccessDenied: A profile that is named isn't there, or can't be renewed.
             MissingDependency: The executors lack lakelog.
             LakelogError: What the work raises. Else what Spark raises where a task fails.
         """
-        rest, openings = iter(items), _openings(stores)
+        rest, openings = iter(items), Openings(stores)
         sizes = _sizes(number, _cores(self._spark), share)
         if not number:
             return
@@ -86,7 +88,7 @@ class SparkEngine:
             with self._watch:
                 while True:
                     while len(waiting) < _AT_ONCE and (some := list(islice(rest, sizes.wave))):
-                        wave = _wave(prepare, openings, some, sizes)
+                        wave = _wave(prepare, openings.now(), some, sizes)
                         waiting.append(pool.submit(self._threaded(tag), wave))
                     if not waiting:
                         return
@@ -133,25 +135,6 @@ def _cores(spark: SparkSession) -> int:
     if hasattr(spark, "_jsparkSession"):
         return max(1, int(spark.sparkContext.defaultParallelism))
     return max(1, int(spark.conf.get("spark.default.parallelism", None) or _CORES))
-
-
-def _openings(stores: Sequence[WideStore]) -> bytes:
-    for store in stores:
-        if store.url.startswith("memory:"):
-            raise UsageError(
-                f"Spark can't work on {store.url}: its tasks are other processes, which don't "
-                "see it",
-                key=store.url,
-                hint="Give a folder or a bucket that all executors reach",
-            )
-    try:
-        return pack([store.opening for store in stores])
-    except Exception:
-        raise UsageError(
-            "The storage options hold something that can't be sent to Spark's tasks",
-            key="storage_options",
-            hint="Give plain texts, numbers, lists and dicts",
-        ) from None  # the cause might show a value
 
 
 def _wave(prepare: Any, openings: bytes, items: list[Any], sizes: _Sizes) -> Wave:

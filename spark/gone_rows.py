@@ -121,11 +121,12 @@ def predicate_of(
     for text in dict.fromkeys(_tried(gone, own, key)):
         if _rows_of(snapshot, table, text, gone) == gone.digest:
             return text
-    why = (
-        "they are too many to look for a predicate by their values"
-        if gone.batches is None
-        else "no columns' values tell them from the other rows"
-    )
+    if own is not None:  # and so no values were held
+        why = f"they aren't the rows of which lakelog finds {own} true"
+    elif gone.batches is None:
+        why = "they are too many to look for a predicate by their values"
+    else:
+        why = "no columns' values tell them from the other rows"
     raise SparkUnsupported(
         f"{gone.count:,} rows of table {table!r} would go, and {why}",
         key=table,

@@ -9,7 +9,10 @@ weighed as Spark does it by itself.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from .session_turns import turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,8 +48,12 @@ def must_be_weighed(frame: DataFrame) -> bool:
     They are where a column's size can't be told by a cheap expression, and where somebody has
     chosen how large batches are.
     """
-    conf = frame.sparkSession.conf
-    if conf.get(ROWS_SETTING) not in NOT_CHOSEN or BYTES_SETTING in conf.getAll:
+    set_now = frame.sparkSession.conf.getAll
+    # What `collected` sets may be there by another thread, which puts it back.
+    rows = set_now.get(ROWS_SETTING, NOT_CHOSEN[0])
+    if rows not in (*NOT_CHOSEN, str(BATCH_ROWS)):
+        return True
+    if set_now.get(BYTES_SETTING, _NOT_WEIGHED) != _NOT_WEIGHED:
         return True
     return any(type(each.dataType).__name__ not in _FIXED | _VARYING for each in frame.schema)
 
@@ -67,12 +74,14 @@ def collected(
     """
     spark = frame.sparkSession
     chosen = {BUFFER_SETTING: str(BUFFER_BYTES), ROWS_SETTING: str(SESSION_ROWS)}
+    names, frame = frame.columns, numbered(frame)
     if not weighed:
         frame = _watched(frame)
         chosen |= {ROWS_SETTING: str(BATCH_ROWS), BYTES_SETTING: _NOT_WEIGHED}
     try:
-        with _set_for_now(spark, chosen):
-            found: list[Any] = frame.mapInArrow(task, "told binary").collect()
+        with turns(spark).of(weighed), _set_for_now(spark, chosen):
+            named = partial(_named, names, task)
+            found: list[Any] = frame.mapInArrow(named, "told binary").collect()
             return found
     except Exception as error:
         if not weighed and _MARK in str(error):
@@ -80,20 +89,41 @@ def collected(
         raise
 
 
+def _named(
+    names: list[str],
+    task: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterable[pa.RecordBatch]:
+    """A task that gets the columns by their own names again."""
+    return task(batch.rename_columns(names) for batch in batches)
+
+
 def _watched(frame: DataFrame) -> DataFrame:
-    """The same rows; an error if one is large."""
+    """The same rows of a frame that is `numbered`; an error if one is large.
+
+    A column raises it, not a filter: Spark moves filters below what makes the columns that they
+    look at, and would make these twice, with all that a Python function costs.
+    """
     from pyspark.sql import functions
 
+    fields = frame.schema.fields
+    columns = [functions.col(each.name) for each in fields]
+    varying = [at for at, each in enumerate(fields) if type(each.dataType).__name__ in _VARYING]
     size: Any = None
-    for each in frame.schema:
-        if type(each.dataType).__name__ in _VARYING:
-            column = frame["`" + each.name.replace("`", "``") + "`"]
-            length = functions.coalesce(functions.octet_length(column), functions.lit(0))
-            size = length if size is None else size + length
+    for at in varying:
+        length = functions.coalesce(functions.octet_length(columns[at]), functions.lit(0))
+        size = length if size is None else size + length
     if size is None:
         return frame
-    error = functions.raise_error(functions.lit(_MARK)).cast("boolean")
-    return frame.where(functions.when(size <= LARGE_ROW_BYTES, True).otherwise(error))
+    error = functions.raise_error(functions.lit(_MARK))
+    first = varying[0]
+    columns[first] = functions.when(size <= LARGE_ROW_BYTES, columns[first]).otherwise(error)
+    return frame.select(*columns).toDF(*frame.columns)
+
+
+def numbered(frame: DataFrame) -> DataFrame:
+    """The same columns under names by which each is found: `a` and `A` may be one for Spark."""
+    return frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
 
 
 @contextmanager

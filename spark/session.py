@@ -51,6 +51,10 @@ appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 _REDACTED = "spark.sql.redaction.options.regex"
 _SECRETS = "(?i)(storage|location)options"
+# What a server of Connect is asked for stands in its event log and its UI, line by line; each
+# option there is a line of its name and one of its value.
+_REDACTED_TEXTS = ("spark.sql.redaction.string.regex", "spark.redaction.string.regex")
+_SECRET_LINES = r"(?i)(storage|location)options[^\n]*(\n\s*value: [^\n]*)?"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -212,7 +216,15 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise  # else Spark 4.0 has found it alone, and registers none in its place
-    hidden = spark.conf.get(_REDACTED, "") or ""
-    if _SECRETS not in hidden:
-        # CREATE VIEW ... USING shows its options in plans, but for those that this matches.
-        spark.conf.set(_REDACTED, f"{hidden}|{_SECRETS}" if hidden else _SECRETS)
+    # CREATE VIEW ... USING shows its options in plans, but for those that this matches.
+    _hide(spark, _SECRETS, _REDACTED)
+    if not hasattr(spark, "_jsparkSession"):
+        _hide(spark, _SECRET_LINES, *_REDACTED_TEXTS)
+
+
+def _hide(spark: SparkSession, secrets: str, setting: str, *fallbacks: str) -> None:
+    """Add an expression to a setting that says what Spark hides."""
+    told = (spark.conf.get(name, None) for name in (setting, *fallbacks))
+    hidden = next((one for one in told if one), "")
+    if secrets not in hidden:
+        spark.conf.set(setting, f"{hidden}|{secrets}" if hidden else secrets)

@@ -33,17 +33,19 @@ from .sql_change_java import CHANGE, DELTA, OPERATION, REFRESH, ROW, STRATEGY
 from .sql_changes import Statement, change
 from .sql_rule_java import INSTALLER, INSTALLER_CLASS, RULE, SWAP
 from .sql_table_java import ASK, TABLE, WRITE
+from .stages import watched
 from .write import write
 from .write_types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
     from ..catalog.catalog import Catalog
     from ..catalog.changing import AsOf
     from ..catalog.snapshot import Snapshot
+    from .stages import Stages
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPARKS_OWN: Final = ("spark_catalog", "system", "session", "builtin")
@@ -66,6 +68,7 @@ def attach(
     writer: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     location_options: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: bool | Callable[[Stages], None] = False,
 ) -> None:
     """Make a lake a catalog of the session: `SELECT ... FROM name.database.table`.
 
@@ -82,6 +85,7 @@ def attach(
             TABLE ... AS` commit to, as `lakelog.spark.write` does, and `DELETE`, `UPDATE` and
             `MERGE` of all writers' rows; None: they are refused.
         storage_options, location_options: As for `lakelog.spark.read`.
+        progress: How far statements that write are, as for `lakelog.spark.write`.
     Raises:
         InvalidName: Not a plain name, or one that Spark has a catalog of another kind for.
         SparkUnsupported: Spark Connect, or a Spark that keeps its catalogs otherwise.
@@ -109,7 +113,7 @@ def attach(
             f"Spark has another catalog {name!r}", key=name, hint="Give the lake another name"
         )
     ensure_callback_server_started(spark.sparkContext._gateway)
-    answers = _Answers(spark, access, as_of, writer)
+    answers = _Answers(spark, access, as_of, writer, progress)
     installer.attach(session, name, answers, writer is not None)
 
 
@@ -185,12 +189,18 @@ class _Answers:
     """What the catalog in the JVM asks for."""
 
     def __init__(
-        self, spark: SparkSession, access: Access, as_of: AsOf, writer: str | None
+        self,
+        spark: SparkSession,
+        access: Access,
+        as_of: AsOf,
+        writer: str | None,
+        progress: bool | Callable[[Stages], None],
     ) -> None:
         self._spark = spark
         self._access = access
         self._as_of = as_of
         self._writer = writer
+        self._progress = progress
         self._lock = Lock()
         self._cuts: dict[tuple[str, str, str, str], Snapshot] = {}
 
@@ -263,6 +273,7 @@ class _Answers:
                 mode=mode,
                 partition_by=partition_by,
                 storage_options=self._access.storage_options,
+                progress=self._progress,
             )
 
         try:
@@ -277,7 +288,10 @@ class _Answers:
         from pyspark.sql import DataFrame
 
         assert self._writer is not None
-        change(self._access, self._writer, Statement.of(*words), DataFrame(query, self._spark))
+        told, frame = Statement.of(*words), DataFrame(query, self._spark)
+        doing = f"{told.command} of {told.table}"
+        with watched(self._spark, self._progress, doing) as watch, watch.tagged():
+            change(self._access, self._writer, told, frame)
         return ("done",)
 
     def _cut(self, database: str, kind: str, when: str, query: str) -> Snapshot:

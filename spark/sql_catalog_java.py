@@ -145,6 +145,12 @@ public final class LakeCatalog implements StagingTableCatalog, SupportsNamespace
     public StagedTable stageCreate(
         Identifier table, StructType schema, Transform[] partitions, Map properties) {
         if (!writes || table.namespace().length != 1) { throw readsOnly("attach it with writer="); }
+        for (Object each : new String[] {"location", "external", "option.path"}) {
+            if (properties.containsKey(each)) {
+                throw readsOnly("a table's files lie below its writer's prefix: leave LOCATION, "
+                    + "EXTERNAL and the option path out");
+            }
+        }
         StringBuilder by = new StringBuilder();
         for (int i = 0; i < partitions.length; i++) {
             if (!partitions[i].name().equals("identity")) {

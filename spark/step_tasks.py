@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
-from ..errors import UsageError
+from ..errors import ObjectNotFound, UsageError, some_names
+from ..store.places import is_url
 from .file_tasks import Share, packs, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from ..catalog.data.scan import Projection
+    from ..catalog.format.cut import Cut
     from ..catalog.read.commits_between import Found
     from ..catalog.read.step_rows import Seen, Stamp
     from .source_options import SourceAccess
@@ -34,12 +36,15 @@ class StepTask(InputPartition):
         steps: As `RowStep`, without the files.
         together: Of files with several steps all of them.
         read: The schema by which files are read, packed.
+        whose: What of which table is read, between which cuts, and what to do where a file of
+            these is gone: in words.
     """
 
     share: Share
     steps: tuple[_Step, ...]
     together: dict[object, tuple[tuple[Seen, Seen], ...]]
     read: bytes
+    whose: str = ""
 
 
 def step_tasks(found: Found, projection: Projection) -> list[InputPartition]:
@@ -60,6 +65,17 @@ def step_tasks(found: Found, projection: Projection) -> list[InputPartition]:
     return tasks
 
 
+def told_whose(tasks: Sequence[InputPartition], whose: str) -> list[InputPartition]:
+    """The same tasks, which know what they are of: see `StepTask.whose`."""
+    return [replace(each, whose=whose) if isinstance(each, StepTask) else each for each in tasks]
+
+
+def cut_words(cut: Cut) -> str:
+    """A cut, as revisions."""
+    named = [f"{writer}={number}" for writer, number in sorted(cut.revisions.items())]
+    return some_names(named) if named else "the beginning"
+
+
 def read_task(
     access: SourceAccess, task: Any, schema: StructType, *, about: bool
 ) -> Iterator[pa.RecordBatch]:
@@ -67,6 +83,8 @@ def read_task(
 
     Args:
         about: Whether that has the columns of `ABOUT`.
+    Raises:
+        ObjectNotFound: A file is gone: says between which cuts it is read, and what to do.
     Requests: 1 or more GET a file.
     """
     from ..catalog.data.scan import Projection
@@ -88,5 +106,10 @@ def read_task(
     projection = Projection(unpack_schema(task.read))
     store = access.open().wide
     found = step_batches(store, steps, task.together.__getitem__, projection, about=about)
-    for batch in found:
-        yield as_spark(batch.select(wanted.names), wanted)
+    try:
+        for batch in found:
+            yield as_spark(batch.select(wanted.names), wanted)
+    except ObjectNotFound as error:
+        if not is_url(str(error.key)):  # else it says already whose file it is
+            error.hint = f"The data file is gone: deleted by hand, or by gc. {task.whose}"
+        raise

@@ -22,7 +22,7 @@ from ..catalog.read.commit_order import cut_after
 from ..catalog.read.step_rows import ABOUT
 from ..errors import MissingDependency, SnapshotPruned
 from .followed import COMMITS_AT_ONCE, FollowedTable
-from .step_tasks import read_task
+from .step_tasks import cut_words, read_task, told_whose
 from .stream_offset import Place, StreamOffset, read_offset
 
 try:
@@ -37,6 +37,10 @@ except ImportError as error:
     ) from error
 
 _IDLE_US: Final = 3_600_000_000
+_ANEW: Final = (
+    "Give the query a new checkpointLocation: without `since` it begins with the rows that are "
+    "there. `lakelog prune --keep-days` keeps what a stream may need that stands still for so long"
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -209,9 +213,24 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._newest is None:
             self._look()
         try:
-            return self._planned(first, last.at, last.begun)
+            tasks = self._planned(first, last.at, last.begun)
         except SnapshotPruned as error:
             raise _pruned(error) from error
+        return told_whose(tasks, self._whose(first, last))
+
+    def _whose(self, first: StreamOffset, last: StreamOffset) -> str:
+        """Which batch it is, and what to do where a file of it is gone."""
+        assert last.at is not None
+        begun = last.begun if first.at is None else first.at.cut
+        if begun is None or (first.at is not None and first.at.files is not None):
+            since = "its beginning"
+        else:
+            since = cut_words(begun)
+        asked = self._asked
+        return (
+            f"The stream of table {asked.table!r} of {asked.database!r} reads from {since} to "
+            f"{cut_words(last.at.cut)}. {_ANEW}"
+        )
 
     def _planned(self, first: StreamOffset, end: Place, begun: Cut | None) -> list[InputPartition]:
         at = first.at
@@ -229,6 +248,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, in a Python worker.
 
+        Raises: As `read_task`.
         Requests: 1 or more GET a file.
         """
         feed = self._asked.feed
@@ -275,7 +295,5 @@ def _pruned(error: SnapshotPruned) -> SnapshotPruned:
     return SnapshotPruned(
         f"The stream needs commits that were pruned: {error.message}",
         key=error.key,
-        hint="Rows of them would be lost. Give the query a new checkpointLocation: without "
-        "`since` it begins with the rows that are there. `lakelog prune --keep-days` keeps what "
-        "a stream may need that stands still for so long",
+        hint=f"Rows of them would be lost. {_ANEW}",
     )

@@ -18,7 +18,7 @@ from ..catalog.commit.sharing import Sharing
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .access import Access
-from .row_batches import LargeRow, collected, must_be_weighed
+from .row_batches import LargeRow, collected, must_be_weighed, numbered
 from .source_options import json_text
 from .stages import watched
 from .versions import check_spark
@@ -215,5 +215,7 @@ def _sorted(
                 hint=f"It has: {', '.join(frame.columns)}",
             )
     first = [] if partition_by is None else check_columns(partition_by)
-    names = [name for name in dict.fromkeys([*first, *order]) if name in frame.columns]
-    return frame.sortWithinPartitions(*["`" + name.replace("`", "``") + "`" for name in names])
+    names = frame.columns
+    places = [names.index(name) for name in dict.fromkeys([*first, *order]) if name in names]
+    plain = numbered(frame)
+    return plain.sortWithinPartitions(*[plain.columns[at] for at in places]).toDF(*names)

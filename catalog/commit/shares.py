@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import UsageError
+from ...errors import ObjectExists, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder
 from ..format.schema import encode_schema
@@ -112,7 +112,8 @@ def write_part(
     """
     meta, table = share.meta, share.meta.table
     rows = Counted(_checked(share, batches))
-    uploads = Uploads(partial(_put, _Place(store, share.capabilities)), in_background=True)
+    put = partial(_put, _Place(store, share.capabilities), attempt)
+    uploads = Uploads(put, in_background=True)
     found = wire.Transaction()
     try:
         for add, body in _encoded(share, rows, task, attempt):
@@ -169,7 +170,17 @@ def _encoded(
             number += 1
 
 
-def _put(place: _Place, key: str, body: bytes) -> None:
-    if not place.capabilities.put_if_absent:
-        refuse_taken(place.store, key)
-    put_data(place, key, body)
+def _put(place: _Place, attempt: int, key: str, body: bytes) -> None:
+    try:
+        if not place.capabilities.put_if_absent:
+            refuse_taken(place.store, key)
+        put_data(place, key, body)
+    except ObjectExists as error:
+        if attempt < ATTEMPTS:
+            raise
+        raise ObjectExists(
+            f"{key}, of attempt {attempt:,} at tasks, is taken: names repeat after {ATTEMPTS:,}",
+            key=key,
+            hint="Nothing was overwritten. Another attempt has another name; if none gets through, "
+            "write in fewer tasks, or in several transactions",
+        ) from error

@@ -130,8 +130,9 @@ def test_an_attempt_overwrites_nothing(ambient, exclusive):
         sharing = Sharing(tx, "t", rows().schema)
         path = task(catalog, sharing, rows(1), 0).adds()[0].path
         body = catalog.store.get(f"w/db/{path}")
-        with pytest.raises(ObjectExists):
-            task(catalog, sharing, rows(2), 1, attempt=0)
+        for attempt, words in ((0, "drawn at random|is there"), (ATTEMPTS, "repeat after 99,999")):
+            with pytest.raises(ObjectExists, match=words):
+                task(catalog, sharing, rows(2), 1, attempt=attempt)
         assert catalog.store.get(f"w/db/{path}") == body
         tx.discard()
 

@@ -298,7 +298,10 @@ def test_packages_come_only_at_the_start(spark: SparkSession) -> None:
         lakelog.spark.session(packages=["s3a", "org.example:other:1"])
 
 
-def test_no_secret_shows(spark: SparkSession, both: tuple[Server, Server], events: Path) -> None:
+@pytest.mark.slow("eight jobs, of which most start Python processes")
+def test_no_secret_shows(
+    spark: SparkSession, both: tuple[Server, Server], events: Path, tmp_path: Path
+) -> None:
     """The last test: in plans, in the UI and its API, and in the event log of all that ran."""
     frame = read(spark, both[0], SECRETS[1]).where("n < 3")
     source = spark.read.format("lakelog").options(database="db", table="t")
@@ -306,6 +309,7 @@ def test_no_secret_shows(spark: SparkSession, both: tuple[Server, Server], event
     for each in (frame, source):
         each.collect()
         assert not found(shown(each) + repr(each))
+    _write_and_follow(spark, both[0].options(SECRETS[1]), tmp_path / "progress")
     base = spark.sparkContext.uiWebUrl
     api = f"api/v1/applications/{spark.sparkContext.applicationId}"
     pages = ["environment/", "SQL/", "jobs/", "stages/", f"{api}/environment"]
@@ -319,6 +323,34 @@ def test_no_secret_shows(spark: SparkSession, both: tuple[Server, Server], event
     text = log.read_text()
     assert "SparkListenerSQLExecutionStart" in text
     assert not found(text)
+
+
+def _write_and_follow(spark: SparkSession, options: dict[str, Any], progress: Path) -> None:
+    """What the data source is told by its options for writes, changes and streams."""
+
+    def about(each: Any, **more: str) -> Any:
+        told = {"database": "db", "table": "told", "storageOptions": json.dumps(options)} | more
+        return each.format("lakelog").options(**told)
+
+    about(spark.range(3).write, writer="told").mode("append").save(URL)
+    catalog = lakelog.open_catalog(URL, options)
+    since = catalog.snapshot("db").token
+    about(spark.range(3, 5).write, writer="told").mode("append").save(URL)
+    changes = lakelog.spark.changes(spark, URL, "db", "told", since, storage_options=options)
+    assert changes.count() == 2
+    rows = about(spark.readStream, since=since).load(URL)
+    assert not found(shown(changes) + repr(changes) + repr(rows))
+    out = about(rows.writeStream, table="out", writer="out", checkpointLocation=str(progress))
+    query = out.trigger(availableNow=True).start(URL)
+    query.awaitTermination()
+    assert catalog.snapshot("db").to_arrow("out").num_rows == 2
+    told = [str(each) for each in query.recentProgress]
+    told += [
+        path.read_text() for path in progress.rglob("*") if path.suffix != ".crc" and path.is_file()
+    ]
+    told.append(query._jsq.explainInternal(True))
+    assert any("StreamingQuery" in each or "lakelog" in each for each in told)
+    assert not found("".join(told))
 
 
 def found(text: str) -> list[str]:

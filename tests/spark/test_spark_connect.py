@@ -27,8 +27,11 @@ from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.native import read_files
 from lakelog.spark.urls import supports_url
 
-spark = SparkSession.builder.remote("local[1]").getOrCreate()
-url, *paths = sys.argv[1:]
+url, events, *paths = sys.argv[1:]
+os.makedirs(events)
+builder = SparkSession.builder.remote("local[1]").config("spark.eventLog.enabled", "true")
+builder = builder.config("spark.eventLog.compress", "false").config("spark.eventLog.dir", events)
+spark = builder.getOrCreate()
 files = [KnownFile(path, os.path.getsize(path)) for path in paths]
 groups = [FileGroup(pq.read_schema(file.path), known_files([file])) for file in files]
 target = pa.schema({"id": pa.int64(), "value": pa.float64(), "time": pa.timestamp("us")})
@@ -51,11 +54,15 @@ import lakelog, lakelog.spark
 from lakelog.errors import InvalidSchema
 from lakelog.rebuild import plan_rebuild
 from lakelog.testing.doubles import FakeAmbient
+CANARY = "canary-in-all-requests"
+secret = json.dumps({"nested": {"secret": CANARY}})  # which a folder doesn't ask for
+options = {"storage_options": json.loads(secret)}
 told = []
 rows = spark.range(0, 100, 1, 4)
 for _ in range(2):
     done = lakelog.spark.write(
-        rows, url, "db", "t", writer="w", app_id="job", app_version=1, progress=told.append
+        rows, url, "db", "t", writer="w", app_id="job", app_version=1, progress=told.append,
+        **options,
     )
     print(done.skipped, done.rows, len(done.files))
 print(told[-1].tasks, told[-1].tasks_done)
@@ -83,7 +90,33 @@ plans = [
     for each in (None, engine)
 ]
 print(plans[0] == plans[1], len(plans[0].live))
+
+from pathlib import Path
+with catalog.writer("other", "db") as writer, writer.transaction() as tx:
+    tx.write("t", pa.table({"id": [2000]}))
+since = catalog.snapshot("db").token
+with catalog.writer("other", "db") as writer, writer.transaction() as tx:
+    tx.write("t", pa.table({"id": [2001]}))
+rows = spark.readStream.format("lakelog").option("database", "db").option("table", "t")
+rows = rows.option("readChangeFeed", "true").option("since", since)
+out = rows.option("storageOptions", secret).load(url).writeStream.format("lakelog")
+out = out.option("database", "db").option("table", "out").option("writer", "out")
+out = out.option("checkpointLocation", url + "-out").option("storageOptions", secret)
+query = out.trigger(availableNow=True).start(url)
+query.awaitTermination()
+print(catalog.snapshot("db").to_arrow("out", ["_change", "id"]).to_pylist(), query.exception())
+found = lakelog.spark.changes(spark, url, "db", "t", since, **options)
+print([(row._change, row.id) for row in found.collect()])
+target.option("table", "u").option("where", "id < 5000").option("storageOptions", secret).save(url)
+source = spark.read.format("lakelog").option("database", "db").option("table", "u")
+print(source.option("storageOptions", secret).load(url).count())
+token = lakelog.spark.create_views(spark, url, "db", prefix="now_", **options)
+print(token == catalog.snapshot("db").token, spark.sql("SELECT count(*) n FROM now_t").collect())
 spark.stop()
+for path in Path(events).rglob("*"):
+    if path.is_file():
+        text = path.read_text()
+        print("storageOptions" in text, "redacted" in text, CANARY in text)
 """
 
 
@@ -104,6 +137,7 @@ def lines(tmp_path_factory) -> list[str]:
             "-c",
             TALK,
             str(folder / "lake"),
+            str(folder / "events"),
             *(str(folder / name) for name in tables),
         ],
         capture_output=True,
@@ -142,3 +176,17 @@ def test_writes_once_tells_how_far_it_is_and_refuses_what_it_must(lines):
         "v",
         "True 7",
     ]
+
+
+def test_streams_changes_and_views_are_as_ever(lines):
+    assert lines[16:20] == [
+        "[{'_change': 'insert', 'id': 2001}] None",
+        "[('insert', 2001)]",
+        "100",
+        "True [Row(n=153)]",
+    ]
+
+
+def test_no_secret_is_in_the_event_log(lines):
+    """A server logs what it is asked for, with the options of sources."""
+    assert "False True False" in lines[20:]

@@ -16,10 +16,11 @@ import pytest
 from engine_cases import lose_the_log, messy_lake, plan_by
 from lakelog.catalog.parallel import Embedded
 from lakelog.cli.main import main
-from lakelog.errors import CorruptObject, UsageError
+from lakelog.errors import AccessDenied, CorruptObject, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.replication import replicate
 from lakelog.spark import SparkEngine, Stages, engine
+from lakelog.spark.engine_openings import Openings
 from lakelog.store import WideStore
 from lakelog.store.memory import MemoryStore
 
@@ -255,7 +256,7 @@ def test_a_command_line_that_cannot_be(tmp_path, capsys, more, words):
 
 
 @pytest.mark.s3
-def test_storage_options_reach_the_tasks_and_no_plan(spark, moto):
+def test_storage_options_reach_the_tasks_and_no_plan(spark, moto, tmp_path, monkeypatch):
     canary = moto.secret_key
     url = f"s3://{moto.make_bucket()}/lake"
     catalog = lakelog.open_catalog(url, moto.storage_options)
@@ -272,7 +273,27 @@ def test_storage_options_reach_the_tasks_and_no_plan(spark, moto):
     assert any("MapInArrow" in text for text in texts)
     assert canary not in "".join(texts)
     assert canary not in repr(catalog.wide.opening)
-    assert canary not in repr(engine._wave(print, engine._openings([catalog.wide]), [], _SIZES))
+    assert canary not in repr(engine._wave(print, Openings([catalog.wide]).now(), [], _SIZES))
+    assert _by_profile(spark, url, moto, tmp_path, monkeypatch) == plan.live.keys()
+
+
+def _by_profile(spark, url, moto, folder, monkeypatch) -> set[str]:
+    """The files that are found by a profile that this process has, and none of Spark's workers."""
+    file = folder / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
+    file.write_text(
+        f"[etl]\naws_access_key_id = {moto.storage_options['key']}\n"
+        f"aws_secret_access_key = {moto.secret_key}\n"
+    )
+    options = {k: v for k, v in moto.storage_options.items() if k not in ("key", "secret")}
+    catalog = lakelog.open_catalog(url, options | {"profile": "etl"})
+    found = plan_rebuild(catalog, "w", "db", engine=SparkEngine(spark))
+    gone = lakelog.open_catalog(url, options | {"profile": "etl"}).wide
+    file.unlink()
+    with pytest.raises(AccessDenied, match="No credentials for S3"):
+        Openings([gone]).now()
+    return found.live.keys()
 
 
 _SIZES = engine._Sizes(1, 1)

@@ -13,7 +13,8 @@ import lakelog
 import pyarrow as pa
 from lakelog.catalog.parallel import Embedded
 from lakelog.replication import replicate
-from lakelog.spark.engine import _openings, _Sizes, _wave
+from lakelog.spark.engine import _Sizes, _wave
+from lakelog.spark.engine_openings import Openings
 from lakelog.spark.engine_task import answer
 from lakelog.spark.parcels import pack, unpack
 
@@ -22,7 +23,7 @@ class Twice:
     """Each share is done by two tasks at once, and one of them counts."""
 
     def each(self, prepare, stores, items, number, *, share=8):
-        wave = _wave(prepare, _openings(stores), list(items), _Sizes(share, number))
+        wave = _wave(prepare, Openings(stores).now(), list(items), _Sizes(share, number))
         for number in range(len(wave.shares)):
             with ThreadPoolExecutor(2) as threads:
                 both = [threads.submit(partial(answer, wave), number) for _ in range(2)]

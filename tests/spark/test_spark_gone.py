@@ -3,6 +3,7 @@ to do."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
+from lakelog.errors import ObjectNotFound
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from stream_cases import stream
 
 FILES = 6
 NONE = Margins(0.0, 0.0)
@@ -43,7 +46,7 @@ def take_all(catalog: Catalog) -> None:
 
 
 @pytest.mark.slow("a query by the data source starts Spark's Python processes")
-@pytest.mark.parametrize("road", ["native", "format", "SQL"])
+@pytest.mark.parametrize("road", ["native", "format", "SQL", "changes"])
 def test_a_query_whose_files_go(spark, settings, lake, road):
     settings("spark.sql.files.minPartitionNum", FILES)
     if road == "native":
@@ -51,22 +54,39 @@ def test_a_query_whose_files_go(spark, settings, lake, road):
     elif road == "SQL":
         lakelog.spark.attach(spark, "going", lake.url)
         frame = spark.table("going.db.t")
+    elif road == "changes":
+        frame = lakelog.spark.changes(spark, lake.url, "db", "t", {"w": 2})
     else:
         lakelog.spark.register(spark)
         source = spark.read.format("lakelog").option("database", "db").option("table", "t")
         frame = source.load(lake.url)
     rows = frame.toLocalIterator()
-    if road != "format":  # all of it is one task there
+    if road in ("native", "SQL"):  # all of it is one task elsewhere
         assert next(rows).a >= 0
     take_all(lake)
     with pytest.raises(Exception, match="ObjectNotFound") as caught:
         list(rows)
-    assert re.search(SAYS, str(caught.value), re.S), str(caught.value)[-3000:]
+    says = SAYS.replace("at w=5", "from w=2 to w=5") if road == "changes" else SAYS
+    assert re.search(says, str(caught.value), re.S), str(caught.value)[-3000:]
     again = lakelog.spark.read(spark, lake.url, "db", "t")
     assert [row.a for row in again.collect()] == [-1]
     if road == "SQL":
         assert [row.a for row in spark.table("going.db.t").collect()] == [-1]
         lakelog.spark.detach(spark, "going")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_stream_whose_files_go(lake, begun):
+    """Those that are there when it begins, and those of commits behind that."""
+    query = stream(lake, **({"since": "w=1"} if begun else {}))
+    assert query.plan()
+    places = [json.loads(text) for text in (query._start(0), query.ends[0])]
+    (task,) = query.reader.partitions(*places)
+    take_all(lake)
+    with pytest.raises(ObjectNotFound, match=r"gone.*stream of table 't' of 'db'") as caught:
+        list(query.reader.read(task))
+    since = "w=1" if begun else "its beginning"
+    assert f"from {since} to w=5. Give the query a new checkpointLocation" in str(caught.value)
 
 
 @pytest.mark.slow("eight writes by Spark")

@@ -209,8 +209,10 @@ def test_rows_are_inserted(spark, lake):
         spark.sql("INSERT INTO lake.weather.hourly VALUES (1, 1.0)")
     with pytest.raises(UsageError, match="can't be written to"):
         lakelog.spark.attach(spark, "lake", lake.url, as_of={"oslo": 0}, writer="sql")
-    lakelog.spark.attach(spark, "lake", lake.url, writer="sql")
+    told: list[lakelog.spark.Stages] = []
+    lakelog.spark.attach(spark, "lake", lake.url, writer="sql", progress=told.append)
     spark.sql("INSERT INTO lake.weather.hourly VALUES (50, 0.5), (51, null)")
+    assert told[-1].tasks_done == told[-1].tasks > 0
     spark.sql("INSERT INTO lake.weather.hourly (hour) SELECT hour + 50 FROM lake.weather.hourly")
     assert lake.snapshot("weather").to_arrow("hourly").num_rows == 16
     spark.range(52, 54).selectExpr("id AS hour").createOrReplaceTempView("more")
@@ -218,8 +220,11 @@ def test_rows_are_inserted(spark, lake):
     own = lake.snapshot("weather").to_arrow("hourly", ["hour"], writer="sql")
     assert sorted(own["hour"].to_pylist()) == [52, 53]  # of this writer alone
     assert rows_of(spark, "SELECT count(*) FROM lake.weather.hourly") == [(8,)]
-    told = lake.history("weather", "sql")["operation"].to_pylist()
-    assert told == ["append", "append", "overwrite"]
+    done = lake.history("weather", "sql")["operation"].to_pylist()
+    assert done == ["append", "append", "overwrite"]
+    told.clear()
+    spark.sql("DELETE FROM lake.weather.hourly WHERE hour % 100 = 53")
+    assert told[-1].tasks_done == told[-1].tasks > 0
     with pytest.raises(Exception, match="CANNOT_SAFELY_CAST"):
         spark.sql("INSERT INTO lake.weather.hourly VALUES ('x', 0.5)")
 
@@ -241,6 +246,11 @@ def test_a_table_is_made_of_a_query(spark, lake):
         spark.sql(f"CREATE OR REPLACE TABLE {made} {query}")
     with pytest.raises(Exception, match="partitioned by columns"):
         spark.sql("CREATE TABLE lake.weather.b PARTITIONED BY (bucket(2, a)) AS SELECT 1 AS a")
+    for elsewhere in (f"LOCATION '{lake.url}/x'", f"USING parquet OPTIONS (path '{lake.url}/x')"):
+        with pytest.raises(Exception, match="lie below its writer's prefix"):
+            spark.sql(f"CREATE TABLE lake.weather.b {elsewhere} AS SELECT 1 AS a")
+    with pytest.raises(Exception, match="leave LOCATION, EXTERNAL"):
+        spark.sql("CREATE EXTERNAL TABLE lake.weather.b USING parquet AS SELECT 1 AS a")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         spark.sql("CREATE TABLE lake.weather.broken AS SELECT 1 / (hour - hour) AS a FROM "
                   "lake.weather.hourly")  # fmt: skip

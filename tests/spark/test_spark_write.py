@@ -23,6 +23,7 @@ from lakelog.spark.row_batches import (
     must_be_weighed,
 )
 from lakelog.spark.write_source import LakelogWriter
+from pyspark.sql import functions
 
 
 @pytest.fixture
@@ -377,3 +378,22 @@ def test_small_rows_are_not_weighed(spark, url):
     large = spark.range(1).selectExpr("repeat('x', 9000) AS t")
     with pytest.raises(LargeRow):
         collected(large, lambda batches: (b for b in batches if not b), weighed=False)
+
+
+def test_columns_that_make_texts_are_made_once(spark, url):
+    calls = spark.sparkContext.accumulator(0)
+
+    def make(number):
+        calls.add(1)
+        return f"text {number}"
+
+    text = functions.udf(make, "string")("id").alias("text")
+    assert by_write(spark.range(0, 100, 1, 2).select("id", text), url).rows == 100
+    assert calls.value == 100
+
+
+def test_columns_that_differ_in_case_alone_are_written(spark, url):
+    frame = spark.createDataFrame([("x", "y"), ("v", "w")], "a string, A string").coalesce(1)
+    by_write(frame, url, sort_by="A", partition_by=["a"])
+    found = lakelog.open_catalog(url).snapshot("db").to_arrow("t").sort_by("a")
+    assert found.to_pylist() == [{"a": "v", "A": "w"}, {"a": "x", "A": "y"}]
