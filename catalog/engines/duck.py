@@ -135,7 +135,7 @@ def _renamed(connection: Any, source: Source, schema: str | None) -> str:
 
 def _make_view(connection: Any, source: Source, schema: str | None) -> None:
     duckdb = package("duckdb")
-    dataset = TableDataset(without_half_floats(source))
+    dataset = _Pulled(without_half_floats(source))
     name = source.name if schema is None else f"{schema}.{source.name}{HIDDEN}"
     if source.name.lower().endswith(HIDDEN):
         raise UsageError(f"A table's view can't be named {source.name!r}", key=source.name)
@@ -262,6 +262,28 @@ def without_half_floats(source: Source) -> Source:
         return ds.Scanner.from_batches(rows, columns=names, filter=where).to_reader()
 
     return replace(source, schema=wide, scan=scan)
+
+
+class _Pulled(TableDataset):
+    """A dataset for DuckDB, which asks its scanner for a reader and for nothing else."""
+
+    def scanner(  # type: ignore[override]
+        self, columns: Any | None = None, filter: Any | None = None, **_: Any
+    ) -> _Scanner:
+        """The rows as DuckDB asks for them. A scanner of Arrow's would read ahead in a thread that
+        calls Python, and aborts the process where Python ends meanwhile."""
+        return _Scanner(self._read(columns, filter))
+
+
+class _Scanner:
+    """Has the reader that DuckDB asks a scanner for."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows, once."""
+        return self._reader
 
 
 class Failures:
