@@ -1,13 +1,14 @@
 """Ten queries of TPC-H in Spark: lakelog's `read` beside plain Parquet, Delta and Iceberg, in one
 session and over the very same data files.
 
-    python bench/spark_tpch.py [--scale 1] [--files 8] [--rounds 5] [--driver-memory 6g]
+    python bench/spark_tpch.py [--scale 1] [--files 8] [--rounds 4] [--driver-memory 6g]
         [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ... | --jars delta-spark.jar ...]
 
 The tables are made by tpchgen and written by lakelog, each in several files; the others get links
 to these, which Delta and Iceberg take over (CONVERT TO DELTA, add_files) where they are named for
 the Spark that runs (see `spark_selective.py`). Each time is one query from newly opened tables to
-its rows. The roads take turns, after a round that loads the classes; that they answer the same is
+its rows. The roads take turns, each second round in reverse, after one that loads the classes; code
+that Spark has compiled stays for all rounds (see `spark_peers.py`). That they answer the same is
 checked. In brackets the processor time of Spark and Python together.
 """
 
@@ -171,7 +172,8 @@ def measure(spark: Any, found: dict[str, Road], rounds: int) -> dict[str, dict[i
         sums = dict.fromkeys(found, 0.0)
         for number, query in QUERIES.items():
             answers = set()
-            for name, road in found.items():
+            turns = list(found.items())
+            for name, road in turns if turn % 2 else reversed(turns):
                 taken, busy, rows = run(spark, road, query)
                 answers.add(rows)
                 sums[name] += taken
@@ -202,7 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", default="1")
     parser.add_argument("--files", type=int, default=8, help="of each large table")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--driver-memory", default="6g")
     peers.add_arguments(parser)
     args = parser.parse_args()
