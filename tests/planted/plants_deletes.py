@@ -141,7 +141,7 @@ def spark_reads_files_as_they_are() -> Any:
     return mock.patch.object(Snapshot, "file_parts", parts)
 
 
-@plant("tests/engines/test_bare_files.py::test_not_where_rows_were_deleted")
+@plant("tests/engines/test_bare_deletes.py::test_of_some_files_and_at_every_point_in_time")
 def duckdb_reads_files_as_they_are() -> Any:
     """DuckDB's own reader reads files of which rows were deleted."""
     from dataclasses import replace
