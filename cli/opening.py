@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import CorruptError, LakelogError, UsageError, WriterNotFound
+from ..errors import CorruptError, ForkError, LakelogError, UsageError, WriterNotFound
 from . import output
 from .errors import CommandWarning
 from .options import location_options
@@ -75,7 +75,7 @@ def cut_of_history(args: argparse.Namespace, catalog: Catalog) -> Snapshot | Non
         return None
     try:
         return _snapshot(catalog, args.database, args.writer, None)
-    except CorruptError:
+    except (CorruptError, ForkError):
         return None
 
 

@@ -30,8 +30,8 @@ def insert_partitions(
     Args:
         schema: Of the rows that come.
     Returns:
-        None if the name tells of anything but columns, of some that don't come, or of such as make
-        no names; none of a table that isn't there yet.
+        No columns if the name tells of anything but columns, of some that don't come, or of such
+        as make no names; none of a table that isn't there yet.
     Requests: those of `Catalog.snapshot`, and of the table's files.
     """
     try:

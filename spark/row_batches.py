@@ -79,7 +79,7 @@ def collected(
         frame = _watched(frame)
         chosen |= {ROWS_SETTING: str(BATCH_ROWS), BYTES_SETTING: _NOT_WEIGHED}
     try:
-        with turns(spark).of(weighed), _set_for_now(spark, chosen):
+        with turns(spark).of(weighed, lambda: _set_for_now(spark, chosen)):
             named = partial(_named, names, task)
             found: list[Any] = frame.mapInArrow(named, "told binary").collect()
             return found

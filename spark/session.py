@@ -223,8 +223,15 @@ def register(spark: SparkSession) -> None:
 
 
 def _hide(spark: SparkSession, secrets: str, setting: str, *fallbacks: str) -> None:
-    """Add an expression to a setting that says what Spark hides."""
-    told = (spark.conf.get(name, None) for name in (setting, *fallbacks))
-    hidden = next((one for one in told if one), "")
+    """Add an expression to a setting that says what Spark hides.
+
+    Args:
+        fallbacks: Settings that hold where this one isn't set; none where Spark has a value.
+    """
+    if fallbacks:
+        told = (spark.conf.get(name, None) for name in (setting, *fallbacks))
+        hidden = next((one for one in told if one), "")
+    else:  # with a default of ours, Spark's own would be passed over
+        hidden = spark.conf.get(setting) or ""
     if secrets not in hidden:
         spark.conf.set(setting, f"{hidden}|{secrets}" if hidden else secrets)

@@ -3,12 +3,12 @@ the session's, whichever thread has set them."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -22,20 +22,31 @@ class Turns:
         self._changed = Condition()
         self._inside = 0
         self._kind: object = None
+        self._made: AbstractContextManager[None] | None = None
 
     @contextmanager
-    def of(self, kind: object) -> Iterator[None]:
-        """Be inside, with others of this kind alone."""
+    def of(self, kind: object, made: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+        """Be inside, with others of this kind alone.
+
+        Args:
+            made: What is to hold meanwhile: entered by the first of them, left by the last.
+        """
         with self._door, self._changed:
             self._changed.wait_for(lambda: not self._inside or self._kind == kind)
-            self._kind = kind
+            if not self._inside:
+                self._kind, self._made = kind, made()
+                self._made.__enter__()
             self._inside += 1
         try:
             yield
         finally:
             with self._changed:
                 self._inside -= 1
-                self._changed.notify_all()
+                try:
+                    if not self._inside and self._made is not None:
+                        self._made.__exit__(None, None, None)
+                finally:
+                    self._changed.notify_all()
 
 
 _guard: Final = Lock()

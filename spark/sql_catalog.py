@@ -278,8 +278,8 @@ class _Answers:
 
         try:
             put(columns or None)
-        except UsageError:
-            if by or not columns:
+        except UsageError as error:
+            if by or not columns or type(error) not in (InvalidName, UsageError):
                 raise
             put(None)  # values that make no names, or too many: nobody asked for partitions
         return ("done",)

@@ -31,10 +31,11 @@ CHUNK_ROWS: Final = 1 << 18  # DuckDB copies the bits of so many for each 2,048 
 MOST_CHUNKS: Final = 512
 MOST_TEXT: Final = 200_000  # of SQL, which DuckDB parses for every query
 FILE: Final = "file (lakelog)"
+LEFT: Final = "left by deletes (lakelog)"  # so an EXPLAIN calls the condition, which can be long
 # The reader adds columns. As virtual ones, which need no option, they are an internal error of
 # DuckDB 2.0 where it materializes late (`ORDER BY ... LIMIT`).
 OPTIONS: Final = f"filename = '{FILE}', file_row_number = true"
-_ADDED: Final = frozenset({FILE, "filename", "file_row_number", "file_index"})
+_ADDED: Final = frozenset({FILE, LEFT, "filename", "file_row_number", "file_index"})
 
 
 class LeftRows:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ...errors import CorruptError, LakelogError, SchemaConflict, UsageError
-from .bare_deletes import OPTIONS
+from .bare_deletes import LEFT, OPTIONS
 from .dataset import TableDataset
 from .source import package
 
@@ -39,7 +39,6 @@ _OPTIONS: Final = (
     " binary_as_string = false"
 )
 _FILES: Final = "lakelog_files_"
-_LEFT: Final = f"left by deletes{HIDDEN}"  # so an EXPLAIN calls the condition, which can be long
 _numbers: Final = itertools.count(1)
 
 
@@ -187,11 +186,13 @@ def _stands_on_files(connection: Any, source: Source, schema: str | None) -> boo
         if not bare.left.are_all:
             named = connection.execute(f"SELECT file FROM glob({function}())").fetchall()
             if [name for (name,) in named] != bare.paths:
+                _remove(connection, function)
                 return False  # by their names it is told which rows are left
             connection.create_function(f"{function}_bits", bare.bits, ["BIGINT"], "BLOB")
             _remove_at_exit(connection, f"{function}_bits")
         connection.execute(f"{create} AS {_rows(bare, function)}")
     except duckdb.Error:  # it may read no files; or can't read the first: so says the other view
+        _remove(connection, function, f"{function}_bits")
         return False
     is_made = True
     return True
@@ -208,7 +209,7 @@ def _rows(bare: BareFiles, function: str) -> str:
     some = bare.left.somewhere(f"{function}_bits")
     if not some:
         return f"SELECT {columns} FROM read_parquet({function}(), {_OPTIONS}){where}"
-    names, left = ", ".join(quoted(name) for name, _ in bare.columns), quoted(_LEFT)
+    names, left = ", ".join(quoted(name) for name, _ in bare.columns), quoted(LEFT)
     files = f"FROM read_parquet({function}(), {_OPTIONS}, {OPTIONS}){where}"
     return f"SELECT {names} FROM (SELECT {columns}, {some} AS {left} {files}) WHERE {left}"
 
@@ -229,10 +230,16 @@ def _remove_at_exit(connection: Any, function: str) -> None:
     def remove() -> None:
         found = known()
         if found is not None:
-            with suppress(Exception):
-                found.remove_function(function)
+            _remove(found, function)
 
     atexit.register(remove)
+
+
+def _remove(connection: Any, *functions: str) -> None:
+    """Take away functions, of which some may not be there."""
+    for function in functions:
+        with suppress(Exception):
+            connection.remove_function(function)
 
 
 def quoted(name: str) -> str:

@@ -82,6 +82,7 @@ def in_order(commits: Sequence[Commit], since: Cut, waits: Waits) -> list[Commit
             take(first.popleft())
             if not first:
                 del held[found[-1].writer]
+    # None is free only where a log was set back: a feed must not stand still for that.
     return found or list(commits[:1])
 
 

@@ -69,12 +69,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the rows."""
     catalog = open_catalog(args)
-    until, head = args.until, None
+    since, until, head = args.since, args.until, None
     if args.output == "json":
         later = catalog.snapshot(args.database, until)
         until, head = later.token, _head(catalog, args, later)
+        since = head["since"] or since
     reader = catalog.changes(
-        args.database, args.table, args.since, until, args.columns, net=not args.every_commit
+        args.database, args.table, since, until, args.columns, net=not args.every_commit
     )
     with reader:
         print_batches(args.output, reader, limit=args.limit, head=head)

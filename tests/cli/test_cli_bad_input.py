@@ -247,13 +247,16 @@ def test_an_unknown_required_feature(cli, refused, own_weather, command):
     assert before.code == 0
 
 
-def test_two_commits_on_one_revision(refused, own_weather, log_object):
+def test_two_commits_on_one_revision(cli, refused, own_weather, log_object):
     path = log_object("JFK", 2)
     twin = path.with_name(path.name.replace(path.name.split(".")[1], "deadbeef"))
     shutil.copy(path, twin)
     err = refused(errors.ForkError, 4, "tables", own_weather, "weather")
     assert path.name in err
     assert twin.name in err
+    told = cli("log", own_weather, "weather", "-o", "json")  # as far as it can be told
+    assert told.json["commits"]
+    assert told.json["token"] is None
 
 
 @pytest.mark.parametrize(

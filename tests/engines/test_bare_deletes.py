@@ -88,7 +88,7 @@ def test_what_might_be_read_otherwise_stays_with_the_stream(catalog):
     write(catalog, {"n": [1, 2], "m": [3, 4]})
     snapshot = delete(catalog, "n = 1")
     assert has_own_reader(snapshot), "else this shows nothing"
-    for name in ("filename", "File_Row_Number", bare_deletes.FILE):
+    for name in ("filename", "File_Row_Number", bare_deletes.FILE, bare_deletes.LEFT.upper()):
         other = lakelog.open_catalog(str(catalog.url) + f"/{name}")
         write(other, {"n": [1, 2], name: ["a", "b"]})
         assert has_own_reader(other.snapshot("db"))

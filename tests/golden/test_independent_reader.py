@@ -94,6 +94,13 @@ def expected_groups(file: HandFile) -> list[Any]:
     return told if len(told) > 1 else []
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two tell the same of all that both tell."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(alike(one[key], other[key]) for key in one.keys() & other.keys())
+    return bool(one == other)
+
+
 @pytest.mark.parametrize("number", range(VALID))
 def test_all_bases_tell_the_same(number: int) -> None:
     check_bases(base_seed() + 1_000 + number)
@@ -109,14 +116,16 @@ def check_bases(seed: int) -> None:
             for head, view, _ in log._replays(goal):
                 found = describe(State(head, lambda view=view: iter([view])))
                 if view.history()[0]["revision"]:
-                    del found["history"]  # old rows were left out
+                    del found["history"]  # old rows were left out, and with them
+                    for each in found["tables"].values():  # up to where a tombstone names the log
+                        if "damaged" in each["deleted"]:
+                            del each["deleted"]
                 told.append(found)
         except Refusal:
             pass  # pruned, or a lower base that cannot be tried
         reached += bool(told)
         for other in told[1:]:
-            both = told[0].keys() & other.keys()
-            assert {k: told[0][k] for k in both} == {k: other[k] for k in both}
+            assert alike(told[0], other)
     assert reached
 
 

@@ -257,7 +257,11 @@ def canary(moto: S3Server) -> str:
 
 @pytest.mark.s3
 def test_storage_options_are_in_no_plan(spark, on_s3, canary, settings):
-    settings("spark.sql.redaction.options.regex", "(?i)url")
+    name = "spark.sql.redaction.options.regex"
+    settings(name, "(?i)mine")
+    lakelog.spark.register(spark)
+    assert spark.conf.get(name).startswith("(?i)mine|")
+    spark.conf.unset(name)  # Spark's own value hides URLs
     lakelog.spark.register(spark)
     assert spark.conf.get("spark.sql.redaction.options.regex").startswith("(?i)url|")
     frame = lakelog.spark.read(

@@ -5,24 +5,32 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pyarrow as pa
-from lakelog.spark.row_batches import BATCH_ROWS, collected, must_be_weighed
+from lakelog.spark.row_batches import BATCH_ROWS, ROWS_SETTING, collected, must_be_weighed
 from lakelog.spark.session_turns import Turns, turns
 
 
 def test_work_of_another_kind_waits_and_lets_none_that_comes_later_go_first():
     order: list[str] = []
     made, first_is_in, first_may_go = Turns(), threading.Event(), threading.Event()
+    held: list[str] = []
+
+    @contextmanager
+    def holding():
+        held.append("entered")
+        yield
+        held.append("left")
 
     def first() -> None:
-        with made.of("a"):
+        with made.of("a", holding):
             first_is_in.set()
             assert first_may_go.wait(60)
             order.append("a")
 
     def other(kind: str) -> None:
-        with made.of(kind):
+        with made.of(kind, holding):
             order.append(kind)
 
     with ThreadPoolExecutor(4) as pool:
@@ -39,11 +47,12 @@ def test_work_of_another_kind_waits_and_lets_none_that_comes_later_go_first():
         for each in todo:
             each.result(60)
     assert order == ["a", "a", "b", "a"]
+    assert held == ["entered", "left"] * 3, "by the first and the last of a kind alone"
 
 
 def test_rows_are_weighed_whatever_another_thread_has_spark_do(spark):
     """A write of large rows beside one whose batches nobody weighs, in one session."""
-    begun = threading.Event()
+    begun, before = threading.Event(), spark.conf.getAll
 
     def slow(batches):
         for _ in batches:
@@ -68,7 +77,11 @@ def test_rows_are_weighed_whatever_another_thread_has_spark_do(spark):
             assert not beside.done()
             time.sleep(0.01)
         assert not must_be_weighed(small)  # what the other thread has set, nobody has chosen
+        collected(small, count, weighed=False)  # of the same kind: it takes nothing away
+        assert turns(spark)._inside == 1
+        assert spark.conf.get(ROWS_SETTING) == str(BATCH_ROWS)
         sizes = [int(row["told"]) for row in collected(large, count, weighed=True)]
         beside.result(60)
     assert sum(sizes) == BATCH_ROWS
     assert max(sizes) < BATCH_ROWS
+    assert spark.conf.getAll == before
