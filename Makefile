@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
-	@echo "make test    every test but the long ones"
+	@echo "make test    the tests, of those that take long a third; LAKELOG_TURNS=every: all but the soak"
 	@echo "make lint    ruff and strict mypy"
 	@echo "make s3a     Spark's connector to S3 for the tests, from Maven Central (setup does it)"
 	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -62,6 +62,18 @@ class Deleted:
     files_touched: int
     tombstones: int
     rows: int | None
+
+
+class RowDelta(NamedTuple):
+    """What a row delta does once it is committed.
+
+    Attributes:
+        deleted: As `delete` says it.
+        paths: Of the files that hold the new data.
+    """
+
+    deleted: Deleted
+    paths: list[str]
 
 
 class Deleting(ABC):

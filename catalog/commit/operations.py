@@ -20,6 +20,7 @@ from ..data.parquet import FILE_BYTES
 from ..format.names import escape_name
 from ..log.gist import say_rewritten
 from ..scalars import value_of
+from .deleting import RowDelta
 from .meaning import rows_lost
 from .other_logs import OtherLogs
 from .row_streams import Counted, columns_to_sort, digested, in_order, staying, within
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..log.build import Intent
+    from .deleting import Deleted, Mode
     from .inputs import Group, Inputs
     from .meaning import Meaning
     from .session import Session
@@ -64,6 +66,7 @@ class Operations(ABC):
     _meaning: Meaning
     _uploads: Uploads
     write: Callable[..., list[str]]
+    delete: Callable[..., Deleted]
 
     @abstractmethod
     def _check_open(self, operation: str) -> None:
@@ -102,6 +105,35 @@ class Operations(ABC):
         Args, Returns, Raises, Requests: As for `write`.
         """
         return self.write(table, data, partition, **options)
+
+    def row_delta(
+        self,
+        table: str,
+        data: Any,
+        deletes: str,
+        partition: str = "",
+        *,
+        mode: Mode = "auto",
+        **options: Any,
+    ) -> RowDelta:
+        """Delete rows and add others: `delete`, then `write`, by the name of their operation. What
+        is deleted are rows of this writer's files that were committed before, never of the data.
+
+        Args:
+            deletes: As `where` of `delete`.
+            mode: As for `delete`.
+            data, partition, options: As for `write`.
+        Raises: As `delete`, after which the transaction is as it was, and `write`, after which it
+            is lost.
+        Requests: Those of `delete` and `write`.
+        """
+        self._meaning.will_be("row_delta")
+        self._check_open("append")
+        deleted = self.delete(table, deletes, mode=mode)
+        with self._meaning.doing("row_delta", table):
+            paths = self.write(table, data, partition, **options)
+        self._intent.operation = self._intent.operation or "row_delta"
+        return RowDelta(deleted, paths)
 
     def overwrite(
         self,

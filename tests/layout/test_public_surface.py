@@ -23,7 +23,8 @@ SURFACE = {
     },
     "Transaction": {
         "add", "add_all", "append", "commit", "commit_info", "delete", "discard", "evolve",
-        "overwrite", "plan_overwrite", "remove", "rewrite", "transaction_id", "upsert", "write",
+        "overwrite", "plan_overwrite", "remove", "rewrite", "row_delta", "transaction_id", "upsert",
+        "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",

@@ -1,0 +1,70 @@
+"""A row delta: rows go and others come in one commit."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from lakelog.errors import (
+    InvalidPredicate,
+    OperationInvalid,
+    OperationNotAllowed,
+    SchemaConflict,
+    UsageError,
+)
+from table_cases import table
+
+
+@pytest.fixture
+def writer(catalog):
+    with catalog.writer("w", "db", checkpoint_every=0) as opened:
+        with opened.transaction() as tx:
+            tx.append("t", table(1, 2, 3))
+        yield opened
+
+
+def rows(catalog):
+    return sorted(catalog.snapshot("db").to_arrow("t").column("a").to_pylist())
+
+
+@pytest.mark.parametrize("mode", ["predicate", "rows"])
+def test_rows_go_and_others_come(catalog, writer, mode):
+    with writer.transaction() as tx:
+        done = tx.row_delta("t", table(2, 4), "a = 2 OR a = 3", mode=mode)
+    assert (done.deleted.files_touched, len(done.paths)) == (1, 1)
+    assert rows(catalog) == [1, 2, 4], "the data is none of what is deleted"
+    assert catalog.history("db").to_pylist()[-1]["operation"] == "row_delta"
+
+
+def test_a_predicate_that_does_not_fit_leaves_the_transaction_as_it_was(catalog, writer):
+    with writer.transaction() as tx:
+        with pytest.raises(InvalidPredicate):
+            tx.row_delta("t", table(5), "nowhere = 2")
+        tx.append("t", table(6))
+    assert rows(catalog) == [1, 2, 3, 6]
+
+
+def test_half_of_it_is_never_committed(catalog, writer):
+    tx = writer.transaction()
+    with pytest.raises(SchemaConflict):
+        tx.row_delta("t", pa.table({"a": ["text"]}), "a = 1")
+    with pytest.raises(UsageError, match="row_delta of table 't' broke off"):
+        tx.commit()
+    tx.discard()
+    assert rows(catalog) == [1, 2, 3]
+
+
+def test_who_is_for_something_else_is_refused(catalog, writer):
+    tx = writer.transaction(operation="append")
+    with pytest.raises(OperationInvalid):
+        tx.row_delta("t", table(7), "a = 1")
+    tx.discard()
+    writer.close()
+    with catalog.writer("w", "db", operations={"append"}) as opened:
+        tx = opened.transaction()
+        with pytest.raises(OperationNotAllowed):
+            tx.row_delta("t", table(7), "a = 1")
+        tx.discard()
+    assert rows(catalog) == [1, 2, 3]
+    with catalog.writer("w", "db", operations={"row_delta"}) as opened, opened.transaction() as tx:
+        tx.row_delta("t", table(8), "a < 3")
+    assert rows(catalog) == [3, 8]
