@@ -23,7 +23,7 @@ from .shown_rows import Asked
 from .truth import DATABASE, TABLE, WRITER, hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..catalog.commit.change_plan import ChangePlan, WriterChange
     from ..catalog.margins import Margins
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .truth import Truth
 
 # What may come between; an argument that is refused (`UsageError`) is a finding.
-LET_BE = (CommitOutcomeUnknown, ConflictError, CorruptError, NotFoundError, StorageError)
+_LET_BE = (CommitOutcomeUnknown, ConflictError, CorruptError, NotFoundError, StorageError)
 
 
 @dataclass(slots=True)
@@ -51,13 +51,7 @@ class GoingBack:
 
     def act(self, store: Store) -> None:
         """Do one of these."""
-        what = self.world.random.choice((self.restore, self.restore, self.drop, self.remove))
-        try:
-            what(store)
-        except UnknownSchema:  # no definition of its own is lacking
-            raise
-        except LET_BE as error:
-            self.world.note(f"doesn't {what.__name__}: {error!r}")
+        one_of(self.world, store, (self.restore, self.restore, self.drop, self.remove))
 
     def restore(self, store: Store) -> None:
         """Go back to a revision, which may be pruned."""
@@ -106,6 +100,17 @@ class GoingBack:
                 own = slot is not None and not drawn.isdisjoint(slot.ids)
                 hold(own, f"I3 {done.kind} is told to stand at {change.commit.revision}")
         return done.changes
+
+
+def one_of(world: World, store: Store, acts: Sequence[Callable[[Store], None]]) -> None:
+    """Do one of them, or note what came between."""
+    what = world.random.choice(acts)
+    try:
+        what(store)
+    except UnknownSchema:  # no definition of its own is lacking
+        raise
+    except _LET_BE as error:
+        world.note(f"doesn't {what.__name__}: {error!r}")
 
 
 def catalog_of(

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import UnknownSchema
 from .annals import DATABASE, WRITER, Annals
-from .going_back import LET_BE, catalog_of
+from .going_back import catalog_of, one_of
 from .row_annals import CHANGED
 from .shown_rows import Asked
 from .truth import hold
@@ -40,13 +39,7 @@ class Undoing:
 
     def act(self, store: Store) -> None:
         """Do one of these."""
-        what = self.world.random.choice((self.restore, self.restore, self.drop, self.remove))
-        try:
-            what(store)
-        except UnknownSchema:  # no definition of its own is lacking
-            raise
-        except LET_BE as error:
-            self.world.note(f"doesn't {what.__name__}: {error!r}")
+        one_of(self.world, store, (self.restore, self.restore, self.drop, self.remove))
 
     def restore(self, store: Store) -> None:
         """Go back to a revision, which may be pruned."""

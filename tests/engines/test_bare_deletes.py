@@ -8,20 +8,12 @@ import duckdb
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.catalog.engines import bare, bare_deletes
+from lakelog.catalog.engines import bare_deletes
 from lakelog.catalog.engines.session import SqlSession
 from lakelog.errors import CorruptObject, ObjectNotFound
 from test_bare_files import flip, is_bare, write
 
-
-@pytest.fixture(autouse=True)
-def _tables_of_any_size(monkeypatch):
-    monkeypatch.setattr(bare, "LEAST_ROWS", 0)
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    return lakelog.open_catalog(str(tmp_path))
+pytestmark = pytest.mark.usefixtures("tables_of_any_size")
 
 
 def change(catalog, act, writer="w"):

@@ -25,15 +25,7 @@ WIDE |= {"small": pa.float32(), "large": pa.large_string(), "bytes": pa.large_bi
 WIDE["coded"] = pa.dictionary(pa.int32(), pa.string())
 LIKE = {"small": "f [°C]", "large": "s ü", "bytes": "50 %", "coded": "s ü"}
 
-
-@pytest.fixture(autouse=True)
-def _tables_of_any_size(monkeypatch):
-    monkeypatch.setattr(bare, "LEAST_ROWS", 0)
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    return lakelog.open_catalog(str(tmp_path))
+pytestmark = pytest.mark.usefixtures("tables_of_any_size")
 
 
 def write(catalog, *tables, **options):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import duckdb
-import lakelog
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +20,6 @@ from lakelog.errors import (
     TableNotFound,
     UsageError,
 )
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    return lakelog.open_catalog(str(tmp_path))
 
 
 def write(catalog, *tables, writer="w", **named):

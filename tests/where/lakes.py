@@ -96,11 +96,11 @@ KINDS = {
 _MILLIS = {"t": pa.timestamp("ms"), "z": pa.timestamp("ms", "UTC")}
 
 
-def shape(random_: random.Random) -> dict[str, pa.DataType]:
-    """The columns that some files have, and their types there."""
+def shape(random_: random.Random, *, least: float = 0.9) -> dict[str, pa.DataType]:
+    """The columns that some files have, each with a chance, and their types there."""
     found = {}
     for name, kinds in KINDS.items():
-        if random_.random() < 0.9:
+        if random_.random() < least:
             millis = name in _MILLIS and random_.random() < 0.3
             found[name] = _MILLIS[name] if millis else random_.choice(kinds)
     return found
@@ -128,12 +128,17 @@ def batch(random_: random.Random, columns: dict[str, pa.DataType], place: int) -
 
 
 def build(url: str, random_: random.Random, files: int) -> tuple[lakelog.Catalog, str]:
-    """A lake of some writers with one table `t`."""
+    """A lake of some writers with one table `t`.
+
+    A file that stays has every column: predicates name them all.
+    """
     catalog = lakelog.open_catalog(url)
     shapes = [shape(random_) for _ in range(4)]
     for number in range(random_.randint(1, 3)):
         with catalog.writer(f"w{number}", "db", checkpoint_every=0) as writer:
             written: list[str] = []
+            if not number:
+                _transaction(catalog, writer, random_, [], [shape(random_, least=1)])
             for _ in range(files):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
