@@ -18,6 +18,7 @@ from ..format import compute as pc
 from ..format.columns import column
 from ..format.names import is_text
 from ..scalars import value_of
+from .older_columns import tell_older_columns
 from .scopes import Scopes
 from .tables import table_names
 
@@ -193,6 +194,8 @@ class CutTables:
 
         Raises:
             TableNotFound, WriterNotFound.
+        Warns:
+            OlderColumnsWarning: Once a table: what some of its files hold isn't read.
         """
         table, writer = value_of(table), value_of(writer)
         self.check(table)
@@ -202,7 +205,9 @@ class CutTables:
             return [item for state in states for item in self._schemas_in(state, table, live=live)]
 
         if (table, writer) not in self._of_files:
-            self._of_files[table, writer] = distinct(found(live=True) or found(live=False))
+            live = found(live=True)
+            tell_older_columns(live, table)
+            self._of_files[table, writer] = distinct(live or found(live=False))
         return self._of_files[table, writer]
 
     def _schemas_in(self, state: State, table: str, *, live: bool) -> list[FileSchema]:

@@ -9,6 +9,7 @@ import pytest
 from evolution_cases import INT, TEXT, Lake, same_in_every_engine, write
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.agreeing import ConflictWarning
+from lakelog.catalog.read.older_columns import OlderColumnsWarning
 from lakelog.errors import (
     CapabilityMissing,
     SchemaConflict,
@@ -48,6 +49,37 @@ def test_a_change_that_stands_in_some_logs_is_made_in_the_others(lake: Lake) -> 
     assert [(item.writer, item.changes) for item in done] == [("v", False), ("w", True)]
     assert lake.rows(columns=["n"]) == [{"n": 3}, {"n": 3}]
     assert lake.now.cut.revisions == {"u": 0, "v": 1, "w": 1}
+
+
+def test_an_older_column_of_another_log_is_told_and_can_be_read_by_another_name(lake: Lake) -> None:
+    lake.do(write(b=(INT, [7])), writer="w")
+    lake.do(lambda tx: tx.evolve("t", drop=["b"], add={"b": INT}, default={"b": 50}), writer="v")
+    with pytest.warns(OlderColumnsWarning, match=r"'b' of table 't' .*log of v .*files of w "):
+        assert lake.rows(columns=["b"]) == [{"b": 50}, {"b": None}, {"b": None}]
+    lake.catalog.evolve("db", "t", writers=["w"], rename={"b": "b_of_w"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = lake.rows(columns=["b", "b_of_w"])
+    assert [row["b_of_w"] for row in rows] == [None, None, 7]
+
+
+def test_columns_that_a_restore_took_back_and_each_log_adds_for_itself_are_told(lake: Lake) -> None:
+    lake.do(write(b=(INT, [7])), writer="v")
+    lake.do(write(n=(INT, [1])), writer="v")
+    lake.catalog.restore("db", "t", to={"v": 1}, writers=["v"], execute=True)
+    for writer, value in (("v", 2), ("w", 3)):
+        lake.do(lambda tx: tx.evolve("t", add={"n": INT}), writer=writer)
+        lake.do(write(n=(INT, [value])), writer=writer)
+    with pytest.warns(OlderColumnsWarning, match="'n' of table 't'"):
+        found = [row["n"] for row in lake.rows(columns=["n"])]
+    assert 3 not in found
+
+
+def test_a_log_of_one_generation_and_one_of_all_in_step_say_nothing(lake: Lake) -> None:
+    lake.catalog.evolve("db", "t", drop=["b"], add={"b": INT})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lake.rows()
 
 
 def test_nothing_is_committed_without_execute(lake: Lake) -> None:
