@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-def cut_tables(session: Session, cut: Any) -> CutTables:
+def cut_tables(session: Session, cut: Any, table: str) -> CutTables:
     """The tables of a cut of the writer's database.
 
     Args:
         cut: A snapshot, or a token.
+        table: Of which rows are to be deleted there.
     Raises:
-        UsageError: It is neither, or of another database or catalog.
+        UsageError: It is neither, or of another database or catalog; or a snapshot that leaves out
+            files of the table, whose rows a delete of whole logs would delete unseen.
         InvalidToken, RevisionNotFound, SnapshotPruned, CorruptError: It can't be read.
     Requests: none for a snapshot; else 1 LIST for each writer, and 1 GET for a checkpoint and each
         later transaction.
@@ -37,6 +39,14 @@ def cut_tables(session: Session, cut: Any) -> CutTables:
         url, tables = cut._store.url, cut._tables
         if (url, tables.database) != (session.wide.url, session.database):
             raise _of_another(session, f"{tables.database!r} of {url}")
+        if tables.leaves_out(table):
+            raise UsageError(
+                f"The snapshot leaves out files of table {table!r} whose types conflict with those "
+                "of others, and a delete of a cut is of all its files",
+                key=table,
+                hint="Nothing was deleted. Give a snapshot without on_conflict='skip'; a predicate "
+                "over columns that conflict can't be given for all writers: delete in each log",
+            )
         return tables
     if not isinstance(cut, str):
         raise UsageError(

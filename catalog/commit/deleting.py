@@ -141,6 +141,10 @@ class Deleting(ABC):
             also those of `Catalog.snapshot`; at the commit 1 LIST for each writer of whose files
             rows may go, and 1 GET for each new transaction of it.
         """
+        with self._intent.asking():
+            return self._delete(table, where, mode, cut)
+
+    def _delete(self, table: str, where: str, mode: Mode, cut: Comparing | str | None) -> Deleted:
         self._check_open("delete")
         self._session.refuse_fenced()
         if mode not in get_args(Mode):
@@ -199,7 +203,7 @@ class Deleting(ABC):
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
         refuse_rows(table, mode)
-        tables = cut_tables(self._session, cut)
+        tables = cut_tables(self._session, cut, table)
         plan = plan_delete_of_cut(tables, table, where)
         if not plan.tombstones:
             return Deleted(0, 0, 0, 0)

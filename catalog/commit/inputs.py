@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import LakelogError, UsageError
+from ...errors import LakelogError, OperationInvalid, UsageError
 from ..data.scan import Projection, scan_files
 from ..data.shown import shown
 from ..data.unify import FileSchema
@@ -42,7 +42,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .spots import not_live
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..data.file_part import FilePart
     from ..log.build import Intent
@@ -72,13 +72,23 @@ class Group:
     parts: list[FilePart] = field(default_factory=list)
     rows: int = 0
 
-    def read(self, session: Session) -> pa.RecordBatchReader:
-        """Their rows.
+    def read(self, session: Session) -> Iterator[pa.RecordBatch]:
+        """Their rows, all of them: they are written anew, and the files go.
 
         Raises (while reading):
             ObjectNotFound, CorruptObject: A file is gone, or isn't the one that the log names.
+            OperationInvalid: Others were read than there are.
         """
-        return scan_files(session.wide, self.parts, Projection(self.schema))
+        read = 0
+        for batch in scan_files(session.wide, self.parts, Projection(self.schema)):
+            read += batch.num_rows
+            yield batch
+        if read != self.rows:
+            raise OperationInvalid(
+                f"Files with {self.rows:,} rows were read, and gave {read:,}",
+                key=self.parts[0].key,
+                hint="Nothing becomes visible; the transaction is lost",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,8 +128,9 @@ class Operations(ABC):
         Requests: Those of `delete` and `write`.
         """
         self._meaning.will_be("row_delta")
-        self._check_open("append")
-        deleted = self.delete(table, deletes, mode=mode)
+        with self._intent.asking():
+            self._check_open("append")
+            deleted = self.delete(table, deletes, mode=mode)
         with self._meaning.doing("row_delta", table):
             paths = self.write(table, data, partition, **options)
         self._intent.operation = self._intent.operation or "row_delta"

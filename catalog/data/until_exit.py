@@ -1,8 +1,11 @@
-"""Streams of batches that end when Python does.
+"""Streams of batches that break off when Python shuts down.
 
 Arrow reads ahead in threads of its own, and these call our streams: who asks DuckDB for the first
 row (`LIMIT 1`) and ends the program leaves such a thread at work. One that calls Python while it
 shuts down, or is in a call then, aborts the whole process, though all that was asked for was given.
+
+A stream that is broken off is an error to whoever reads on (an exit handler, a thread that outlives
+the program): what looked whole would be committed without the rest of its rows.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import atexit
 import threading
 import weakref
 from typing import TYPE_CHECKING, Final
+
+from ...errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +26,15 @@ _PAUSE_S: Final = 0.03
 _QUIET_ROUNDS: Final = 4  # a thread of a busy machine may get its turn late
 _ROUNDS: Final = 300  # 9 s: who reads from a store that hangs must not hang as well
 _live: Final[weakref.WeakSet[UntilExit]] = weakref.WeakSet()
+_adding: Final = threading.Lock()
 _exiting: Final = threading.Event()
 
 
 class UntilExit:
-    """The same batches, and none any more once Python shuts down.
+    """The same batches, and an error once Python shuts down.
 
+    Raises (while reading):
+        StorageError: It shuts down.
     Attributes:
         calls: How many were asked for.
     """
@@ -35,7 +43,8 @@ class UntilExit:
         self._batches = batches
         self._asked = threading.Lock()
         self.calls = 0
-        _live.add(self)
+        with _adding:
+            _live.add(self)
 
     def __iter__(self) -> UntilExit:
         return self
@@ -44,7 +53,11 @@ class UntilExit:
         with self._asked:
             self.calls += 1
             if _exiting.is_set():
-                raise StopIteration
+                raise StorageError(
+                    "Python is shutting down: no more rows are read",
+                    hint="Read before the program ends: join its threads, and read in no exit "
+                    "handler",
+                )
             return next(self._batches)
 
     @property
@@ -54,8 +67,8 @@ class UntilExit:
 
 
 def _end_all() -> None:
-    """Let every stream end, and wait until no other thread has to do with one: until all are gone,
-    or nothing is asked of those that are left, whose readers have read ahead enough."""
+    """Break off every stream, and wait until no other thread has to do with one: until all are
+    gone, or nothing is asked of those that are left, whose readers have read ahead enough."""
     _exiting.set()
     pause = threading.Event()
     quiet, before = 0, _seen()
@@ -70,7 +83,8 @@ def _end_all() -> None:
 
 def _seen() -> list[tuple[int, int, bool]]:
     """How far each stream is. None of them is held: the last who does may be another thread."""
-    return sorted((id(stream), stream.calls, stream.is_asked) for stream in _live)
+    with _adding:
+        return sorted((id(stream), stream.calls, stream.is_asked) for stream in _live)
 
 
 atexit.register(_end_all)

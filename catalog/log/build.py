@@ -5,6 +5,7 @@ Source: docs/format.md, sections 4.1 and 5.1.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,7 +24,7 @@ from .lookup import schemas_with
 from .operations import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -118,6 +119,16 @@ class Intent:
     ) -> None:
         """Note what its files say: see `base`, `files` and `named`."""
         self.base, self.files, self.named = base, files, named
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Forget what is asked for by name meanwhile, if it is refused."""
+        before = set(self.asked)
+        try:
+            yield
+        except BaseException:
+            self.asked = before
+            raise
 
     def rely_on(self, tables: Iterable[str], revision: int) -> None:
         """Files of tables go: rows that come in their place are of what was there at a revision."""

@@ -2,7 +2,8 @@
 who they are. Pure: how files are judged is handed in.
 
 Every operation that is let through has the effect that it would have had if it had begun after all
-that stands before it in the log: commits of one log are serializable. An append relies on nothing.
+that stands before it in the log: commits of one log are serializable, but for what an upsert, or a
+delete by row numbers, found before a restore brought other rows back. An append relies on nothing.
 A delete and a rewrite rely on the files that they take out: these must be live still. What reads
 rows and writes them anew relies, beside these, on that no rows of the table were deleted since; an
 overwrite also on that no file came that may hold rows which it replaces.
@@ -60,7 +61,7 @@ def refuse_conflict(state: State, intent: Intent) -> None:
     Raises:
         OperationConflict: They don't fit; names the other transaction.
     """
-    for claim in _that_count(intent):
+    for claim in intent.claims:
         if claim.base_revision < state.revision:
             _hold(state, intent, claim)
     for (table, path), revision in intent.counted.items():
@@ -68,17 +69,11 @@ def refuse_conflict(state: State, intent: Intent) -> None:
             _refuse_again(state, intent, table, [path], revision)
 
 
-def _that_count(intent: Intent) -> list[Claim]:
-    """What an intent relies on: that no rows were deleted only where it puts rows in."""
-    added = {action.add.table for action in intent.actions if action.WhichOneof("kind") == "add"}
-    return [one for one in intent.claims if one.may_hold is not None or one.table in added]
-
-
 def has_to_wait(intent: Intent, earlier: Sequence[Intent]) -> bool:
     """Whether an intent relies on tables that some change which are to be committed with it: what
     it meets is known once these stand. A tombstone holds of files of lower revisions alone, so not
     of one that comes in the same object."""
-    tables = {claim.table for claim in _that_count(intent)} | {
+    tables = {claim.table for claim in intent.claims} | {
         action.tombstone.table
         for action in intent.actions
         if action.WhichOneof("kind") == "tombstone"
@@ -113,7 +108,8 @@ def _removed_by(state: State, path: str) -> tuple[str, Other] | None:
 
 
 def _hold(state: State, intent: Intent, claim: Claim) -> None:
-    _hold_deletes(state, intent, claim)
+    if claim.may_hold is not None or _puts_in(intent, claim.table):
+        _hold_deletes(state, intent, claim)
     removed = [a.remove.path for a in intent.actions if a.remove.table == claim.table]
     _refuse_again(state, intent, claim.table, removed, claim.base_revision)
     if claim.may_hold is None:
@@ -135,6 +131,10 @@ def _hold(state: State, intent: Intent, claim: Claim) -> None:
         hint=_HINT,
         **other._asdict(),
     )
+
+
+def _puts_in(intent: Intent, table: str) -> bool:
+    return any(action.add.table == table for action in intent.actions if action.HasField("add"))
 
 
 def _hold_deletes(state: State, intent: Intent, claim: Claim) -> None:

@@ -94,7 +94,7 @@ def check_asked(declared: str, operation: str) -> None:
     if operation not in _MAY_ASK.get(declared, _MAY_BECOME):
         does = {"append": "adds", "delete": "removes"}.get(operation, f"does {operation}")
         raise OperationInvalid(
-            f"The transaction is declared as {declared}, and {does}",
+            f"The transaction is {'an' if declared[0] in 'ao' else 'a'} {declared}, and {does}",
             key=declared,
             hint="Nothing was changed. Begin it with operation='overwrite', or with none, which is "
             "seen from the changes",

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import SchemaConflict
-from ..data.unify import unify
+from ..data.unify import agreed, unify
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from .cut_tables import CutTables
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas
     from ..log.state import State
+    from .keys import TableKeys
 
 _NAMED: Final = 5  # files of one writer: there may be very many
 
@@ -35,7 +36,7 @@ class ConflictWarning(UserWarning):
 class AgreeingTables(CutTables):
     """Tables of which each file can be read together with the others: of two that can't the one
     stays that comes first in the order of docs/format.md, section 5.3. A file is left out as a
-    whole, whichever columns are asked for.
+    whole, whichever columns are asked for; of a table with a key its rows still supersede others.
 
     Warns:
         ConflictWarning: Once a table: why, and which files.
@@ -44,6 +45,20 @@ class AgreeingTables(CutTables):
     def __init__(self, database: str, states: Sequence[State]) -> None:
         super().__init__(database, states)
         self._lost: dict[str, dict[str, set[bytes]]] = {}
+        self._whole = CutTables(database, states)
+
+    def leaves_out(self, table: str) -> bool:
+        """Whether some live files of a table are left out."""
+        return bool(self._left_out(table))
+
+    def keys_of(self, table: str) -> TableKeys | None:
+        """As in `CutTables`: by the rows of all files, unless these disagree about the types of the
+        key itself, for then no row of the one is a row of the other's key."""
+        found = self._whole.keys_of(table)
+        if found is None or not self.leaves_out(table):
+            return found
+        _, conflicts = agreed(self._whole.file_schemas(table), table)
+        return super().keys_of(table) if conflicts.keys() & set(found.key) else found
 
     def table_of(
         self, state: State, table: str, partition: str | None = None

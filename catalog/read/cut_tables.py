@@ -150,6 +150,10 @@ class CutTables:
                         self._shown[key] = shown(entry.schema, definition)
             return self._shown[key]
 
+    def leaves_out(self, table: str) -> bool:
+        """Whether some live files of a table are left out."""
+        return False
+
     def keys_of(self, table: str) -> TableKeys | None:
         """What is known of the keys of a table; None if it has no key.
 
@@ -195,7 +199,7 @@ class CutTables:
         Raises:
             TableNotFound, WriterNotFound.
         Warns:
-            OlderColumnsWarning: Once a table: what some of its files hold isn't read.
+            OlderColumnsWarning: Once: what some of its files hold isn't read.
         """
         table, writer = value_of(table), value_of(writer)
         self.check(table)

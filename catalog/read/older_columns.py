@@ -51,8 +51,8 @@ def tell_older_columns(schemas: Iterable[FileSchema], table: str) -> None:
     """
     for name, (newer, older) in older_columns(schemas).items():
         warnings.warn(
-            f"Column {name!r} of table {table!r} was dropped in the log of {some_names(newer)} and "
-            f"came anew, so it isn't the {name!r} that files of {some_names(older)} have, which is "
+            f"Column {name!r} of table {table!r} is a newer one in the log of {some_names(newer)} "
+            f"(it was dropped and came anew) than that of files of {some_names(older)}, which is "
             "not read. To read that one, too, rename it where it is: "
             f"catalog.evolve(..., {table!r}, writers={older!r}, rename={{{name!r}: ...}})",
             OlderColumnsWarning,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 from lakelog.errors import (
@@ -41,6 +43,18 @@ def test_a_predicate_that_does_not_fit_leaves_the_transaction_as_it_was(catalog,
             tx.row_delta("t", table(5), "nowhere = 2")
         tx.append("t", table(6))
     assert rows(catalog) == [1, 2, 3, 6]
+
+
+@pytest.mark.parametrize("call", ["row_delta", "delete"])
+def test_what_was_refused_says_nothing_of_the_operation(catalog, writer, call):
+    (path,) = catalog.snapshot("db").files("t").column("path").to_pylist()
+    with writer.transaction() as tx:
+        refused = tx.delete if call == "delete" else partial(tx.row_delta, "t", table(5))
+        asked = ("t", "nowhere = 2") if call == "delete" else ("nowhere = 2",)
+        with pytest.raises(InvalidPredicate):
+            refused(*asked)
+        tx.rewrite("t", [path])
+    assert catalog.history("db").to_pylist()[-1]["operation"] == "rewrite"
 
 
 def test_half_of_it_is_never_committed(catalog, writer):

@@ -314,6 +314,19 @@ def test_rows_that_came_back_are_not_written_away(world, what):
     assert numbers(world) == [1, 2]
 
 
+def test_a_rewrite_of_files_without_a_row_left_takes_none_that_came_back(world):
+    path = world.write(1, 2)
+    before = world.token
+    delete(world, "n > 0")
+    with world.writer(shared=True) as other:
+        late = other.transaction()
+        assert late.rewrite("hourly", [path]).rows_rewritten == 0
+        restore(world, before)
+        with pytest.raises(OperationConflict, match=r"added .* again"):
+            late.commit()
+    assert numbers(world) == [1, 2]
+
+
 @pytest.mark.parametrize("what", ["delete", "upsert"])
 def test_a_file_whose_last_row_was_deleted_stays_if_others_came_back(world, what):
     world.write(1, 2)

@@ -55,3 +55,42 @@ def test_a_program_that_asked_for_the_first_row_ends_well(lake, how):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "1" in done.stdout
+
+
+# Exit handlers that stand before lakelog's run after it.
+HANDLER = """
+import atexit, sys
+def late():
+    try:
+        print("read", snapshot.to_arrow("t").num_rows)
+    except Exception as error:
+        print(type(error).__name__)
+    try:
+        with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+            tx.overwrite("t", pyarrow.table({"a": [3]}), where="a = 3")
+            print("overwritten")
+    except Exception as error:
+        print(type(error).__name__)
+atexit.register(late)
+import lakelog, pyarrow
+catalog = lakelog.open_catalog(sys.argv[1])
+snapshot = catalog.snapshot("db")
+with catalog.writer("w", "db"):
+    pass
+"""
+
+
+def test_what_is_read_while_python_ends_is_an_error_and_nothing_is_lost(tmp_path):
+    url = str(tmp_path / "lake")
+    with lakelog.open_catalog(url).writer("w", "db") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"a": list(range(10))}))
+    done = subprocess.run(
+        [sys.executable, "-c", HANDLER, url],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["StorageError", "StorageError"])
+    rows = lakelog.open_catalog(url).snapshot("db").to_arrow("t")
+    assert rows.column("a").to_pylist() == list(range(10))

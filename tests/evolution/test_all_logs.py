@@ -54,7 +54,7 @@ def test_a_change_that_stands_in_some_logs_is_made_in_the_others(lake: Lake) -> 
 def test_an_older_column_of_another_log_is_told_and_can_be_read_by_another_name(lake: Lake) -> None:
     lake.do(write(b=(INT, [7])), writer="w")
     lake.do(lambda tx: tx.evolve("t", drop=["b"], add={"b": INT}, default={"b": 50}), writer="v")
-    with pytest.warns(OlderColumnsWarning, match=r"'b' of table 't' .*log of v .*files of w "):
+    with pytest.warns(OlderColumnsWarning, match=r"'b' of table 't' .*log of v .*files of w,"):
         assert lake.rows(columns=["b"]) == [{"b": 50}, {"b": None}, {"b": None}]
     lake.catalog.evolve("db", "t", writers=["w"], rename={"b": "b_of_w"})
     with warnings.catch_warnings():

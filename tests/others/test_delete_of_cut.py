@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from cut_cases import checkpoint, delete, do, left, rows, write
 from lakelog import open_catalog
+from lakelog.catalog.read.agreeing import ConflictWarning
 from lakelog.catalog.read.health import examine_log
 from lakelog.errors import (
     ClockError,
@@ -37,6 +38,17 @@ def test_it_holds_of_all_files_of_the_cut_and_of_none_that_come_later(lake) -> N
     assert rows(lake) == wanted
     write(lake, "b", [2])
     assert rows(lake) == sorted([*wanted, "b2"])
+
+
+def test_a_cut_that_leaves_files_out_is_refused(lake) -> None:
+    do(lake, "b", lambda tx: tx.write("t", pa.table({"n": ["text"]}), on_conflict="allow"))
+    skipping, before = lake.snapshot("db", on_conflict="skip"), lake.snapshot("db").token
+    with (
+        pytest.warns(ConflictWarning),
+        pytest.raises(UsageError, match="leaves out files of table 't'"),
+    ):
+        delete(lake, "n = 2", skipping)
+    assert lake.snapshot("db").token == before
 
 
 @pytest.mark.parametrize("form", ["snapshot", "token"])
