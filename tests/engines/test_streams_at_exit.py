@@ -74,16 +74,14 @@ def late():
 atexit.register(late)
 import lakelog, pyarrow
 catalog = lakelog.open_catalog(sys.argv[1])
+with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+    tx.write("t", pyarrow.table({"a": list(range(10))}))
 snapshot = catalog.snapshot("db")
-with catalog.writer("w", "db"):
-    pass
 """
 
 
 def test_what_is_read_while_python_ends_is_an_error_and_nothing_is_lost(tmp_path):
     url = str(tmp_path / "lake")
-    with lakelog.open_catalog(url).writer("w", "db") as writer, writer.transaction() as tx:
-        tx.write("t", pa.table({"a": list(range(10))}))
     done = subprocess.run(
         [sys.executable, "-c", HANDLER, url],
         capture_output=True,

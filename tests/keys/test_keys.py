@@ -11,7 +11,6 @@ import pytest
 from lakelog import open_catalog
 from lakelog.catalog.data import key_rows
 from lakelog.catalog.data.key_rows import KeyFile, superseded_rows
-from lakelog.catalog.read.agreeing import ConflictWarning
 from lakelog.errors import InvalidSchema, SchemaConflict, UsageError
 
 
@@ -379,24 +378,3 @@ def test_rows_are_found_in_whatever_passes(catalog, monkeypatch, most, few):
     files = [KeyFile(part, 0, 1 << 60, once=False, wanted=True) for part in found]
     lost = superseded_rows(catalog.store, files, schema)
     assert sum(map(len, lost)) == sum(part.row_count for part in found) - len(newest)
-
-
-def test_rows_of_files_that_are_left_out_still_supersede(catalog):
-    a, b = keyed(catalog, "a", "b")
-    write(a, (1, "old"), (2, "old"), clock=1)
-    with b.transaction() as tx:
-        newer = pa.table({"id": pa.array([2], pa.int64()), "x": pa.array([7], pa.int64())})
-        tx.write("t", newer, clock=(2, 2), on_conflict="allow")
-    with pytest.warns(ConflictWarning):
-        found = catalog.snapshot("db", on_conflict="skip").to_arrow("t").to_pylist()
-    assert found == [{"id": 1, "x": "old"}]
-
-
-def test_where_the_key_itself_conflicts_what_is_left_out_supersedes_nothing(catalog):
-    a, b = keyed(catalog, "a", "b")
-    write(a, (1, "old"), (2, "old"), clock=1)
-    with b.transaction() as tx:
-        tx.write("t", pa.table({"id": ["2"], "x": ["new"]}), clock=(2, 2), on_conflict="allow")
-    with pytest.warns(ConflictWarning):
-        found = catalog.snapshot("db", on_conflict="skip").to_arrow("t").to_pylist()
-    assert found == [{"id": 1, "x": "old"}, {"id": 2, "x": "old"}]
